@@ -7,6 +7,7 @@ import this package without needing Spark.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["DefaultSource", "__version__", "configure"]
 
 __version__ = "0.1.0"
+
+# In a source checkout the sub-packages are the top-level folders beside this one; an installed
+# distribution has them inside. Without this, a shell standing in the checkout could not import them.
+if not (Path(__file__).parent / "client").is_dir():
+    __path__.append(str(Path(__file__).resolve().parent.parent))
 
 
 def __getattr__(name: str) -> Any:
