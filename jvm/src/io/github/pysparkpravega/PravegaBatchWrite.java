@@ -1,0 +1,71 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import org.apache.spark.JobArtifactSet;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import scala.Option;
+
+/**
+ * One INSERT. The service begins the transaction when Spark starts the job, keeps it alive, and commits it with the
+ * tasks' messages; Spark's own Python writer factory runs the tasks.
+ */
+final class PravegaBatchWrite implements BatchWrite {
+  private final PravegaTable table;
+  private final LogicalWriteInfo info;
+  private JsonNode insert;
+
+  PravegaBatchWrite(PravegaTable table, LogicalWriteInfo info) {
+    this.table = table;
+    this.info = info;
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+    ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
+    arguments.put("tasks", physical.numPartitions());
+    arguments.set("options", Service.JSON.valueToTree(info.options().asCaseSensitiveMap()));
+    JsonNode begun = table.call("begin_insert", arguments);
+    insert = begun.get("insert");
+    Option<String> artifacts = JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
+    try {
+      return new PythonBatchWriterFactory(PravegaTable.pythonSource().source(),
+          begun.get("function").binaryValue(), info.schema(), artifacts, Option.empty());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    finish("commit_insert", messages);
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
+    if (insert != null) {
+      finish("abort_insert", messages);
+    }
+  }
+
+  private void finish(String operation, WriterCommitMessage[] messages) {
+    ObjectNode arguments = Service.JSON.createObjectNode();
+    ArrayNode pickled = arguments.putArray("messages");
+    for (WriterCommitMessage message : messages) {
+      if (message instanceof PythonWriterCommitMessage python) {
+        pickled.add(python.pickledMessage());
+      }
+    }
+    arguments.set("insert", insert);
+    table.call(operation, arguments);
+  }
+}

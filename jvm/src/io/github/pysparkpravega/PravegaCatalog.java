@@ -1,0 +1,264 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
+public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces {
+  private String name;
+  private String python;
+  private ObjectNode conf;
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    this.conf = Service.JSON.valueToTree(options.asCaseSensitiveMap());
+    this.python = Interpreter.choose(options);
+    conf.put("catalog-name", name);
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  JsonNode call(String operation, ObjectNode arguments) {
+    return Service.call(python, operation, conf, arguments);
+  }
+
+  // Namespaces
+
+  @Override
+  public String[][] listNamespaces() {
+    List<String[]> scopes = new ArrayList<>();
+    call("list_namespaces", arguments()).forEach(scope -> scopes.add(new String[] {scope.asText()}));
+    return scopes.toArray(new String[0][]);
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) {
+      return listNamespaces();
+    }
+    loadNamespaceMetadata(namespace);
+    return new String[0][];
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    try {
+      return strings(call("load_namespace", arguments(namespace)));
+    } catch (Exception e) {
+      throw namespaceError(e, namespace);
+    }
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> metadata)
+      throws NamespaceAlreadyExistsException {
+    ObjectNode arguments = arguments(namespace);
+    arguments.set("properties", Service.JSON.valueToTree(metadata));
+    try {
+      call("create_namespace", arguments);
+    } catch (Exception e) {
+      throw PravegaException.unchecked(
+          PravegaException.is(e, "PRAVEGA_SCOPE_EXISTS") ? new NamespaceAlreadyExistsException(namespace) : e);
+    }
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) throws NoSuchNamespaceException {
+    ObjectNode arguments = arguments(namespace);
+    ObjectNode set = arguments.putObject("set");
+    ArrayNode remove = arguments.putArray("remove");
+    for (NamespaceChange change : changes) {
+      if (change instanceof NamespaceChange.SetProperty property) {
+        set.put(property.property(), property.value());
+      } else if (change instanceof NamespaceChange.RemoveProperty property) {
+        remove.add(property.property());
+      }
+    }
+    try {
+      call("alter_namespace", arguments);
+    } catch (Exception e) {
+      throw namespaceError(e, namespace);
+    }
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade)
+      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    try {
+      return call("drop_namespace", arguments(namespace).put("cascade", cascade)).asBoolean();
+    } catch (Exception e) {
+      if (PravegaException.is(e, "PRAVEGA_SCOPE_NOT_EMPTY")) {
+        throw new NonEmptyNamespaceException(namespace);
+      }
+      throw namespaceError(e, namespace);
+    }
+  }
+
+  // Tables
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    try {
+      List<Identifier> tables = new ArrayList<>();
+      call("list_tables", arguments(namespace)).forEach(
+          table -> tables.add(Identifier.of(namespace, table.asText())));
+      return tables.toArray(new Identifier[0]);
+    } catch (Exception e) {
+      throw namespaceError(e, namespace);
+    }
+  }
+
+  @Override
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    try {
+      return new PravegaTable(this, ident, call("load_table", arguments(ident)));
+    } catch (Exception e) {
+      throw tableError(e, ident);
+    }
+  }
+
+  @Override
+  public boolean tableExists(Identifier ident) {
+    // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
+    // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
+    boolean creating = StackWalker.getInstance().walk(frames -> frames.limit(12).anyMatch(
+        frame -> frame.getClassName().endsWith(".CreateTableExec")));
+    return call("table_exists", arguments(ident).put("creating", creating)).asBoolean();
+  }
+
+  @Override
+  public Table createTable(Identifier ident, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return create(ident, info, true);
+  }
+
+  private PravegaTable create(Identifier ident, TableInfo info, boolean adopt)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    ObjectNode arguments = arguments(ident);
+    arguments.put("schema", CatalogV2Util.v2ColumnsToStructType(info.columns()).json());
+    ArrayNode partitions = arguments.putArray("partitions");
+    for (Object transform : info.partitions()) {
+      partitions.add(transform.toString());
+    }
+    arguments.set("properties", Service.JSON.valueToTree(info.properties()));
+    arguments.put("adopt", adopt);
+    try {
+      return new PravegaTable(this, ident, call("create_table", arguments));
+    } catch (Exception e) {
+      if (PravegaException.is(e, "PRAVEGA_STREAM_EXISTS")) {
+        throw new TableAlreadyExistsException(ident);
+      }
+      throw namespaceError(e, ident.namespace());
+    }
+  }
+
+  @Override
+  public Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+    ArrayNode described = Service.JSON.createArrayNode();
+    for (TableChange change : changes) {
+      described.add(change.getClass().getSimpleName());
+    }
+    ObjectNode arguments = arguments(ident);
+    arguments.set("changes", described);
+    try {
+      return new PravegaTable(this, ident, call("alter_table", arguments));
+    } catch (Exception e) {
+      throw tableError(e, ident);
+    }
+  }
+
+  @Override
+  public boolean dropTable(Identifier ident) {
+    return call("drop_table", arguments(ident)).asBoolean();
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to) {
+    refuse(from, "RENAME");
+  }
+
+  /** Throws the service's sentence about a statement that streams cannot do. */
+  void refuse(Identifier ident, String statement) {
+    call("refuse", arguments(ident).put("statement", statement));
+  }
+
+  // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE is refused before anything is dropped.
+
+  @Override
+  public StagedTable stageCreate(Identifier ident, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return create(ident, info, false);
+  }
+
+  @Override
+  public StagedTable stageReplace(Identifier ident, TableInfo info) {
+    refuse(ident, "REPLACE TABLE");
+    return null;
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
+    refuse(ident, "CREATE OR REPLACE TABLE");
+    return null;
+  }
+
+  // Arguments and errors
+
+  private static ObjectNode arguments() {
+    return Service.JSON.createObjectNode();
+  }
+
+  private static ObjectNode arguments(String[] namespace) {
+    ObjectNode arguments = arguments();
+    ArrayNode parts = arguments.putArray("namespace");
+    for (String part : namespace) {
+      parts.add(part);
+    }
+    return arguments;
+  }
+
+  static ObjectNode arguments(Identifier ident) {
+    return arguments(ident.namespace()).put("name", ident.name());
+  }
+
+  static Map<String, String> strings(JsonNode object) {
+    Map<String, String> strings = new HashMap<>();
+    object.properties().forEach(entry -> strings.put(entry.getKey(), entry.getValue().asText()));
+    return strings;
+  }
+
+  private static RuntimeException namespaceError(Exception e, String[] namespace) {
+    return PravegaException.unchecked(
+        PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND") ? new NoSuchNamespaceException(namespace) : e);
+  }
+
+  private static RuntimeException tableError(Exception e, Identifier ident) {
+    boolean missing =
+        PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND") || PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND");
+    return PravegaException.unchecked(missing ? new NoSuchTableException(ident) : e);
+  }
+}

@@ -1,0 +1,126 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.DataSource;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
+final class PravegaTable
+    implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations {
+  private final PravegaCatalog catalog;
+  private final Identifier ident;
+  private final JsonNode description;
+
+  PravegaTable(PravegaCatalog catalog, Identifier ident, JsonNode description) {
+    this.catalog = catalog;
+    this.ident = ident;
+    this.description = description;
+  }
+
+  @Override
+  public String name() {
+    return description.get("name").asText();
+  }
+
+  @Override
+  public Column[] columns() {
+    return CatalogV2Util.structTypeToV2Columns(struct(description.get("schema").asText()), false);
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return PravegaCatalog.strings(description.get("properties"));
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
+    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    List<MetadataColumn> columns = new ArrayList<>();
+    for (JsonNode column : description.get("metadata_columns")) {
+      columns.add(new HiddenColumn(column.get("name").asText(),
+          DataType.fromJson(column.get("type").toString()), column.get("comment").asText()));
+    }
+    return columns.toArray(new MetadataColumn[0]);
+  }
+
+  private record HiddenColumn(String name, DataType dataType, String comment) implements MetadataColumn {
+    @Override
+    public boolean isNullable() {
+      return false;
+    }
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new PravegaScanBuilder(this, CatalogV2Util.v2ColumnsToStructType(columns()), options);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new PravegaWriteBuilder(this, info);
+  }
+
+  @Override
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    refuse(info.command().toString());
+    return null;
+  }
+
+  @Override
+  public void commitStagedChanges() {}
+
+  @Override
+  public void abortStagedChanges() {
+    catalog.dropTable(ident);
+  }
+
+  void refuse(String statement) {
+    catalog.refuse(ident, statement);
+  }
+
+  /** Calls the service about this table, with the description it gave when the table was loaded. */
+  JsonNode call(String operation, ObjectNode arguments) {
+    arguments.set("table", description.get("table"));
+    return catalog.call(operation, arguments);
+  }
+
+  /** A fresh instance for every scan and write, because Spark's class keeps the plan it was given. */
+  static PythonDataSourceV2 pythonSource() {
+    return (PythonDataSourceV2) DataSource.lookupDataSourceV2("pravega", SQLConf.get()).get();
+  }
+
+  static StructType struct(String json) {
+    return (StructType) DataType.fromJson(json);
+  }
+}
