@@ -1,0 +1,160 @@
+"""Where Pravega is and how to talk to it: one immutable, picklable description for every connection."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from pyspark_pravega.client.credentials import Credentials
+from pyspark_pravega.errors import InvalidOptionError
+
+DEFAULT_CONTROLLER_PORT = 9090
+
+PLAIN_SCHEMES = ("tcp", "pravega")
+TLS_SCHEMES = ("tls", "ssl", "pravegas")
+"""As the Java client knows them. `pravega(s)` asks for discovery of controllers; see `ClientConfig`."""
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
+
+
+@dataclass(frozen=True, order=True)
+class Endpoint:
+    """Host and TCP port of one server. The host is a name or an address, IPv6 without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """Addresses, credentials, trust and time limits.
+
+    `controller_uri`: `tcp://host:port` or `pravega://` (plain), `tls://`, `ssl://` or `pravegas://` (TLS),
+    with several controllers as `host:port,host:port`. The addresses of `pravega(s)://` are used as they
+    stand, because a standalone server cannot answer the discovery call. The scheme also decides whether
+    segment stores are spoken to with TLS.
+
+    `registry_uri`: `http://` or `https://` of the schema registry. `registry_credentials`: None means the
+    same as `credentials`.
+
+    `trust_store`: path of a PEM file with the CA certificates to trust instead of the system's; it must
+    exist on every machine that connects. `validate_hostname=False` keeps the check of the CA.
+
+    `request_timeout`: seconds for one request. `retry_timeout`: seconds for all tries of one request.
+
+    Raises InvalidOptionError for values that cannot work. Never shows credentials.
+    """
+
+    controller_uri: str
+    registry_uri: str | None = None
+    credentials: Credentials | None = field(default=None, repr=False)
+    registry_credentials: Credentials | None = field(default=None, repr=False)
+    trust_store: str | None = None
+    validate_hostname: bool = True
+    request_timeout: float = 30.0
+    retry_timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        parse_controller_uri(self.controller_uri)
+        if self.registry_uri is not None:
+            _check_registry_uri(self.registry_uri)
+        for name in ("request_timeout", "retry_timeout"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+                raise InvalidOptionError(
+                    f"{name} is {value!r}; it must be a number of seconds greater than 0"
+                )
+        if self.trust_store is not None and not self.trust_store:
+            raise InvalidOptionError(
+                "trust_store is empty; give the path of a PEM file, or leave it out to trust the system's CAs"
+            )
+
+    @property
+    def controller_endpoints(self) -> list[Endpoint]:
+        """The controllers to try, in the order of the address."""
+        return parse_controller_uri(self.controller_uri)[1]
+
+    @property
+    def tls(self) -> bool:
+        """Whether the controller and the segment stores are spoken to with TLS."""
+        return parse_controller_uri(self.controller_uri)[0] in TLS_SCHEMES
+
+    @property
+    def effective_registry_credentials(self) -> Credentials | None:
+        """What the schema registry is shown: its own credentials, else those of the controller."""
+        return self.registry_credentials if self.registry_credentials is not None else self.credentials
+
+
+def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
+    """Split a controller address into its scheme (lower case) and its endpoints.
+
+    The port may be left out and is then 9090. Raises InvalidOptionError; a user name or password inside
+    the address is refused and not repeated in the message.
+    """
+    example = "an address looks like tcp://localhost:9090, or tls://host1:9090,host2:9090 for TLS"
+    if not isinstance(uri, str) or not uri.strip():
+        raise InvalidOptionError(f"the controller address is empty; {example}")
+    text = uri.strip()
+    scheme, separator, rest = text.partition("://")
+    if "@" in text:
+        raise InvalidOptionError(
+            "the controller address must not hold a user name or password; give credentials instead; "
+            f"{example}"
+        )
+    scheme = scheme.lower()
+    if not separator or scheme not in PLAIN_SCHEMES + TLS_SCHEMES:
+        raise InvalidOptionError(
+            f"the controller address '{text}' must begin with one of "
+            f"{', '.join(name + '://' for name in PLAIN_SCHEMES)} (plain), "
+            f"{', '.join(name + '://' for name in TLS_SCHEMES)} (TLS); {example}"
+        )
+    if rest.endswith("/"):
+        rest = rest[:-1]
+    endpoints = [_parse_endpoint(part.strip(), text, example) for part in rest.split(",")]
+    return scheme, endpoints
+
+
+def _parse_endpoint(part: str, uri: str, example: str) -> Endpoint:
+    def wrong(reason: str) -> InvalidOptionError:
+        return InvalidOptionError(f"the controller address '{uri}' {reason}; {example}")
+
+    if not part:
+        raise wrong("lacks a host")
+    if "://" in part:
+        raise wrong("repeats the scheme; write it once and separate the hosts by commas")
+    if part.startswith("["):
+        host, bracket, port_text = part[1:].partition("]")
+        if not bracket or not _IPV6.fullmatch(host) or (port_text and not port_text.startswith(":")):
+            raise wrong(f"has '{part}', which is no [IPv6]:port")
+        port_text = port_text[1:] if port_text else str(DEFAULT_CONTROLLER_PORT)
+    else:
+        host, colon, port_text = part.partition(":")
+        port_text = port_text if colon else str(DEFAULT_CONTROLLER_PORT)
+        if not _HOST_NAME.fullmatch(host):
+            raise wrong(f"has '{host}' where a host name should be")
+    if not (port_text.isascii() and port_text.isdigit()) or not 0 < int(port_text) < 65536:
+        raise wrong(f"has '{port_text}' where a port from 1 to 65535 should be")
+    return Endpoint(host, int(port_text))
+
+
+def _check_registry_uri(uri: str) -> None:
+    example = "an address looks like http://localhost:9092 or https://host:9092"
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if "@" in uri:
+        raise InvalidOptionError(
+            "the schema registry address must not hold a user name or password; give credentials instead; "
+            + example
+        )
+    if parts.scheme not in ("http", "https") or not host or port == 0 or parts.query or parts.fragment:
+        raise InvalidOptionError(
+            f"the schema registry address '{uri}' is not an http or https address; {example}"
+        )

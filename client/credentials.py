@@ -1,0 +1,144 @@
+"""Who is asking: the value of the `authorization` header for the controller and the schema registry.
+
+Pravega ships with one scheme, `Basic`; servers with their own plug-in take others. The scheme is
+case-sensitive on the server. Segment stores never see these credentials, only the tokens of `delegation`.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+from dataclasses import dataclass, field
+from typing import Protocol, cast, runtime_checkable
+
+from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
+
+
+@runtime_checkable
+class Credentials(Protocol):
+    """Anything that can name the caller. Must be picklable, because tasks on executors use it too."""
+
+    def authorization(self) -> str:
+        """The header value, "Scheme token". Called for every request, so it may refresh a token."""
+        ...
+
+
+@dataclass(frozen=True)
+class BasicCredentials:
+    """User name and password, as the built-in password file of Pravega and of the registry wants them."""
+
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.username:
+            raise InvalidOptionError("the user name is empty; give one, or leave the credentials out")
+        if ":" in self.username:
+            raise InvalidOptionError(
+                f"the user name '{self.username}' holds a ':', which Basic credentials cannot carry"
+            )
+
+    def authorization(self) -> str:
+        pair = f"{self.username}:{self.password}".encode()
+        return "Basic " + base64.b64encode(pair).decode("ascii")
+
+
+@dataclass(frozen=True)
+class TokenCredentials:
+    """A ready-made token of any scheme, e.g. method `Bearer`, or `Basic` with base64(user:password).
+
+    The pair that the Java client reads from `pravega_client_auth_method` and `pravega_client_auth_token`.
+    """
+
+    method: str
+    token: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if (
+            not self.method
+            or not self.method.isascii()
+            or not self.method.isprintable()
+            or " " in self.method
+        ):
+            raise InvalidOptionError(
+                f"the authentication method {self.method!r} must be one word such as Basic or Bearer"
+            )
+        if not _is_header_text(self.token):
+            raise InvalidOptionError(
+                f"the token for the authentication method '{self.method}' is empty or holds characters that "
+                "a header "
+                "cannot carry (only printable ASCII, no blanks at the ends)"
+            )
+
+    def authorization(self) -> str:
+        return f"{self.method} {self.token}"
+
+
+def load_credentials(reference: str) -> Credentials:
+    """Make credentials from a plug-in named as `package.module:attribute`.
+
+    The attribute is either an object with an `authorization()` method or something that returns one when
+    called without arguments (a class or a function). Raises InvalidOptionError naming the reference.
+    """
+    module_name, colon, attribute_path = reference.partition(":")
+    if not colon or not module_name or not attribute_path:
+        raise InvalidOptionError(
+            f"the credentials plug-in '{reference}' must be written as package.module:attribute"
+        )
+    try:
+        target: object = importlib.import_module(module_name)
+    except Exception as error:
+        raise InvalidOptionError(
+            f"the credentials plug-in '{reference}' cannot be imported ({type(error).__name__}: {error}); "
+            "it must be installed on the driver and on every executor"
+        ) from error
+    for name in attribute_path.split("."):
+        try:
+            target = getattr(target, name)
+        except AttributeError as error:
+            raise InvalidOptionError(
+                f"the credentials plug-in '{reference}': there is no '{name}'"
+            ) from error
+    if isinstance(target, type) or not isinstance(target, Credentials):
+        if not callable(target):
+            raise InvalidOptionError(f"the credentials plug-in '{reference}' has no method authorization()")
+        try:
+            target = target()
+        except Exception as error:
+            # The text of a foreign error may hold what the plug-in was configured with, so only its kind is
+            # told.
+            raise InvalidOptionError(
+                f"the credentials plug-in '{reference}' could not be created ({type(error).__name__})"
+            ) from error
+        if not isinstance(target, Credentials):
+            raise InvalidOptionError(
+                f"what the credentials plug-in '{reference}' returned has no method authorization()"
+            )
+    return cast(Credentials, target)
+
+
+def authorization_header(credentials: Credentials | None) -> str | None:
+    """The header value to send now, checked; None when there are no credentials.
+
+    Raises AuthenticationError if a plug-in fails or returns something that is no header value. The value
+    itself never enters the message.
+    """
+    if credentials is None:
+        return None
+    kind = type(credentials).__name__
+    try:
+        value: object = credentials.authorization()
+    except Exception as error:
+        raise AuthenticationError(
+            f"the credentials {kind} could not give a token ({type(error).__name__})"
+        ) from error
+    if not isinstance(value, str) or not _is_header_text(value) or " " not in value:
+        raise AuthenticationError(
+            f"the credentials {kind} gave a value that is no authorization header; it must be 'Scheme "
+            "token' in ASCII"
+        )
+    return value
+
+
+def _is_header_text(text: str) -> bool:
+    return bool(text) and text == text.strip() and text.isascii() and text.isprintable()

@@ -1,0 +1,230 @@
+"""From routing keys to segments, to the last bit as the Java client does it.
+
+Guava's murmur3_128 with the seed "EventRouter".hashCode() over the UTF-16LE code units of the key; of the
+first eight bytes of the result the top 52 bits become a number in [0, 1). Equal keys must land in the same
+segment whoever writes them, else their order is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyspark_pravega.client.stream import SegmentRange
+from pyspark_pravega.errors import InvalidRowError, ProtocolError
+
+_M64 = (1 << 64) - 1
+_C1 = 0x87C37B91114253D5
+_C2 = 0x4CF5AD432745937F
+
+
+def _java_hash_code(text: str) -> int:
+    value = 0
+    for character in text:
+        value = (value * 31 + ord(character)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+# Guava widens the int seed with its sign.
+_EVENT_SEED = _java_hash_code("EventRouter") & _M64
+_TABLE_SEED = _java_hash_code("KeyValueTableRouter") & _M64
+
+
+def hash_key(key: str) -> float:
+    """The position of an event's routing key in the key space [0, 1)."""
+    return _fraction(_murmur3_low(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED))
+
+
+def hash_table_key(primary_key: bytes) -> float:
+    """The position of a key-value table's primary key in the key space [0, 1)."""
+    return _fraction(_murmur3_low(primary_key, _TABLE_SEED))
+
+
+def _fraction(low: int) -> float:
+    return float(low >> 12) / float(1 << 52)
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & _M64
+
+
+def _scramble_1(k1: int) -> int:
+    return _rotate(k1 * _C1 & _M64, 31) * _C2 & _M64
+
+
+def _scramble_2(k2: int) -> int:
+    return _rotate(k2 * _C2 & _M64, 33) * _C1 & _M64
+
+
+def _finish(value: int) -> int:
+    value = (value ^ value >> 33) * 0xFF51AFD7ED558CCD & _M64
+    value = (value ^ value >> 33) * 0xC4CEB9FE1A85EC53 & _M64
+    return value ^ value >> 33
+
+
+def _murmur3_low(data: bytes, seed: int) -> int:
+    """The first 64 bits (little-endian) of MurmurHash3_x64_128."""
+    h1 = h2 = seed
+    body = len(data) & ~15
+    for position in range(0, body, 16):
+        h1 ^= _scramble_1(int.from_bytes(data[position : position + 8], "little"))
+        h1 = ((_rotate(h1, 27) + h2) * 5 + 0x52DCE729) & _M64
+        h2 ^= _scramble_2(int.from_bytes(data[position + 8 : position + 16], "little"))
+        h2 = ((_rotate(h2, 31) + h1) * 5 + 0x38495AB5) & _M64
+    h1 ^= _scramble_1(int.from_bytes(data[body : body + 8], "little"))
+    h2 ^= _scramble_2(int.from_bytes(data[body + 8 :], "little"))
+    h1 ^= len(data)
+    h2 ^= len(data)
+    h1 = (h1 + h2) & _M64
+    h2 = (h2 + h1) & _M64
+    return (_finish(h1) + _finish(h2)) & _M64
+
+
+def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
+    """`hash_key` for many keys at once: a sequence of str, or an Arrow string or large_string array.
+
+    Raises InvalidRowError for a null, naming its row.
+    """
+    units, starts, lengths = _utf16_units(keys)
+    return _hash_units(units, starts, lengths)
+
+
+def _utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All keys as one array of UTF-16 code units, with the start and the length of each."""
+    if hasattr(keys, "buffers"):
+        return _arrow_utf16_units(keys)
+    try:
+        encoded = [key.encode("utf-16-le", "surrogatepass") for key in keys]
+    except AttributeError:
+        row = next(index for index, key in enumerate(keys) if not isinstance(key, str))
+        raise _null_key(row, keys[row]) from None
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
+    return np.frombuffer(b"".join(encoded), "<u2"), np.cumsum(lengths) - lengths, lengths
+
+
+def _null_key(row: int, key: object) -> InvalidRowError:
+    kind = "null" if key is None else f"a {type(key).__name__}, not a string"
+    return InvalidRowError(f"the routing key of row {row} is {kind}; every event needs a key to be routed by")
+
+
+def _arrow_utf16_units(
+    keys: Any,
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    if keys.null_count:
+        row = next(index for index in range(len(keys)) if not keys[index].is_valid)
+        raise _null_key(row, None)
+    if len(keys) == 0:
+        empty = np.zeros(0, np.int64)
+        return np.zeros(0, np.uint16), empty, empty
+    kind = str(keys.type)
+    if kind not in ("string", "large_string"):
+        raise _null_key(0, keys[0].as_py())
+    width = np.int32 if kind == "string" else np.int64
+    buffers = keys.buffers()
+    offsets = np.frombuffer(buffers[1], width)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.frombuffer(buffers[2], np.uint8)[first:last] if last > first else np.zeros(0, np.uint8)
+    offsets -= first
+    if not (data >= 0x80).any():
+        return data.astype(np.uint16), offsets[:-1], np.diff(offsets)
+    # A UTF-8 sequence of 1 to 3 bytes is one UTF-16 unit, one of 4 bytes is two: count at the lead bytes.
+    units_at = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(units_at)))
+    boundaries = before[offsets]
+    units = np.frombuffer(data.tobytes().decode("utf-8").encode("utf-16-le"), "<u2")
+    return units, boundaries[:-1], np.diff(boundaries)
+
+
+def _hash_units(
+    units: npt.NDArray[np.uint16], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    # The longest first: then the keys that have an n-th block are always a prefix, and no masks are needed.
+    order = np.argsort(-lengths, kind="stable")
+    position, unit_count = starts[order], lengths[order]
+    # Padded so that a word can be read at the start of any tail. `words[i]` are the 8 bytes from unit i on.
+    padded = np.concatenate((units, np.zeros(8, np.uint16)))
+    words = np.ndarray((len(padded) - 3,), "<u8", padded, 0, (2,))
+    h1 = np.full(len(order), _EVENT_SEED, np.uint64)
+    h2 = h1.copy()
+    blocks = unit_count // 8
+    active = int(np.count_nonzero(blocks > 0))
+    block = 0
+    while active:
+        at = position[:active] + block * 8
+        a, b = h1[:active], h2[:active]
+        a ^= _scramble_1_many(words[at])
+        a[:] = (_rotate_many(a, 27) + b) * np.uint64(5) + np.uint64(0x52DCE729)
+        b ^= _scramble_2_many(words[at + 4])
+        b[:] = (_rotate_many(b, 31) + a) * np.uint64(5) + np.uint64(0x38495AB5)
+        block += 1
+        active = int(np.count_nonzero(blocks[:active] > block))
+    at = position + blocks * 8
+    rest = (unit_count - blocks * 8) * 2
+    # Zero bytes scramble to zero, so an absent tail needs no special case.
+    h1 ^= _scramble_1_many(words[at] & _low_bytes(np.minimum(rest, 8)))
+    h2 ^= _scramble_2_many(words[at + 4] & _low_bytes(np.maximum(rest - 8, 0)))
+    total = (unit_count * 2).astype(np.uint64)
+    h1 ^= total
+    h2 ^= total
+    h1 += h2
+    h2 += h1
+    low = _finish_many(h1) + _finish_many(h2)
+    result = np.empty(len(order), np.float64)
+    result[order] = (low >> np.uint64(12)).astype(np.float64) / float(1 << 52)
+    return result
+
+
+def _low_bytes(count: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    masks = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+    return masks[count]
+
+
+def _rotate_many(value: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
+    return value << np.uint64(bits) | value >> np.uint64(64 - bits)
+
+
+def _scramble_1_many(k1: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    return _rotate_many(k1 * np.uint64(_C1), 31) * np.uint64(_C2)
+
+
+def _scramble_2_many(k2: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    return _rotate_many(k2 * np.uint64(_C2), 33) * np.uint64(_C1)
+
+
+def _finish_many(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    shift = np.uint64(33)
+    value = (value ^ value >> shift) * np.uint64(0xFF51AFD7ED558CCD)
+    value = (value ^ value >> shift) * np.uint64(0xC4CEB9FE1A85EC53)
+    return value ^ value >> shift
+
+
+class SegmentRouter:
+    """Picks the segment of each key position. A boundary belongs to the lower segment, as in Java.
+
+    Raises ProtocolError if the ranges leave a gap in the key space or overlap.
+    """
+
+    def __init__(self, ranges: Sequence[SegmentRange]) -> None:
+        ordered = sorted(ranges, key=lambda segment: segment.max_key)
+        lows = np.array([segment.min_key for segment in ordered])
+        highs = np.array([segment.max_key for segment in ordered])
+        # The server computes boundaries with rounding, so neighbours may differ in the last bits.
+        whole = len(ordered) > 0 and abs(lows[0]) < 1e-5 and abs(highs[-1] - 1.0) < 1e-5
+        if not whole or (np.abs(lows[1:] - highs[:-1]) > 1e-5).any():
+            raise ProtocolError(f"the segments {ordered} do not cover the key space [0, 1] once")
+        self._highs = highs
+        self._segment_ids = np.array([segment.segment_id for segment in ordered], np.int64)
+
+    @property
+    def segment_ids(self) -> list[int]:
+        """The segments, by key range."""
+        return [int(segment) for segment in self._segment_ids]
+
+    def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """The segment id for each position in [0, 1)."""
+        # Positions above a last boundary of 0.99999999 still belong to the last segment.
+        index = np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
+        return self._segment_ids[index]

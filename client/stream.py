@@ -1,0 +1,150 @@
+"""Names and settings of streams: segment ids, segment names, scaling and retention.
+
+A segment id is an int64: epoch in the high 32 bits, number in the low ones. A segment's name on the segment
+store is `scope/stream/N.#epoch.E`, with `#transaction.` and 32 hex digits appended while it belongs to a
+transaction.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark_pravega.errors import InvalidOptionError
+
+KEY_VALUE_TABLE_SUFFIX = "_kvtable"
+
+
+@dataclass(frozen=True, order=True)
+class Stream:
+    """A stream by scope and name; `str()` gives `scope/name`."""
+
+    scope: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.scope}/{self.name}"
+
+
+def segment_id(number: int, epoch: int) -> int:
+    """The id of segment `number` created in `epoch`."""
+    return epoch << 32 | number
+
+
+def segment_number(segment_id: int) -> int:
+    """The number part of a segment id."""
+    return segment_id & 0xFFFFFFFF
+
+
+def segment_epoch(segment_id: int) -> int:
+    """The epoch in which a segment was created."""
+    return segment_id >> 32
+
+
+def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
+    """The name the segment store knows a segment by, or that of a transaction's part of it."""
+    name = f"{stream}/{segment_number(segment_id)}.#epoch.{segment_epoch(segment_id)}"
+    return name if transaction is None else f"{name}#transaction.{transaction.hex}"
+
+
+def transaction_epoch(transaction: uuid.UUID) -> int:
+    """The epoch of a stream in which a transaction was created: its segments are those of that epoch."""
+    return transaction.int >> 96
+
+
+def key_value_table_stream(scope: str, table: str) -> Stream:
+    """The pretend stream whose segments are a key-value table's partitions.
+
+    Tokens and locations must be asked for under this name: those that the controller hands out for the
+    table itself are refused by the segment store.
+    """
+    return Stream(scope, table + KEY_VALUE_TABLE_SUFFIX)
+
+
+def key_value_table_segment_name(scope: str, table: str, partition: int) -> str:
+    """The segment store's name of one partition (0, 1, ...) of a key-value table. Tables never scale."""
+    return segment_name(key_value_table_stream(scope, table), segment_id(partition, 0))
+
+
+@dataclass(frozen=True)
+class SegmentRange:
+    """A segment and the part of the key space [0, 1] that it covers."""
+
+    segment_id: int
+    min_key: float
+    max_key: float
+
+
+@dataclass(frozen=True)
+class ScalingPolicy:
+    """How many segments a stream has.
+
+    `fixed` keeps `min_segments`. `by-rate-kb` (kB/s) and `by-rate-events` (events/s) split a segment into
+    `factor` when its rate stays over `target_rate` and merge cold ones, never below `min_segments`.
+    """
+
+    kind: Literal["fixed", "by-rate-kb", "by-rate-events"] = "fixed"
+    target_rate: int = 0
+    factor: int = 0
+    min_segments: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("fixed", "by-rate-kb", "by-rate-events"):
+            raise InvalidOptionError(
+                f"the scaling policy '{self.kind}' must be fixed, by-rate-kb or by-rate-events"
+            )
+        if not 1 <= self.min_segments < 1 << 31:
+            raise InvalidOptionError(f"the number of segments is {self.min_segments}; it must be at least 1")
+        # The server takes a rate of 0 or a factor of 1 and then scales without end or not at all.
+        if self.kind != "fixed" and not 1 <= self.target_rate < 1 << 31:
+            raise InvalidOptionError(
+                f"the target rate of {self.kind} is {self.target_rate}; it must be at least 1"
+            )
+        if self.kind != "fixed" and not 2 <= self.factor < 1 << 31:
+            raise InvalidOptionError(
+                f"the scale factor of {self.kind} is {self.factor}; it must be at least 2"
+            )
+
+
+@dataclass(frozen=True)
+class RetentionPolicy:
+    """What a stream may forget.
+
+    `time`: events older than `minimum` milliseconds; `size`: the oldest beyond `minimum` bytes. Readers
+    registered as subscribers can hold truncation back, up to `maximum` (None: for ever).
+    """
+
+    kind: Literal["time", "size"]
+    minimum: int
+    maximum: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("time", "size"):
+            raise InvalidOptionError(f"the retention policy '{self.kind}' must be time or size")
+        if not 0 < self.minimum < 1 << 63:
+            raise InvalidOptionError(f"the retention minimum is {self.minimum}; it must be greater than 0")
+        if self.maximum is not None and not self.minimum <= self.maximum < 1 << 63:
+            raise InvalidOptionError(
+                f"the retention maximum is {self.maximum}; it must not be below the minimum {self.minimum}"
+            )
+
+
+@dataclass(frozen=True)
+class StreamConfiguration:
+    """Everything the controller keeps about a stream besides its segments. 0 means the server's default."""
+
+    scaling: ScalingPolicy = ScalingPolicy()
+    retention: RetentionPolicy | None = None
+    tags: tuple[str, ...] = ()
+    rollover_size_bytes: int = 0
+    timestamp_aggregation_timeout_ms: int = 0
+
+
+class Access(enum.Enum):
+    """The right a delegation token carries. The segment store's checks are coarse: ask for the least."""
+
+    READ = "READ"
+    WRITE = "WRITE"
+    READ_WRITE = "READ_WRITE"

@@ -1,0 +1,121 @@
+"""Positions in a stream, and their text form as Java's `StreamCut.asText()` writes it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyspark_pravega.client.stream import Stream, segment_epoch, segment_id, segment_number
+from pyspark_pravega.errors import InvalidOptionError
+
+UNBOUNDED = "UNBOUNDED"
+"""Java's text of the cut that is before or after everything. Not a `StreamCut`: pass None for it."""
+
+# A cut over a million segments takes less; anything larger is a compression bomb.
+_MAX_PLAIN_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class StreamCut:
+    """One offset (bytes) for each of a set of segments that together cover the key space once."""
+
+    stream: Stream
+    positions: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        # A private copy: the caller's mapping may change, a cut may not.
+        object.__setattr__(self, "positions", dict(self.positions))
+
+    def __hash__(self) -> int:
+        return hash((self.stream, frozenset(self.positions.items())))
+
+    def __str__(self) -> str:
+        shown = ", ".join(
+            f"{segment_number(segment)}.#epoch.{segment_epoch(segment)}={offset}"
+            for segment, offset in sorted(self.positions.items())
+        )
+        return f"{self.stream}:{{{shown}}}"
+
+    def to_text(self) -> str:
+        """The portable text: base64 of gzip of `0:scope/stream:numbers:epochs:offsets`.
+
+        Equal cuts give equal text (segments sorted, no time stamp in the gzip header).
+        """
+        segments = sorted(self.positions)
+        columns = (
+            [segment_number(segment) for segment in segments],
+            [segment_epoch(segment) for segment in segments],
+            [self.positions[segment] for segment in segments],
+        )
+        plain = f"0:{self.stream}:" + ":".join(",".join(map(str, column)) for column in columns)
+        return base64.b64encode(gzip.compress(plain.encode(), mtime=0)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> StreamCut:
+        """Read what `to_text` or Java's `asText` wrote. Raises InvalidOptionError saying what is wrong."""
+        if text.strip() == UNBOUNDED:
+            _wrong(text, f"is {UNBOUNDED}, which is no position; leave the bound out instead")
+        try:
+            compressed = base64.b64decode(text.strip(), validate=True)
+        except (binascii.Error, ValueError):
+            _wrong(text, "is not base64")
+        plain = _decompress(text, compressed)
+        parts = plain.split(":")
+        if len(parts) != 5:
+            _wrong(text, f"has {len(parts)} parts instead of 5 (version:scope/stream:numbers:epochs:offsets)")
+        version, scoped_name, *columns = parts
+        if version != "0":
+            _wrong(text, f"has version '{version}'; only version 0 is known")
+        scope, slash, name = scoped_name.partition("/")
+        if not slash or not scope or not name or "/" in name:
+            _wrong(text, f"names '{scoped_name}' instead of scope/stream")
+        numbers, epochs, offsets = (_integers(text, column) for column in columns)
+        if not len(numbers) == len(epochs) == len(offsets):
+            _wrong(
+                text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets"
+            )
+        if any(not 0 <= value < 1 << 31 for value in numbers + epochs):
+            _wrong(text, "has a segment number or epoch out of range")
+        if any(not 0 <= value < 1 << 63 for value in offsets):
+            _wrong(text, "has an offset out of range")
+        positions = {
+            segment_id(number, epoch): offset
+            for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
+        }
+        if len(positions) != len(offsets):
+            _wrong(text, "names a segment twice")
+        return cls(Stream(scope, name), positions)
+
+
+def _decompress(text: str, compressed: bytes) -> str:
+    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = inflater.decompress(compressed, _MAX_PLAIN_BYTES)
+        if not inflater.eof:
+            _wrong(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
+        return plain.decode("utf-8")
+    except zlib.error:
+        _wrong(text, "is not compressed with gzip")
+    except UnicodeDecodeError:
+        _wrong(text, "does not hold text")
+
+
+def _integers(text: str, column: str) -> list[int]:
+    # Java writes a cut without segments as empty columns.
+    try:
+        return [int(value) for value in column.split(",")] if column else []
+    except ValueError:
+        _wrong(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
+
+
+def _wrong(text: str, reason: str) -> NoReturn:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    raise InvalidOptionError(
+        f"the stream cut '{shown}' {reason}; give the text of a stream cut as this package or "
+        "Java's StreamCut.asText() writes it"
+    ) from None

@@ -1,0 +1,221 @@
+"""Trust: one set of CAs and one host-name option for gRPC and for sockets, and clear errors for TLS failures.
+
+gRPC brings its own CAs, does not look at SSL_CERT_FILE and cannot switch the host-name check off; `ssl`
+differs in all three. Here both are driven by the same `ClientConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    PravegaError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TlsError,
+)
+
+# OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
+_EXPIRED = 10
+_NOT_YET_VALID = 9
+_HOST_NAME_MISMATCHES = (62, 64)
+
+
+def trust_store_pem(config: ClientConfig) -> str | None:
+    """The certificates of the trust store, checked; None when the system's CAs are to be used.
+
+    Checked up front because gRPC would only say "Failed to create security handshaker" at the first call.
+    Raises InvalidOptionError naming the file.
+    """
+    path = config.trust_store
+    if path is None:
+        return None
+
+    def wrong(reason: str) -> NoReturn:
+        raise InvalidOptionError(
+            f"the trust store '{path}' {reason}; it must be a file with PEM certificates "
+            "(-----BEGIN CERTIFICATE-----), present on the driver and on every executor"
+        ) from None
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        wrong(f"cannot be read ({error.strerror})")
+    if data[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
+        wrong("is a Java key store; export its certificates with 'keytool -exportcert -rfc'")
+    if b"-----BEGIN CERTIFICATE-----" not in data:
+        wrong("holds no PEM certificate")
+    text = "\n".join(_certificates(data.decode("latin-1")))
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        wrong(f"holds a certificate that cannot be read ({error})")
+    return text
+
+
+def _certificates(pem: str) -> list[str]:
+    # Comments between certificates may be in any encoding, `ssl` wants ASCII.
+    return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
+
+
+def ssl_context(config: ClientConfig) -> ssl.SSLContext:
+    """The context for sockets to segment stores and the schema registry."""
+    pem = trust_store_pem(config)
+    context = ssl.create_default_context(cadata=pem)
+    context.check_hostname = config.validate_hostname
+    # As gRPC: a trust store may hold the server's own certificate instead of a CA, and certificates without
+    # key identifiers (those of Pravega's samples) pass, which Python 3.13 would refuse by default.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def grpc_root_certificates(config: ClientConfig) -> bytes:
+    """PEM bytes of the CAs gRPC shall trust: those `ssl_context` trusts.
+
+    Raises TlsError if this machine has none and no trust store is given.
+    """
+    pem = trust_store_pem(config)
+    if pem is not None:
+        return pem.encode("ascii")
+    system = system_root_certificates()
+    if not system:
+        raise TlsError(
+            "this machine has no CA certificates (SSL_CERT_FILE and SSL_CERT_DIR are empty too), so no "
+            "server can be "
+            "trusted; give the server's CA as trust store"
+        )
+    return system
+
+
+def system_root_certificates() -> bytes:
+    """The CAs `ssl.create_default_context()` trusts, as PEM, SSL_CERT_FILE and SSL_CERT_DIR included."""
+    found = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
+    # OpenSSL reads a directory of CAs only when it verifies, so the context above does not list those.
+    directory = ssl.get_default_verify_paths().capath
+    if directory is not None:
+        for path in sorted(Path(directory).glob("*.[0-9]")):
+            try:
+                text = path.read_text("latin-1")
+                certificates = [ssl.PEM_cert_to_DER_cert(block) for block in _certificates(text)]
+            except (OSError, ValueError):
+                # OpenSSL passes over unreadable entries (dangling links) of such a directory as well.
+                continue
+            found.update(dict.fromkeys(certificates))
+    return "".join(ssl.DER_cert_to_PEM_cert(der) for der in found).encode("ascii")
+
+
+def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
+    """The name gRPC shall expect in the certificate; None for the host's own name.
+
+    gRPC cannot leave the name unchecked. With `validate_hostname=False` the certificate is fetched first
+    (its CA is checked) and the first name in it is expected.
+    """
+    if config.validate_hostname:
+        return None
+    try:
+        address = (endpoint.host, endpoint.port)
+        with (
+            socket.create_connection(address, timeout=config.request_timeout) as connection,
+            ssl_context(config).wrap_socket(connection, server_hostname=endpoint.host) as secured,
+        ):
+            # (kind, value) pairs as the `ssl` module documents them; the types it declares are too wide.
+            certificate: dict[str, Any] = secured.getpeercert() or {}
+    except OSError as error:
+        raise connection_error(error, endpoint) from error
+    names = [value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
+    names += [
+        value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"
+    ]
+    if not names:
+        raise TlsError(
+            f"the certificate of {endpoint} names no host at all; the server needs one with a subjectAltName"
+        )
+    # A name that a wild card covers will do as well as any other.
+    return re.sub(r"^\*\.", "any.", names[0])
+
+
+def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
+    """What a failed connection or handshake means: TlsError (final), or ServerUnavailableError (may pass)."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        code = getattr(error, "verify_code", 0)
+        if code in _HOST_NAME_MISMATCHES:
+            return host_name_mismatch(endpoint)
+        if code in (_EXPIRED, _NOT_YET_VALID):
+            return expired_certificate(endpoint, error.verify_message)
+        return untrusted_certificate(endpoint, error.verify_message)
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return ServerUnavailableError(f"the server at {endpoint} closed the TLS connection")
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
+            return not_tls(endpoint)
+        return TlsError(f"the TLS handshake with {endpoint} failed ({reason})")
+    if isinstance(error, TimeoutError):
+        # A plain segment store keeps silent when it is greeted with TLS, so this need not be a lack of speed.
+        return ServerTimeoutError(
+            f"the server at {endpoint} did not answer in time; is it up, and does it speak what the address "
+            "says (tls:// or tcp://)?"
+        )
+    reason = error.strerror or str(error) or type(error).__name__
+    return ServerUnavailableError(
+        f"cannot reach the server at {endpoint} ({reason}); check the address and that it runs"
+    )
+
+
+def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
+    """The certificate was not issued by a trusted CA."""
+    return TlsError(
+        f"the certificate of {endpoint} is not trusted ({detail}); give the CA that issued it as trust "
+        "store (a PEM file)"
+    )
+
+
+def expired_certificate(endpoint: Endpoint, detail: str) -> TlsError:
+    """The certificate's time is over, or has not begun."""
+    return TlsError(
+        f"the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
+    )
+
+
+def host_name_mismatch(endpoint: Endpoint) -> TlsError:
+    """The certificate is trusted but made out for other hosts."""
+    return TlsError(
+        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name that "
+        "stands in the "
+        "certificate, or turn the host name check off (the CA is still checked)"
+    )
+
+
+def not_tls(endpoint: Endpoint) -> TlsError:
+    """The server did not answer the handshake with TLS."""
+    return TlsError(
+        f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there"
+    )
+
+
+_GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
+    ("Hostname Verification", lambda endpoint, detail: host_name_mismatch(endpoint)),
+    ("WRONG_VERSION_NUMBER", lambda endpoint, detail: not_tls(endpoint)),
+    ("certificate has expired", expired_certificate),
+    ("certificate is not yet valid", expired_certificate),
+    ("CERTIFICATE_VERIFY_FAILED", untrusted_certificate),
+)
+
+
+def grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
+    """The TLS failure behind gRPC's UNAVAILABLE, which can only be told by its text; None if it is none."""
+    for mark, make in _GRPC_FAILURES:
+        if mark in details:
+            found = re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)", details)
+            return make(endpoint, found.group(1).strip() if found else "verification failed")
+    if "SSL_ERROR_SSL" in details or "security handshaker" in details:
+        return TlsError(f"the TLS handshake with {endpoint} failed ({details[:200]})")
+    return None
