@@ -1,0 +1,103 @@
+"""How to reach the servers, read from options as one consistent thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+
+
+@dataclass(frozen=True)
+class BasicLogin:
+    """User name and password."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TokenLogin:
+    """A ready-made token and the scheme it is sent with."""
+
+    method: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PlugInLogin:
+    """Credentials made by somebody's own code, named `module:attribute`."""
+
+    path: str
+
+
+Login = BasicLogin | TokenLogin | PlugInLogin
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """What a client needs to connect. Times are in seconds; `trust_store` is the path of a PEM file."""
+
+    controller_uri: str
+    schema_registry_uri: str | None
+    login: Login | None
+    trust_store: str | None
+    validate_hostname: bool
+    request_timeout: float
+    retry_timeout: float
+
+
+def connection_settings(options: o.Options) -> ConnectionSettings:
+    """Read the connection from resolved options.
+
+    Raises InvalidOptionError when no controller is set or the login is half given or given in two ways.
+    """
+    return ConnectionSettings(
+        controller_uri=options.require(o.CONTROLLER_URI),
+        schema_registry_uri=options.get(o.SCHEMA_REGISTRY_URI),
+        login=login(options),
+        trust_store=options.get(o.TRUST_STORE),
+        validate_hostname=options.get(o.VALIDATE_HOSTNAME),
+        request_timeout=options.get(o.REQUEST_TIMEOUT).total_seconds(),
+        retry_timeout=options.get(o.RETRY_TIMEOUT).total_seconds(),
+    )
+
+
+def login(options: o.Options) -> Login | None:
+    """Read the login: the way set in the strongest place counts, so conf can replace the environment's."""
+    ways: list[tuple[tuple[o.Option[str | None], ...], Callable[[], Login]]] = [
+        (
+            (o.USERNAME, o.PASSWORD),
+            lambda: BasicLogin(
+                _part(options, o.USERNAME, o.PASSWORD), _part(options, o.PASSWORD, o.USERNAME)
+            ),
+        ),
+        (
+            (o.AUTH_TYPE, o.AUTH_TOKEN),
+            lambda: TokenLogin(
+                _part(options, o.AUTH_TYPE, o.AUTH_TOKEN), _part(options, o.AUTH_TOKEN, o.AUTH_TYPE)
+            ),
+        ),
+        ((o.CREDENTIALS,), lambda: PlugInLogin(options.require(o.CREDENTIALS))),
+    ]
+    ranks = [max(options.source(option) for option in keys) for keys, _ in ways]
+    strongest = max(ranks)
+    if strongest is o.Source.DEFAULT:
+        return None
+    chosen = [way for way, rank in zip(ways, ranks, strict=True) if rank == strongest]
+    if len(chosen) > 1:
+        keys = " and ".join(f"'{keys[0].key}'" for keys, _ in chosen)
+        raise InvalidOptionError(
+            f"The login is given in more than one way: {keys}. Set one of "
+            "'security.username' with 'security.password', 'security.auth-type' with 'security.auth-token', "
+            "or 'security.credentials'."
+        )
+    return chosen[0][1]()
+
+
+def _part(options: o.Options, wanted: o.Option[str | None], given: o.Option[str | None]) -> str:
+    value = options.get(wanted)
+    if value is None:
+        raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; they need each other.")
+    return value

@@ -1,0 +1,75 @@
+"""Names: how they are quoted in SQL, and which of them Pravega can hold.
+
+Pravega's clients take letters, digits, `.` and `-` only (NameUtils.validateUserStreamName and
+validateUserScopeName). The server would let `_` through, and Java clients could then not open the stream,
+so such names are refused when something is created. Existing names of any kind stay readable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pyspark_pravega.errors import InvalidNameError
+
+MAX_SCOPE_NAME = 255
+"""Characters in a scope's name."""
+MAX_STREAM_NAME = 250
+"""Characters in a stream's name: the server keeps five more for its own prefixes."""
+
+_VALID = re.compile(r"[A-Za-z0-9.-]+")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quote(name: str) -> str:
+    """Return one part of an identifier as Spark SQL reads it; backticks only where they are needed.
+
+    Names that are SQL keywords need none: Spark's default mode reserves no words.
+    """
+    return name if _BARE.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def quote_all(parts: Iterable[str]) -> str:
+    """Join the parts of a multi-part identifier, for example ``pravega.iot.`sensor-agg` ``."""
+    return ".".join(quote(part) for part in parts)
+
+
+def is_internal(name: str) -> bool:
+    """Tell whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
+    return name.startswith("_")
+
+
+def check_new_scope(name: str) -> None:
+    """Raise InvalidNameError unless a scope of this name can be created and opened by every client."""
+    _check_new("scope", name, MAX_SCOPE_NAME)
+
+
+def check_new_stream(name: str) -> None:
+    """Raise InvalidNameError unless a stream of this name can be created and opened by every client."""
+    _check_new("stream", name, MAX_STREAM_NAME)
+
+
+def _check_new(kind: str, name: str, limit: int) -> None:
+    if not name:
+        raise InvalidNameError(f"The name of a {kind} may not be empty.")
+    if is_internal(name):
+        raise InvalidNameError(
+            f"The {kind} name {quote(name)} begins with '_'; such names are internal to Pravega and hidden. "
+            + _suggest(name)
+        )
+    if not _VALID.fullmatch(name):
+        strange = "".join(sorted(set(_VALID.sub("", name))))
+        raise InvalidNameError(
+            f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; "
+            "allowed are the letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
+        )
+    if len(name) > limit:
+        raise InvalidNameError(
+            f"The {kind} name {quote(name)} has {len(name)} characters; Pravega allows at most {limit}."
+        )
+
+
+def _suggest(name: str) -> str:
+    candidate = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
+    # Backticks always: the suggestion nearly always holds a '-', and must work when pasted.
+    return f"Use for example `{candidate}` (with the backticks)." if candidate else "Choose another name."

@@ -1,0 +1,182 @@
+"""What one option is, and how the text of its value becomes a typed value.
+
+The text comes from people (SQL, conf files, environment), so every parser says what it takes: a parser
+raises `ValueError` with a sentence that completes "value ... : ", and `options.resolve` adds key and value.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Place(enum.Flag):
+    """Where an option may stand. An option usually may stand in several places."""
+
+    CATALOG = enum.auto()
+    """Catalog conf: `spark.sql.catalog.<name>.<key>`."""
+    PROPERTY = enum.auto()
+    """Table property: `TBLPROPERTIES ('<key>'='...')`."""
+    READ = enum.auto()
+    """Option of a read: `spark.read.option(...)`, `SELECT ... FROM t WITH ('<key>'='...')`."""
+    WRITE = enum.auto()
+    """Option of a write: `df.write.option(...)`, `INSERT INTO t WITH ('<key>'='...')`."""
+
+    def describe(self) -> str:
+        """Name the places in words, for messages and documentation."""
+        return ", ".join(words for place, words in _PLACE_WORDS.items() if place in self)
+
+
+_PLACE_WORDS = {
+    Place.CATALOG: "catalog conf",
+    Place.PROPERTY: "table property",
+    Place.READ: "read option",
+    Place.WRITE: "write option",
+}
+
+
+@dataclass(frozen=True)
+class OptionType(Generic[T]):
+    """A kind of value: its name and grammar for the documentation, and its parser."""
+
+    name: str
+    parse: Callable[[str], T]
+    """Turn stripped, non-empty text into the value. Raises ValueError that says what is allowed."""
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """One named option. `default` is the value that counts when nobody set the option."""
+
+    key: str
+    type: OptionType[T]
+    default: T
+    places: Place
+    doc: str
+    default_text: str | None = None
+    """The default as a user would write it; None where there is no default."""
+    secret: bool = False
+    """The value is never shown, nor accepted as a table property (those are stored in the clear)."""
+    env: str | None = None
+    """Environment variable that is looked at when the option is set nowhere else."""
+    connection: bool = False
+    """Says how to reach the servers. Belongs to the reader, never to the table."""
+
+
+def _duration(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d+)\s*([a-z]+)", text.lower())
+    if match is None or match[2] not in _DURATION_UNITS:
+        raise ValueError(
+            "expected a whole number and a unit (ms, s, min, h, d), for example 500ms, 10s, 5min, 1h, 2d"
+        )
+    try:
+        return int(match[1]) * _DURATION_UNITS[match[2]]
+    except OverflowError:
+        raise ValueError("the duration is too long, write less than 999999999d") from None
+
+
+_DURATION_UNITS: Mapping[str, timedelta] = {
+    name: unit
+    for unit, names in [
+        (timedelta(milliseconds=1), "ms millisecond milliseconds"),
+        (timedelta(seconds=1), "s sec secs second seconds"),
+        (timedelta(minutes=1), "m min mins minute minutes"),
+        (timedelta(hours=1), "h hour hours"),
+        (timedelta(days=1), "d day days"),
+    ]
+    for name in names.split()
+}
+
+
+def _byte_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmgtp]?)(i?b)?", text.lower())
+    if match is None or (match[3] == "ib" and not match[2]):
+        raise ValueError(
+            "expected a whole number of bytes with an optional unit k, m, g or t (powers of 1024), "
+            "for example 64k, 16m, 1g"
+        )
+    return int(match[1]) << (10 * " kmgtp".index(match[2] or " "))
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _uri(text: str) -> str:
+    # The text would end up in messages and logs, so credentials must not hide in it.
+    if "@" in text:
+        raise ValueError("a URI here may not hold credentials; use security.username and security.password")
+    return text
+
+
+def _plug_in(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+        raise ValueError("expected module:attribute, for example mycompany.pravega_login:Credentials")
+    return text
+
+
+def at_least(option_type: OptionType[T], low: T, low_text: str) -> OptionType[T]:
+    """Restrict an ordered type from below."""
+    return between(option_type, low, low_text, None, "")
+
+
+def between(
+    option_type: OptionType[T], low: T, low_text: str, high: T | None, high_text: str
+) -> OptionType[T]:
+    """Restrict an ordered type to low..high (both allowed; high None: no upper bound)."""
+    bounds = f"at least {low_text}" if high is None else f"{low_text} to {high_text}"
+
+    def parse(text: str) -> T:
+        value = option_type.parse(text)
+        if value < low or (high is not None and value > high):  # type: ignore[operator]
+            raise ValueError(f"out of range, allowed is {bounds}")
+        return value
+
+    return OptionType(f"{option_type.name}, {bounds}", parse)
+
+
+def whole_number(low: int, high: int | None = None) -> OptionType[int]:
+    """Accept a decimal integer in low..high."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text):
+            raise ValueError("expected a whole number")
+        return int(text)
+
+    return between(OptionType("whole number", parse), low, str(low), high, str(high))
+
+
+def one_of(*names: str) -> OptionType[str]:
+    """Accept one of the names, in any case; the value is the name as given here."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in names:
+            raise ValueError(f"expected one of {', '.join(names)}")
+        return text.lower()
+
+    return OptionType(" or ".join(f"`{name}`" for name in names), parse)
+
+
+def optional(option_type: OptionType[T]) -> OptionType[T | None]:
+    """Accept the same text, for an option whose default is "not set" (None)."""
+    return OptionType(option_type.name, option_type.parse)
+
+
+TEXT: OptionType[str] = OptionType("text", lambda text: text)
+BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _boolean)
+DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _duration)
+BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _byte_size)
+URI: OptionType[str] = OptionType("URI", _uri)
+PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _plug_in)
+STREAM_CUT: OptionType[str] = OptionType(
+    "`earliest`, `latest`, `unbounded` or a stream cut's text",
+    lambda text: text.lower() if text.lower() in ("earliest", "latest", "unbounded") else text,
+)

@@ -1,0 +1,429 @@
+"""Every option of this package: name, type, default, where it may stand, and what it means.
+
+Nothing else reads option text. `resolve` takes the texts from all places, refuses what is unknown, misplaced
+or ill-typed, and returns `Options`, from which values are read by declaration and so with their type:
+
+    options = resolve(conf={"controller-uri": "tcp://pravega:9090"}, read={"split-size": "64m"})
+    options.get(SPLIT_SIZE)  # 67108864
+
+What counts, strongest first: read or write option, table property, catalog conf, environment, default.
+`docs/options.md` is generated from this module. Options that only make sense together are read as one:
+`connection_settings` and `table_settings`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql.option_types import (
+    BOOLEAN,
+    BYTE_SIZE,
+    DURATION,
+    PLUG_IN,
+    STREAM_CUT,
+    TEXT,
+    URI,
+    Option,
+    OptionType,
+    Place,
+    at_least,
+    between,
+    one_of,
+    optional,
+    whole_number,
+)
+from pyspark_pravega.sql.resolution import INTERNAL_PREFIX, Options, Resolution, Source
+
+__all__ = ["INTERNAL_PREFIX", "OPTIONS", "Option", "Options", "Place", "Source", "resolve"]
+
+T = TypeVar("T")
+
+_QUERY = Place.READ | Place.WRITE
+_CONNECTION = Place.CATALOG | _QUERY
+_TABLE = Place.PROPERTY | _QUERY
+
+OPTIONS: dict[str, Option[Any]] = {}
+"""All options by key, in the order of this module."""
+
+
+def _option(
+    key: str,
+    type: OptionType[T],
+    default: T,
+    places: Place,
+    doc: str,
+    default_text: str | None = None,
+    *,
+    secret: bool = False,
+    env: str | None = None,
+    connection: bool = False,
+) -> Option[T]:
+    option = Option(key, type, default, places, doc, default_text, secret, env, connection)
+    OPTIONS[key] = option
+    return option
+
+
+# How to reach the servers.
+
+CONTROLLER_URI = _option(
+    "controller-uri",
+    optional(URI),
+    None,
+    _CONNECTION,
+    "Pravega's controller: `tcp://host:9090`, or `tls://host:9090` for TLS to the controller "
+    "and the segment stores. Several controllers: `tcp://a:9090,b:9090`.",
+    env="PRAVEGA_CONTROLLER_URI",
+    connection=True,
+)
+SCHEMA_REGISTRY_URI = _option(
+    "schema-registry-uri",
+    optional(URI),
+    None,
+    _CONNECTION,
+    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it only "
+    "tables with `framing=none` work.",
+    env="PRAVEGA_SCHEMA_REGISTRY_URI",
+    connection=True,
+)
+AUTH_TYPE = _option(
+    "security.auth-type",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "Scheme that goes with `security.auth-token`, for example `Basic` or `Bearer`.",
+    env="pravega_client_auth_method",
+    connection=True,
+)
+AUTH_TOKEN = _option(
+    "security.auth-token",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "Token sent to the controller and the registry; for `Basic` it is base64 of `user:password`.",
+    env="pravega_client_auth_token",
+    secret=True,
+    connection=True,
+)
+USERNAME = _option(
+    "security.username",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "User name for Basic authentication; needs `security.password`.",
+    connection=True,
+)
+PASSWORD = _option(
+    "security.password",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "Password for Basic authentication.",
+    secret=True,
+    connection=True,
+)
+CREDENTIALS = _option(
+    "security.credentials",
+    optional(PLUG_IN),
+    None,
+    _CONNECTION,
+    "Plug-in: a callable without arguments that returns an object whose `authorization()` "
+    "gives `Scheme token`. It is asked for every request, so it may refresh; it must be "
+    "importable on the executors too.",
+    connection=True,
+)
+TRUST_STORE = _option(
+    "security.trust-store",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "PEM file with the certificate authorities to trust, on the driver and on every executor. "
+    "Not set: the system's authorities.",
+    env="PRAVEGA_TRUST_STORE",
+    connection=True,
+)
+VALIDATE_HOSTNAME = _option(
+    "security.validate-hostname",
+    BOOLEAN,
+    True,
+    _CONNECTION,
+    "Check that a server's certificate names the host that was asked for.",
+    "true",
+    connection=True,
+)
+REQUEST_TIMEOUT = _option(
+    "request-timeout",
+    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(hours=1), "1h"),
+    timedelta(seconds=30),
+    _CONNECTION,
+    "How long one request to a server may take.",
+    "30s",
+    connection=True,
+)
+RETRY_TIMEOUT = _option(
+    "retry-timeout",
+    between(DURATION, timedelta(), "0s", timedelta(days=1), "1d"),
+    timedelta(seconds=60),
+    _CONNECTION,
+    "How long to keep trying when a server cannot be reached. Wrong credentials, missing "
+    "rights and TLS faults are never retried.",
+    "60s",
+    connection=True,
+)
+
+
+# The catalog, and which stream.
+
+PYTHON = _option(
+    "python",
+    optional(TEXT),
+    None,
+    Place.CATALOG,
+    "Python interpreter of the catalog service on the driver. Not set: the session's Python "
+    "(`spark.pyspark.driver.python`, `spark.pyspark.python`, `PYSPARK_DRIVER_PYTHON`, "
+    "`PYSPARK_PYTHON`, then `python3`).",
+)
+SCOPE = _option(
+    "scope",
+    optional(TEXT),
+    None,
+    _CONNECTION,
+    "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
+    env="PRAVEGA_SCOPE",
+)
+STREAM = _option(
+    "stream",
+    optional(TEXT),
+    None,
+    _QUERY,
+    'Name of the stream, for `spark.read.format("pravega")` and `df.write.format("pravega")`.',
+)
+
+
+# What a table is.
+
+FORMAT = _option(
+    "format",
+    one_of("avro", "json", "raw"),
+    "avro",
+    _TABLE,
+    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`.",
+    "avro",
+)
+FRAMING = _option(
+    "framing",
+    optional(one_of("registry", "none")),
+    None,
+    _TABLE,
+    "`registry`: every event begins with the id of its schema in the schema registry, as "
+    "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
+    "schema.",
+    "registry; none for raw",
+)
+CODEC = _option(
+    "codec",
+    one_of("none", "gzip", "snappy"),
+    "none",
+    Place.CATALOG | Place.PROPERTY | Place.WRITE,
+    "Compression of written events; needs `framing=registry`. Reading finds the codec of each "
+    "event by itself.",
+    "none",
+)
+ROUTING_KEY = _option(
+    "routing-key",
+    optional(TEXT),
+    None,
+    Place.PROPERTY | Place.WRITE,
+    "Column whose value is the routing key: events of equal keys stay in order. Not set: "
+    "events are spread over the segments.",
+)
+COMPATIBILITY = _option(
+    "compatibility",
+    one_of(
+        "allow-any",
+        "deny-all",
+        "backward",
+        "backward-transitive",
+        "forward",
+        "forward-transitive",
+        "full",
+        "full-transitive",
+    ),
+    "backward",
+    Place.CATALOG | Place.PROPERTY,
+    "Which new versions of its schema the schema registry accepts.",
+    "backward",
+)
+SCALING_TYPE = _option(
+    "scaling.type",
+    one_of("fixed", "by-rate-kb", "by-rate-events"),
+    "fixed",
+    Place.PROPERTY,
+    "`fixed`: the number of segments stays. Else Pravega splits and merges segments by "
+    "kilobytes or events per second.",
+    "fixed",
+)
+SCALING_MIN_SEGMENTS = _option(
+    "scaling.min-segments",
+    whole_number(1, 1_000_000),
+    1,
+    Place.PROPERTY,
+    "Number of segments at the start and, with scaling, the least number.",
+    "1",
+)
+SCALING_TARGET_RATE = _option(
+    "scaling.target-rate",
+    optional(whole_number(1, 2**31 - 1)),
+    None,
+    Place.PROPERTY,
+    "Kilobytes or events per second that one segment should take; needed unless `scaling.type` is `fixed`.",
+)
+SCALING_FACTOR = _option(
+    "scaling.factor",
+    whole_number(2, 1_000),
+    2,
+    Place.PROPERTY,
+    "Into how many segments a hot one is split; only when `scaling.type` is not `fixed`.",
+    "2",
+)
+RETENTION_TYPE = _option(
+    "retention.type",
+    optional(one_of("time", "size")),
+    None,
+    Place.PROPERTY,
+    "Whether old events are removed by age or by volume. Not set: nothing is removed.",
+)
+RETENTION_MINIMUM = _option(
+    "retention.minimum",
+    optional(TEXT),
+    None,
+    Place.PROPERTY,
+    "What is kept in any case: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
+)
+RETENTION_MAXIMUM = _option(
+    "retention.maximum",
+    optional(TEXT),
+    None,
+    Place.PROPERTY,
+    "What is kept at most, even if a subscriber has not read it; in the same units. Not set: no such limit.",
+)
+ROLLOVER_SIZE = _option(
+    "rollover-size",
+    optional(at_least(BYTE_SIZE, 1, "1")),
+    None,
+    Place.PROPERTY,
+    "Size at which a segment's file in long-term storage is closed and a new one begun. Not "
+    "set: the server's default.",
+)
+
+
+# Reading.
+
+START_STREAM_CUT = _option(
+    "start-stream-cut",
+    STREAM_CUT,
+    "earliest",
+    Place.READ,
+    "Where the scan begins. `earliest` and `unbounded`: the oldest event that is still there.",
+    "earliest",
+)
+END_STREAM_CUT = _option(
+    "end-stream-cut",
+    STREAM_CUT,
+    "latest",
+    Place.READ,
+    "Where the scan ends. `latest` and `unbounded`: the newest event when the query is planned.",
+    "latest",
+)
+FAIL_ON_DATA_LOSS = _option(
+    "fail-on-data-loss",
+    BOOLEAN,
+    True,
+    Place.CATALOG | Place.READ,
+    "Fail when events of the scan were removed before they were read. `false`: go on with the "
+    "oldest event there is.",
+    "true",
+)
+SPLIT_SIZE = _option(
+    "split-size",
+    at_least(BYTE_SIZE, 1 << 16, "64k"),
+    256 << 20,
+    Place.CATALOG | Place.READ,
+    "Bytes of a segment that one task reads at most, where a segment can be read in parts.",
+    "256m",
+)
+READ_WINDOW = _option(
+    "read-window",
+    between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),
+    16 << 20,
+    Place.CATALOG | Place.READ,
+    "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
+    "16m",
+)
+
+
+# Writing.
+
+TRANSACTION_LEASE = _option(
+    "transaction.lease",
+    between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
+    timedelta(seconds=60),
+    Place.CATALOG | Place.WRITE,
+    "How long Pravega keeps a transaction after the last sign of life of the driver, which "
+    "gives one every third of this time. The statement itself may run as long as it likes.",
+    "60s",
+)
+TRANSACTION_TIMEOUT = _option(
+    "transaction.timeout",
+    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
+    timedelta(minutes=5),
+    Place.CATALOG | Place.WRITE,
+    "How long to wait until the server says that a transaction is committed.",
+    "5min",
+)
+SPOOL_MEMORY = _option(
+    "spool.memory",
+    between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
+    32 << 20,
+    Place.CATALOG | Place.WRITE,
+    "Bytes of encoded events that a writing task keeps in memory; what is more goes to a temporary file.",
+    "32m",
+)
+
+_LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
+_DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
+
+
+def resolve(
+    *,
+    conf: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    read: Mapping[str, str] | None = None,
+    write: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Options:
+    """Check and type the options of all places; keys in any case. `env` None means the process environment.
+
+    Raises InvalidOptionError naming the key, the value (never a secret), what is allowed and, for an unknown
+    key, the nearest valid one.
+    """
+    environment = os.environ if env is None else env
+    resolution = Resolution(OPTIONS, environment)
+    resolution.add(Place.READ, Source.QUERY, read or {})
+    resolution.add(Place.WRITE, Source.QUERY, write or {})
+    resolution.add(Place.PROPERTY, Source.PROPERTY, properties or {})
+    resolution.add(Place.CATALOG, Source.CATALOG, conf or {})
+    resolution.add_environment()
+    options = resolution.options()
+    if environment.get(_DYNAMIC_CREDENTIALS, "").lower() == "true" and not any(
+        options.source(option) > Source.ENVIRONMENT for option in _LOGIN
+    ):
+        raise InvalidOptionError(
+            f"The environment variable {_DYNAMIC_CREDENTIALS}=true asks for a Java class of credentials, "
+            "which Python cannot load. Unset it and name a Python plug-in with "
+            f"'{CREDENTIALS.key}' (module:attribute)."
+        )
+    return options

@@ -1,0 +1,187 @@
+"""From option texts in several places to typed values, or to an error that says what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql.option_types import Option, Place
+
+T = TypeVar("T")
+
+
+class Source(IntEnum):
+    """Where a value came from; the greater wins."""
+
+    DEFAULT = 0
+    ENVIRONMENT = 1
+    CATALOG = 2
+    PROPERTY = 3
+    QUERY = 4
+
+
+INTERNAL_PREFIX = "__pravega."
+"""Keys with this prefix pass between our own parts (push-down, transaction id), unseen by users."""
+
+# Keys that Spark itself puts beside ours, in lower case.
+_SPARK_PROPERTIES = frozenset(
+    ("provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type")
+)
+_SPARK_OPTIONS = frozenset(("checkpointlocation", "queryname"))
+_SENSITIVE = re.compile(r"pass|secret|token|credential|key")
+_VARIABLE = re.compile(r"\$\{env:([^}]+)\}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Resolved options: typed values by declaration. Printing shows no secret; safe to pickle."""
+
+    _values: Mapping[str, Any] = field(repr=False)
+    _texts: Mapping[str, str] = field(repr=False)
+    _sources: Mapping[str, Source] = field(repr=False)
+    _secrets: frozenset[str] = field(repr=False)
+
+    def get(self, option: Option[T]) -> T:
+        """Return the value that counts: the strongest setting, else the default."""
+        value: T = self._values.get(option.key, option.default)
+        return value
+
+    def source(self, option: Option[Any]) -> Source:
+        """Tell where the value that counts was set."""
+        return self._sources.get(option.key, Source.DEFAULT)
+
+    def is_set(self, option: Option[Any]) -> bool:
+        """Tell whether anybody set the option, be it to its default."""
+        return option.key in self._values
+
+    def text(self, option: Option[Any]) -> str | None:
+        """Return the option's text as it was given, None when it was not set. May be a secret."""
+        return self._texts.get(option.key)
+
+    def texts(self) -> dict[str, str]:
+        """Return all settings as text, secrets too: to hand them to another process, never to show them."""
+        return dict(self._texts)
+
+    def require(self, option: Option[T | None]) -> T:
+        """Return the value of an option without default; InvalidOptionError says how to set it."""
+        value = self.get(option)
+        if value is None:
+            variable = f" or by the environment variable {option.env}" if option.env else ""
+            raise InvalidOptionError(
+                f"The option '{option.key}' is needed and not set. "
+                f"Set it as {option.places.describe()}{variable}."
+            )
+        return value
+
+    def __repr__(self) -> str:
+        shown = {key: "*****" if key in self._secrets else text for key, text in self._texts.items()}
+        return f"Options({shown})"
+
+
+class Resolution:
+    """Collects the texts of one statement, strongest place first, and ends in `Options`."""
+
+    def __init__(self, declarations: Mapping[str, Option[Any]], environment: Mapping[str, str]) -> None:
+        self._declarations = declarations
+        self._environment = environment
+        self._values: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+
+    def add(self, place: Place, source: Source, settings: Mapping[str, str]) -> None:
+        """Add the settings of one place; all are checked, those that a stronger place set do not count."""
+        for key, given in _fold_case(settings, place).items():
+            option = self._find(key, given, place)
+            text = self._expand(option, given) if place is Place.CATALOG else given
+            self._set(option, text, source, place.describe())
+
+    def add_environment(self) -> None:
+        """Add what the environment says about options that no place set."""
+        for option in self._declarations.values():
+            # Unset and empty mean the same for environment variables.
+            if option.env and option.key not in self._values and self._environment.get(option.env):
+                text = self._environment[option.env]
+                self._set(option, text, Source.ENVIRONMENT, f"environment variable {option.env}")
+
+    def options(self) -> Options:
+        """Return what was collected."""
+        secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
+        return Options(self._values, self._texts, self._sources, secrets)
+
+    def _set(self, option: Option[Any], text: str, source: Source, where: str) -> None:
+        value = _parse(option, text, where)
+        if option.key not in self._values:
+            self._values[option.key] = value
+            self._texts[option.key] = text
+            self._sources[option.key] = source
+
+    def _expand(self, option: Option[Any], text: str) -> str:
+        """Read a secret that the conf only refers to, as `${env:NAME}`: confs are shown and stored."""
+        reference = _VARIABLE.fullmatch(text.strip()) if option.secret else None
+        if reference is None:
+            return text
+        if not self._environment.get(reference[1]):
+            raise InvalidOptionError(
+                f"The catalog conf '{option.key}' refers to the environment variable {reference[1]}, "
+                "which is not set where the catalog service runs."
+            )
+        return self._environment[reference[1]]
+
+    def _find(self, key: str, text: str, place: Place) -> Option[Any]:
+        option = self._declarations.get(key)
+        if option is None:
+            known = [name for name, candidate in self._declarations.items() if place in candidate.places]
+            near = difflib.get_close_matches(key.replace("_", "-"), known, 1, 0.6)
+            # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
+            harmless = not _SENSITIVE.search(key) and not (near and self._declarations[near[0]].secret)
+            shown = f" (value '{text}')" if harmless and "@" not in text else ""
+            hint = f"Did you mean '{near[0]}'?" if near else f"Valid are: {', '.join(known)}."
+            raise InvalidOptionError(f"There is no {place.describe()} '{key}'{shown}. {hint}")
+        if place in option.places:
+            return option
+        if place is Place.PROPERTY and option.connection:
+            raise InvalidOptionError(
+                f"'{key}' may not be a table property: it belongs to whoever connects, and table properties "
+                f"are stored for all to see. Set it as {option.places.describe()}."
+            )
+        raise InvalidOptionError(
+            f"'{key}' may not stand as {place.describe()}. Set it as {option.places.describe()}."
+        )
+
+
+def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
+    """Lower the keys and leave out what is Spark's; two spellings of one key may not disagree."""
+    lowered: dict[str, str] = {}
+    for key, text in settings.items():
+        low = key.lower()
+        if low.startswith(INTERNAL_PREFIX):
+            continue
+        if place is Place.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
+            continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
+        if place in Place.READ | Place.WRITE and low in _SPARK_OPTIONS:
+            continue
+        if lowered.get(low, text) != text:
+            raise InvalidOptionError(
+                f"The {place.describe()} '{low}' is given twice with different values; keep one."
+            )
+        lowered[low] = text
+    return lowered
+
+
+def _parse(option: Option[T], text: str, where: str) -> T:
+    stripped = text.strip()
+    try:
+        if not stripped:
+            raise ValueError("it is empty")
+        # A password may begin or end with a blank.
+        return option.type.parse(text if option.secret else stripped)
+    except ValueError as error:
+        shown = "" if option.secret or "@" in text else f" '{text}'"
+        raise InvalidOptionError(
+            f"The value{shown} of '{option.key}' ({where}) is not valid: {error}."
+        ) from None

@@ -1,0 +1,140 @@
+"""What a table is beside its columns, read from table properties as one consistent thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How many segments a stream has. `target_rate` is in kilobytes or events per second, 0 for `fixed`."""
+
+    kind: str
+    target_rate: int
+    factor: int
+    min_segments: int
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What a stream keeps: milliseconds for kind `time`, bytes for `size`. No maximum: None."""
+
+    kind: str
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """The properties of a table, checked against each other."""
+
+    format: str
+    framing: str
+    codec: str
+    routing_key: str | None
+    compatibility: str
+    scaling: Scaling
+    retention: Retention | None
+    rollover_size: int | None
+
+
+def table_settings(options: o.Options) -> TableSettings:
+    """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other."""
+    format = options.get(o.FORMAT)
+    return TableSettings(
+        format=format,
+        framing=_framing(options, format),
+        codec=_codec(options, format),
+        routing_key=options.get(o.ROUTING_KEY),
+        compatibility=options.get(o.COMPATIBILITY),
+        scaling=_scaling(options),
+        retention=_retention(options),
+        rollover_size=options.get(o.ROLLOVER_SIZE),
+    )
+
+
+def _framing(options: o.Options, format: str) -> str:
+    framing = options.get(o.FRAMING)
+    if format == "raw" and framing == "registry":
+        raise InvalidOptionError(
+            "'framing'='registry' needs a schema, which 'format'='raw' does not have. "
+            "Leave 'framing' out, or choose 'format'='avro' or 'json'."
+        )
+    return framing or ("none" if format == "raw" else "registry")
+
+
+def _codec(options: o.Options, format: str) -> str:
+    codec = options.get(o.CODEC)
+    if codec == "none" or _framing(options, format) == "registry":
+        return codec
+    if options.source(o.CODEC) is o.Source.CATALOG:
+        return "none"  # a catalog's default is for the tables that can have one
+    raise InvalidOptionError(
+        f"'codec'='{codec}' needs 'framing'='registry': events without that header do not say how "
+        "they are compressed. Leave 'codec' out, or leave 'framing' at 'registry'."
+    )
+
+
+def _scaling(options: o.Options) -> Scaling:
+    kind = options.get(o.SCALING_TYPE)
+    rate = options.get(o.SCALING_TARGET_RATE)
+    if kind == "fixed":
+        for option in (o.SCALING_TARGET_RATE, o.SCALING_FACTOR):
+            if options.is_set(option):
+                raise InvalidOptionError(
+                    f"'{option.key}' has no meaning with 'scaling.type'='fixed'. Leave it out, or set "
+                    "'scaling.type' to 'by-rate-kb' or 'by-rate-events'."
+                )
+    elif rate is None:
+        unit = "kilobytes" if kind == "by-rate-kb" else "events"
+        raise InvalidOptionError(
+            f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one "
+            "segment should take."
+        )
+    return Scaling(kind, rate or 0, options.get(o.SCALING_FACTOR), options.get(o.SCALING_MIN_SEGMENTS))
+
+
+def _retention(options: o.Options) -> Retention | None:
+    kind = options.get(o.RETENTION_TYPE)
+    if kind is None:
+        for option in (o.RETENTION_MINIMUM, o.RETENTION_MAXIMUM):
+            if options.is_set(option):
+                raise InvalidOptionError(f"'{option.key}' needs 'retention.type', which is 'time' or 'size'.")
+        return None
+    minimum = _amount(options, o.RETENTION_MINIMUM, kind)
+    maximum = _amount(options, o.RETENTION_MAXIMUM, kind)
+    if minimum is None:
+        example = "7d" if kind == "time" else "10g"
+        raise InvalidOptionError(
+            f"'retention.type'='{kind}' needs 'retention.minimum', what is kept in any case, "
+            f"for example '{example}'."
+        )
+    if maximum is not None and maximum <= minimum:
+        raise InvalidOptionError(
+            f"'retention.maximum'='{options.text(o.RETENTION_MAXIMUM)}' must be more than "
+            f"'retention.minimum'='{options.text(o.RETENTION_MINIMUM)}'."
+        )
+    return Retention(kind, minimum, maximum)
+
+
+def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:
+    """Read a limit of retention in the unit of its kind; only the two together say what the text means."""
+    text = options.get(option)
+    if text is None:
+        return None
+    try:
+        amount = (
+            DURATION.parse(text) // timedelta(milliseconds=1) if kind == "time" else BYTE_SIZE.parse(text)
+        )
+        if not 0 < amount < 2**63:
+            raise ValueError("out of range, allowed is more than 0")
+    except ValueError as error:
+        raise InvalidOptionError(
+            f"The value '{text}' of '{option.key}' is not valid with 'retention.type'='{kind}': {error}."
+        ) from None
+    return amount

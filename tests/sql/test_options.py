@@ -1,0 +1,220 @@
+"""Options: every place, every type, precedence, and what a wrong option is answered with."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
+from pyspark_pravega.sql.options import OPTIONS, Place, Source, resolve
+from pyspark_pravega.sql.options_table import markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_precedence_is_query_property_conf_environment_default() -> None:
+    env = {"PRAVEGA_SCOPE": "from-env"}
+    assert resolve(env={}).get(o.SCOPE) is None
+    assert resolve(env=env).get(o.SCOPE) == "from-env"
+    assert resolve(env=env, conf={"scope": "from-conf"}).get(o.SCOPE) == "from-conf"
+    assert resolve(env=env, conf={"scope": "from-conf"}, read={"scope": "r"}).get(o.SCOPE) == "r"
+    layered = resolve(conf={"codec": "gzip"}, properties={"codec": "snappy"}, env={})
+    assert (layered.get(o.CODEC), layered.source(o.CODEC)) == ("snappy", Source.PROPERTY)
+    layered = resolve(conf={"codec": "gzip"}, properties={"codec": "snappy"}, write={"codec": "none"}, env={})
+    assert (layered.get(o.CODEC), layered.source(o.CODEC)) == ("none", Source.QUERY)
+
+
+def test_a_weaker_setting_is_checked_even_when_it_does_not_count() -> None:
+    with pytest.raises(InvalidOptionError, match="'gzipp' of 'codec'"):
+        resolve(conf={"codec": "gzipp"}, write={"codec": "none"}, env={})
+
+
+def test_every_default_text_means_the_default() -> None:
+    for option in OPTIONS.values():
+        if option.default_text is not None and option is not o.FRAMING:
+            assert option.type.parse(option.default_text) == option.default, option.key
+
+
+def test_values_are_typed() -> None:
+    options = resolve(
+        read={"split-size": "1g", "fail-on-data-loss": "FALSE", "request-timeout": " 2 min "},
+        env={},
+    )
+    assert options.get(o.SPLIT_SIZE) == 1 << 30
+    assert options.get(o.FAIL_ON_DATA_LOSS) is False
+    assert options.get(o.REQUEST_TIMEOUT) == timedelta(minutes=2)
+    assert options.get(o.RETRY_TIMEOUT) == timedelta(seconds=60)
+    assert options.is_set(o.SPLIT_SIZE) and not options.is_set(o.RETRY_TIMEOUT)
+
+
+def test_keys_come_in_any_case_but_may_not_disagree() -> None:
+    assert resolve(read={"Start-Stream-Cut": "Latest"}, env={}).get(o.START_STREAM_CUT) == "latest"
+    with pytest.raises(InvalidOptionError, match="'scope' is given twice"):
+        resolve(read={"scope": "a", "SCOPE": "b"}, env={})
+
+
+def test_keys_of_spark_are_left_alone() -> None:
+    properties = {
+        "provider": "pravega",
+        "owner": "me",
+        "comment": "x",
+        "option.format": "json",
+        "format": "json",
+    }
+    assert resolve(properties=properties, env={}).texts() == {"format": "json"}
+    assert resolve(write={"checkpointLocation": "/tmp/c", "queryName": "q"}, env={}).texts() == {}
+    assert resolve(read={o.INTERNAL_PREFIX + "columns": "[]"}, env={}).texts() == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"read": {"splitsize": "1m"}},
+            r"no read option 'splitsize' \(value '1m'\). Did you mean 'split-size'",
+        ),
+        ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
+        ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),
+        ({"conf": {"scaling.type": "fixed"}}, "'scaling.type' may not stand as catalog conf.*table property"),
+        ({"read": {"python": "python3"}}, "'python' may not stand as read option. Set it as catalog conf"),
+        ({"properties": {"controller-uri": "tcp://a:1"}}, "belongs to whoever connects"),
+        ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
+        ({"read": {"format": "parquet"}}, "'parquet' of 'format'.*expected one of avro, json, raw"),
+        ({"read": {"path": "/x"}}, "no read option 'path'"),
+        ({"read": {"split-size": "12 elephants"}}, "whole number of bytes"),
+        ({"read": {"split-size": "-1"}}, "whole number of bytes"),
+        ({"read": {"split-size": "1k"}}, "allowed is at least 64k"),
+        ({"read": {"split-size": ""}}, "it is empty"),
+        ({"read": {"read-window": "1t"}}, "allowed is 64k to 256m"),
+        ({"read": {"request-timeout": "30"}}, "whole number and a unit"),
+        ({"read": {"request-timeout": "1.5s"}}, "whole number and a unit"),
+        ({"read": {"request-timeout": "3 fortnights"}}, "whole number and a unit"),
+        ({"read": {"request-timeout": "99999999999d"}}, "too long"),
+        ({"read": {"request-timeout": "1ms"}}, "allowed is 100ms to 1h"),
+        ({"write": {"transaction.lease": "9s"}}, "allowed is 10s to 600s"),
+        ({"write": {"transaction.lease": "601s"}}, "allowed is 10s to 600s"),
+        ({"read": {"fail-on-data-loss": "yes"}}, "expected true or false"),
+        ({"properties": {"scaling.min-segments": "0"}}, "allowed is 1 to 1000000"),
+        ({"properties": {"scaling.min-segments": "four"}}, "expected a whole number"),
+        ({"properties": {"scaling.min-segments": "1e3"}}, "expected a whole number"),
+        ({"conf": {"security.credentials": "just.a.module"}}, "expected module:attribute"),
+        ({"conf": {"security.password": "${env:NOT_THERE}"}}, "environment variable NOT_THERE"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_allowed(
+    settings: dict[str, dict[str, str]], message: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        resolve(**settings, env={})  # type: ignore[arg-type]
+
+
+SECRET = "hunter2-swordfish"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"properties": {"security.password": SECRET}},
+        {"properties": {"security.auth-token": SECRET}},
+        {"conf": {"securty.pasword": SECRET}},
+        {"conf": {"auth-token": SECRET}},
+        {"conf": {"api_key": SECRET}},
+        {"conf": {"controller-uri": f"tcp://admin:{SECRET}@host:9090"}},
+        {"conf": {"controler": f"tcp://admin:{SECRET}@host:9090"}},
+        {"read": {"security.password": SECRET, "SECURITY.PASSWORD": SECRET + "x"}},
+    ],
+)
+def test_no_secret_is_in_an_error(settings: dict[str, dict[str, str]]) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        resolve(**settings, env={})  # type: ignore[arg-type]
+    assert SECRET not in str(caught.value) and SECRET not in repr(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_no_secret_is_in_a_printed_or_formatted_object() -> None:
+    options = resolve(conf={"security.password": SECRET, "security.username": "me"}, env={})
+    assert SECRET not in f"{options} {options!r}"
+    assert options.get(o.PASSWORD) == SECRET and options.texts()["security.password"] == SECRET
+
+
+def test_a_secret_keeps_its_blanks_and_may_be_a_reference_in_conf_only() -> None:
+    assert resolve(conf={"security.password": " a b "}, env={}).get(o.PASSWORD) == " a b "
+    env = {"MY_PASSWORD": SECRET}
+    assert resolve(conf={"security.password": "${env:MY_PASSWORD}"}, env=env).get(o.PASSWORD) == SECRET
+    query = resolve(read={"security.password": "${env:MY_PASSWORD}"}, env=env)
+    assert query.get(o.PASSWORD) == "${env:MY_PASSWORD}"
+
+
+def test_options_survive_pickling() -> None:
+    options = resolve(conf={"controller-uri": "tcp://a:1"}, read={"stream": "s"}, env={})
+    again = pickle.loads(pickle.dumps(options))
+    assert again == options and again.get(o.STREAM) == "s"
+
+
+def test_texts_resolve_to_the_same_values_again() -> None:
+    options = resolve(conf={"controller-uri": "tcp://a:1", "split-size": "1m"}, env={"PRAVEGA_SCOPE": "iot"})
+    again = resolve(read=options.texts(), env={})
+    assert again.get(o.SPLIT_SIZE) == 1 << 20 and again.get(o.SCOPE) == "iot"
+
+
+def test_a_missing_needed_option_says_how_to_set_it() -> None:
+    with pytest.raises(InvalidOptionError, match="'controller-uri' is needed.*PRAVEGA_CONTROLLER_URI"):
+        resolve(env={}).require(o.CONTROLLER_URI)
+
+
+def test_an_empty_environment_variable_counts_as_not_set() -> None:
+    assert resolve(env={"PRAVEGA_CONTROLLER_URI": ""}).get(o.CONTROLLER_URI) is None
+
+
+def test_java_dynamic_credentials_of_the_environment_are_refused_unless_replaced() -> None:
+    env = {"pravega_client_auth_loadDynamic": "true", "pravega_client_auth_method": "Bearer"}
+    with pytest.raises(InvalidOptionError, match="security.credentials"):
+        resolve(env=env)
+    assert (
+        resolve(conf={"security.credentials": "my.module:Login"}, env=env).get(o.CREDENTIALS)
+        == "my.module:Login"
+    )
+
+
+def test_no_connection_option_may_be_a_table_property() -> None:
+    for option in OPTIONS.values():
+        if option.secret or option.connection:
+            assert Place.PROPERTY not in option.places, option.key
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([("k", 10), ("m", 20), ("g", 30), ("t", 40), ("", 0), ("kb", 10), ("MiB", 20)]),
+)
+def test_byte_sizes(number: int, unit: tuple[str, int]) -> None:
+    assert BYTE_SIZE.parse(f"{number}{unit[0]}") == number << unit[1]
+
+
+@given(
+    st.integers(0, 10**5),
+    st.sampled_from([("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000)]),
+)
+def test_durations(number: int, unit: tuple[str, int]) -> None:
+    assert DURATION.parse(f"{number} {unit[0]}") == timedelta(milliseconds=number * unit[1])
+
+
+@given(st.sampled_from(sorted(OPTIONS)), st.text(max_size=20))
+def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
+    option = OPTIONS[key]
+    place = {Place.CATALOG: "conf", Place.PROPERTY: "properties", Place.READ: "read", Place.WRITE: "write"}
+    keyword = next(name for where, name in place.items() if where in option.places)
+    try:
+        resolve(**{keyword: {key: text}}, env={})  # type: ignore[arg-type]
+    except InvalidOptionError as error:
+        assert key in str(error)
+
+
+def test_the_documentation_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "options.md").read_text() == markdown(), "run `make docs/options.md`"

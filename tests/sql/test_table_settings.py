@@ -1,0 +1,71 @@
+"""Table properties that only make sense together."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql.options import resolve
+from pyspark_pravega.sql.table_settings import Retention, Scaling, TableSettings, table_settings
+
+
+def settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> TableSettings:
+    return table_settings(resolve(properties=properties, conf=conf, env={}))
+
+
+def test_defaults() -> None:
+    assert settings({}) == TableSettings(
+        "avro", "registry", "none", None, "backward", Scaling("fixed", 0, 2, 1), None, None
+    )
+
+
+def test_raw_tables_have_no_framing() -> None:
+    assert settings({"format": "raw"}).framing == "none"
+    assert settings({"format": "raw"}, {"codec": "gzip"}).codec == "none"
+
+
+def test_scaling_and_retention() -> None:
+    given = settings(
+        {
+            "scaling.type": "by-rate-kb",
+            "scaling.target-rate": "100",
+            "scaling.factor": "3",
+            "scaling.min-segments": "4",
+            "retention.type": "time",
+            "retention.minimum": "1h",
+            "retention.maximum": "2d",
+            "rollover-size": "64m",
+        }
+    )
+    assert given.scaling == Scaling("by-rate-kb", 100, 3, 4)
+    assert given.retention == Retention("time", 3_600_000, 172_800_000)
+    assert given.rollover_size == 64 << 20
+    assert settings({"retention.type": "size", "retention.minimum": "10g"}).retention == Retention(
+        "size", 10 << 30, None
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"format": "raw", "framing": "registry"}, "needs a schema"),
+        ({"framing": "none", "codec": "gzip"}, "'codec'='gzip' needs 'framing'='registry'"),
+        ({"format": "raw", "codec": "snappy"}, "'codec'='snappy' needs 'framing'='registry'"),
+        ({"scaling.target-rate": "5"}, "no meaning with 'scaling.type'='fixed'"),
+        ({"scaling.factor": "5"}, "no meaning with 'scaling.type'='fixed'"),
+        ({"scaling.type": "by-rate-events"}, "needs 'scaling.target-rate', the events per second"),
+        ({"retention.minimum": "1h"}, "needs 'retention.type'"),
+        ({"retention.maximum": "1h"}, "needs 'retention.type'"),
+        ({"retention.type": "size"}, "needs 'retention.minimum'.*10g"),
+        ({"retention.type": "time", "retention.minimum": "10g"}, "'10g' of 'retention.minimum'.*unit"),
+        ({"retention.type": "size", "retention.minimum": "7d"}, "'7d' of 'retention.minimum'.*bytes"),
+        ({"retention.type": "time", "retention.minimum": "0s"}, "more than 0"),
+        (
+            {"retention.type": "time", "retention.minimum": "2h", "retention.maximum": "1h"},
+            "must be more than",
+        ),
+    ],
+)
+def test_contradictions_are_named(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        settings(properties)
