@@ -1,1 +1,1 @@
-
+"""Spark's Python Data Source API over Pravega: planning and reading scans, transactional writes."""

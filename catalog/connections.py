@@ -1,0 +1,74 @@
+"""Connections of the service, one for each way to connect that the sessions of a driver use."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.sql.options import Options, resolve
+
+_OWN_KEYS = frozenset(("catalog-name",))
+
+
+class Catalog:
+    """One configured catalog: its name, its options and its connection."""
+
+    def __init__(self, conf: Mapping[str, str], pravega: Pravega) -> None:
+        self.name = conf.get("catalog-name", "pravega")
+        self.conf = catalog_conf(conf)
+        self.pravega = pravega
+
+    def options(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        read: Mapping[str, str] | None = None,
+        write: Mapping[str, str] | None = None,
+    ) -> Options:
+        """Resolve the options of one statement over this catalog's conf."""
+        return resolve(conf=self.conf, properties=properties, read=read, write=write)
+
+
+def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the conf without what the adapter added."""
+    return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
+
+
+class Connections:
+    """Keeps a `Pravega` for every distinct configuration; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_config: dict[ClientConfig, Pravega] = {}
+        self._catalogs: dict[str, Catalog] = {}
+
+    def catalog(self, conf: Mapping[str, str]) -> Catalog:
+        """Return the catalog of a conf, connecting when it is new; raises InvalidOptionError."""
+        key = json.dumps(conf, sort_keys=True)
+        with self._lock:
+            found = self._catalogs.get(key)
+            if found is None:
+                found = self._catalogs[key] = Catalog(conf, self._pravega(conf))
+            return found
+
+    def _pravega(self, conf: Mapping[str, str]) -> Pravega:
+        return self.connection(client_config(resolve(conf=catalog_conf(conf))))
+
+    def connection(self, config: ClientConfig) -> Pravega:
+        """Return the connection for a configuration."""
+        found = self._by_config.get(config)
+        if found is None:
+            found = self._by_config[config] = connect(config)
+        return found
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for pravega in self._by_config.values():
+                pravega.close()
+            self._by_config.clear()
+            self._catalogs.clear()

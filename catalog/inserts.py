@@ -1,0 +1,82 @@
+"""The INSERTs in flight of this service: begun, kept alive, committed or aborted by their handles."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter, pickled_write
+from pyspark_pravega.datasource.insert_commit import Insert
+from pyspark_pravega.datasource.planning import write_settings
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import ServiceError
+from pyspark_pravega.sql.options import Options
+
+
+class Inserts:
+    """Thread-safe; a handle is enough to finish an INSERT that another service process began."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[tuple[str, uuid.UUID], Insert] = {}
+
+    def begin(
+        self, catalog: Catalog, table: StreamTable, schema: StructType, options: Options
+    ) -> dict[str, Any]:
+        """Begin one INSERT; return its handle and the pickled function for its tasks, in base64."""
+        insert = Insert.begin(catalog.pravega, table, write_settings(options))
+        try:
+            function = pickled_write(InsertWriter(insert.spec(schema)))
+        except BaseException:
+            insert.abort()
+            raise
+        transaction = insert.transaction
+        with self._lock:
+            self._open[(str(table.stream), transaction.id)] = insert
+        return {"insert": {"transaction": str(transaction.id), "options": options.texts()}, "function": function}
+
+    def commit(
+        self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any], messages: Sequence[str]
+    ) -> int:
+        """Commit an INSERT; return the number of its rows."""
+        pickles = CPickleSerializer()
+        reports = [pickles.loads(base64.b64decode(message)) for message in messages]
+        if not all(isinstance(report, InsertMessage) for report in reports):
+            raise ServiceError("A task reported something else than an INSERT's message; nothing was committed.")
+        return self._take(catalog, table, handle).commit(reports)
+
+    def abort(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any]) -> None:
+        """Abort an INSERT; nothing happens when it has ended."""
+        self._take(catalog, table, handle).abort()
+
+    def abort_all(self) -> None:
+        """Abort what is open: the driver is gone."""
+        with self._lock:
+            left = list(self._open.values())
+            self._open.clear()
+        for insert in left:
+            insert.abort()
+
+    def _take(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any]) -> Insert:
+        transaction_id = uuid.UUID(handle["transaction"])
+        with self._lock:
+            insert = self._open.pop((str(table.stream), transaction_id), None)
+        if insert is not None:
+            return insert
+        settings = write_settings(catalog.options(write=handle["options"]))
+        stream = table.stream
+        segments = catalog.pravega.controller.epoch_segments(stream, transaction_id.int >> 96)
+        transaction = Transaction(
+            catalog.pravega.controller, stream, transaction_id, round(settings.lease * 1000), segments
+        )
+        return Insert(catalog.pravega, table, transaction.keep_alive(), settings)
+
+

@@ -1,0 +1,86 @@
+"""Scopes as namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log import TABLE_NAME
+from pyspark_pravega.errors import (
+    KeyValueTableNotFoundError,
+    ScopeNotEmptyError,
+    ScopeNotFoundError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+_SPARK_SETS = frozenset(("owner",))
+
+
+def scope_of(namespace: Sequence[str]) -> str:
+    """Return the scope of a namespace; ScopeNotFoundError unless it has exactly one part."""
+    if len(namespace) != 1:
+        raise ScopeNotFoundError(
+            f"There is no namespace {quote_all(namespace) or '(empty)'}: a namespace is one Pravega scope."
+        )
+    return namespace[0]
+
+
+def list_namespaces(catalog: Catalog) -> list[str]:
+    """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
+    return sorted(scope for scope in catalog.pravega.controller.list_scopes() if not is_internal(scope))
+
+
+def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
+    """Return a namespace's properties: none, a scope has no place for any. Raises ScopeNotFoundError."""
+    scope = scope_of(namespace)
+    if not catalog.pravega.controller.scope_exists(scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    return {}
+
+
+def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
+    """Create a scope. Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for properties."""
+    scope = scope_of(namespace)
+    check_new_scope(scope)
+    if set(properties) - _SPARK_SETS:
+        raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all(namespace)))
+    catalog.pravega.controller.create_scope(scope)
+
+
+def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
+    """Drop a scope, with `cascade` all its streams, tables and schema groups. Raises ScopeNotEmptyError."""
+    scope = scope_of(namespace)
+    controller = catalog.pravega.controller
+    if is_internal(scope):
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
+    streams = controller.list_streams(scope)
+    visible = [name for name in streams if not is_internal(name)]
+    others = [name for name in controller.list_key_value_tables(scope) if name != TABLE_NAME]
+    if not cascade and (visible or others):
+        raise ScopeNotEmptyError(
+            f"The scope {quote_all(namespace)} has {len(visible)} streams and {len(others)} key-value tables. Drop "
+            "them first, or use DROP NAMESPACE ... CASCADE."
+        )
+    from pyspark_pravega.catalog.tables import drop_stream
+
+    for name in visible:
+        drop_stream(catalog, Stream(scope, name))
+    for name in (*others, TABLE_NAME):
+        try:
+            controller.delete_key_value_table(scope, name)
+        except KeyValueTableNotFoundError:
+            continue  # the commit log is made by the first INSERT
+    controller.delete_scope(scope)
+    return True
+
+
+__all__ = [
+    "create_namespace",
+    "drop_namespace",
+    "list_namespaces",
+    "load_namespace",
+    "scope_of",
+]

@@ -1,0 +1,158 @@
+"""The catalog service: one process per driver, answering the JVM adapter's requests over stdin and stdout.
+
+A request is one line of JSON `{"id", "operation", "conf", "arguments"}`, an answer `{"id", "result"}` or
+`{"id", "error": {"condition", "message"}}`. Requests run concurrently and are answered in any order. Every request
+carries the catalog's conf, so the process has no state that a restart would lose but open INSERTs, whose handles are
+enough to finish them. When stdin closes the driver is gone: open INSERTs are aborted and the process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TextIO
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.catalog import namespaces, tables
+from pyspark_pravega.catalog.connections import Catalog, Connections
+from pyspark_pravega.catalog.inserts import Inserts
+from pyspark_pravega.datasource.planning import plan_scan
+from pyspark_pravega.datasource.scan import pickled_read
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import PravegaError, UnsupportedOperationError
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+LOG = logging.getLogger(__name__)
+THREADS = 64
+Arguments = Mapping[str, Any]
+
+
+class Service:
+    """The operations, by the name that the adapter calls them."""
+
+    def __init__(self) -> None:
+        self._connections = Connections()
+        self._inserts = Inserts()
+        self._operations: dict[str, Callable[[Catalog, Arguments], Any]] = {
+            "list_namespaces": lambda c, a: namespaces.list_namespaces(c),
+            "load_namespace": lambda c, a: namespaces.load_namespace(c, a["namespace"]),
+            "create_namespace": lambda c, a: namespaces.create_namespace(c, a["namespace"], a["properties"]),
+            "alter_namespace": self._refuse_alter_namespace,
+            "drop_namespace": lambda c, a: namespaces.drop_namespace(c, a["namespace"], a["cascade"]),
+            "list_tables": lambda c, a: tables.list_tables(c, a["namespace"]),
+            "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"]),
+            "table_exists": lambda c, a: tables.exists(c, a["namespace"], a["name"], a["creating"]),
+            "create_table": self._create_table,
+            "alter_table": lambda c, a: self._refuse(c, {**a, "statement": "ALTER TABLE"}),
+            "drop_table": lambda c, a: tables.drop(c, a["namespace"], a["name"]),
+            "refuse": self._refuse,
+            "plan_scan": self._plan_scan,
+            "begin_insert": self._begin_insert,
+            "commit_insert": lambda c, a: self._inserts.commit(c, _table(a), a["insert"], a["messages"]),
+            "abort_insert": lambda c, a: self._inserts.abort(c, _table(a), a["insert"]),
+        }
+
+    def answer(self, operation: str, conf: Mapping[str, str], arguments: Arguments) -> Any:
+        """Carry one request out; raises what went wrong."""
+        return self._operations[operation](self._connections.catalog(conf), arguments)
+
+    def close(self) -> None:
+        """Abort open INSERTs and close all connections."""
+        self._inserts.abort_all()
+        self._connections.close()
+
+    def _create_table(self, catalog: Catalog, a: Arguments) -> Any:
+        return tables.create(
+            catalog, a["namespace"], a["name"], _schema(a["schema"]), a["partitions"], a["properties"], a["adopt"]
+        )
+
+    def _refuse(self, catalog: Catalog, a: Arguments) -> Any:
+        raise UnsupportedOperationError(refusal(a["statement"], quote_all((*a["namespace"], a["name"]))))
+
+    def _refuse_alter_namespace(self, catalog: Catalog, a: Arguments) -> Any:
+        namespaces.load_namespace(catalog, a["namespace"])
+        raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all(a["namespace"])))
+
+    def _plan_scan(self, catalog: Catalog, a: Arguments) -> Any:
+        table = _table(a)
+        limit = a["limit"] if a["limit"] >= 0 else None
+        options = catalog.options(read=a["options"])
+        planned = plan_scan(catalog.pravega, table, _schema(a["columns"]), options, limit=limit)
+        function, partitions = pickled_read(planned.reader, planned.schema)
+        shown = ", ".join(_schema(a["columns"]).fieldNames()) or "none"
+        name = quote_all((catalog.name, table.stream.scope, table.stream.name))
+        text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
+        return {
+            "function": function,
+            "partitions": partitions,
+            "schema": planned.schema.json(),
+            "bytes": planned.bytes,
+            "description": text if limit is None else f"{text}; limit: {limit}",
+        }
+
+    def _begin_insert(self, catalog: Catalog, a: Arguments) -> Any:
+        return self._inserts.begin(catalog, _table(a), _schema(a["schema"]), catalog.options(write=a["options"]))
+
+
+def _table(arguments: Arguments) -> StreamTable:
+    return StreamTable.from_json(arguments["table"])
+
+
+def _schema(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
+
+
+def serve(service: Service, requests: TextIO, replies: TextIO) -> None:
+    """Answer requests until there are no more; returns when all that were begun have been answered."""
+    lock = threading.Lock()
+
+    def reply(message: dict[str, Any]) -> None:
+        line = json.dumps(message)
+        with lock:
+            replies.write(line + "\n")
+            replies.flush()
+
+    def handle(request: dict[str, Any]) -> None:
+        try:
+            result = service.answer(request["operation"], request["conf"], request["arguments"])
+        except PravegaError as error:
+            reply({"id": request["id"], "error": {"condition": error.condition, "message": error.message}})
+        except Exception as error:
+            # A defect of ours: the statement fails with its name, the log has the rest.
+            LOG.error("%s failed:\n%s", request["operation"], traceback.format_exc())
+            message = f"{type(error).__name__} in '{request['operation']}': {error}"
+            reply({"id": request["id"], "error": {"condition": "PRAVEGA_INTERNAL_ERROR", "message": message}})
+        else:
+            reply({"id": request["id"], "result": result})
+
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="request") as pool:
+        for line in requests:
+            pool.submit(handle, json.loads(line))
+
+
+def main() -> None:
+    """Run the service on this process's stdin and stdout."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    logging.basicConfig(format="pyspark-pravega: %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
+    # Nothing but answers may reach the pipe, whatever a library prints.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    service = Service()
+    try:
+        serve(service, sys.stdin, replies)
+    except BrokenPipeError:
+        LOG.info("The driver closed its end.")
+    finally:
+        service.close()
+
+
+if __name__ == "__main__":
+    main()

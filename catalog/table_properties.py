@@ -1,0 +1,112 @@
+"""Between table properties and what Pravega keeps: stream configuration, schema group, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
+from pyspark_pravega.datasource.table_loading import LoadedTable, tags_for
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
+
+PROVIDER = "pravega"
+_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+_SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
+_STREAM_OPTIONS = (
+    o.SCALING_TYPE,
+    o.SCALING_MIN_SEGMENTS,
+    o.SCALING_TARGET_RATE,
+    o.SCALING_FACTOR,
+    o.RETENTION_TYPE,
+    o.RETENTION_MINIMUM,
+    o.RETENTION_MAXIMUM,
+    o.ROLLOVER_SIZE,
+)
+
+
+def check_reserved(name: str, properties: Mapping[str, str]) -> None:
+    """Refuse what Spark puts into properties and a stream cannot have: a location, another provider."""
+    provider = properties.get("provider", PROVIDER)
+    if provider.lower() != PROVIDER:
+        raise InvalidOptionError(f"The tables of this catalog are made USING {PROVIDER}, not USING {provider}.")
+    if "location" in properties and properties.get("is_managed_location") != "true":
+        raise UnsupportedOperationError(
+            f"LOCATION '{properties['location']}' is not possible on {name}: a table's data is its Pravega stream. "
+            "Leave LOCATION out."
+        )
+
+
+def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
+    """Return the properties that are kept as tags of the stream: those that nothing else tells."""
+    kept = {}
+    if settings.format == "raw":
+        kept["format"] = "raw"
+    elif settings.framing != "registry":
+        kept["framing"] = settings.framing
+    if settings.codec != "none":
+        kept["codec"] = settings.codec
+    if settings.routing_key is not None:
+        kept["routing-key"] = settings.routing_key
+    if comment:
+        kept["comment"] = comment
+    return kept
+
+
+def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
+    """Return the configuration of a new stream."""
+    scaling, retention = settings.scaling, settings.retention
+    return StreamConfiguration(
+        scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
+        retention=None
+        if retention is None
+        else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
+        tags=tags_for(kept),
+        rollover_size_bytes=settings.rollover_size or 0,
+    )
+
+
+def check_adoption(name: str, options: o.Options) -> None:
+    """Refuse properties of the stream when it exists already and keeps its own."""
+    for option in _STREAM_OPTIONS:
+        if options.is_set(option):
+            raise InvalidOptionError(
+                f"'{option.key}' cannot be given for {name}: the stream exists, and its settings stay as they are. "
+                "Leave the property out."
+            )
+
+
+def shown(loaded: LoadedTable) -> dict[str, str]:
+    """Return all properties of a table: given back to CREATE TABLE they make an equal one."""
+    table, configuration = loaded.table, loaded.configuration
+    scaling, retention = configuration.scaling, configuration.retention
+    properties = {
+        "provider": PROVIDER,
+        "format": table.format,
+        "scaling.min-segments": str(scaling.min_segments),
+    }
+    if table.format != "raw":
+        properties["framing"] = table.framing
+    for key in ("routing-key", "codec", "comment"):
+        if key in loaded.stored:
+            properties[key] = loaded.stored[key]
+    if loaded.group is not None and table.format != "raw" and loaded.group.compatibility:
+        properties["compatibility"] = loaded.group.compatibility
+    if scaling.kind != "fixed":
+        properties["scaling.type"] = scaling.kind
+        properties["scaling.target-rate"] = str(scaling.target_rate)
+        properties["scaling.factor"] = str(scaling.factor)
+    if retention is not None:
+        units = _DURATIONS if retention.kind == "time" else _SIZES
+        properties["retention.type"] = retention.kind
+        properties["retention.minimum"] = _amount(retention.minimum, units)
+        if retention.maximum is not None:
+            properties["retention.maximum"] = _amount(retention.maximum, units)
+    if configuration.rollover_size_bytes:
+        properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
+    return properties
+
+
+def _amount(value: int, units: tuple[tuple[int, str], ...]) -> str:
+    size, unit = next((size, unit) for size, unit in units if value % size == 0)
+    return f"{value // size}{unit}"

@@ -1,0 +1,176 @@
+"""The task's side of an INSERT: encode, route and spool all rows, then append them to the shared transaction."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.append import SegmentAppender
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.event_frames import frame
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.segment_store import SegmentStore
+from pyspark_pravega.client.stream import SegmentRange
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.spool import Spool
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.formats import FORMATS
+
+
+@dataclass(frozen=True)
+class InsertSpec:
+    """What every task of one INSERT shares."""
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    transaction: uuid.UUID
+    segments: tuple[SegmentRange, ...]
+    endpoints: dict[int, Endpoint]
+    token: str
+    lease_ms: int
+    spool_memory: int
+    encoding_id: int | None
+
+
+@dataclass(frozen=True)
+class SegmentWrite:
+    """What one task put into one segment of the transaction.
+
+    `ranges` are the bytes this attempt appended itself; `resumed` says that an earlier attempt with the same
+    content had appended the rest.
+    """
+
+    bytes: int
+    events: int
+    ranges: tuple[tuple[int, int], ...]
+    resumed: bool
+
+
+@dataclass
+class InsertMessage(WriterCommitMessage):
+    """A task's report: rows written and, by segment id, what it wrote there."""
+
+    partition: int
+    rows: int
+    segments: dict[int, SegmentWrite]
+
+
+class InsertWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks. Commit and abort belong to whoever began the transaction."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        self._spec = spec
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition.
+
+        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError.
+        """
+        spec = self._spec
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        with connect(spec.config) as pravega, Spool(spec.spool_memory) as spool:
+            stream = spec.table.stream
+            with Transaction(pravega.controller, stream, spec.transaction, spec.lease_ms).keep_alive():
+                rows = _spool_rows(spec, partition, iterator, spool)
+                pravega.segments.seed_token(stream, spec.token)
+                written = {}
+                for segment_id in spool.segments():
+                    if segment_id in spec.endpoints:
+                        pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
+                    written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
+        return InsertMessage(partition, rows, written)
+
+
+def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
+    table = spec.table
+    encoder = FORMATS[table.format].encoder(spec.schema, table.schema_text, spec.encoding_id, table.codec)
+    router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
+    rows = 0
+    for batch in batches:
+        for segment_id, payloads in router.route(batch, encoder.encode(batch)):
+            spool.add(segment_id, frame(payloads), len(payloads))
+        rows += batch.num_rows
+    return rows
+
+
+class _KeyRouter:
+    """Routes each row by the hash of its key, as Pravega's own clients do; order within a key is kept."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        assert spec.table.routing_key is not None
+        self._column = spec.table.routing_key
+        self._stream = spec.table.stream
+        self._router = SegmentRouter(spec.segments)
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        keys = batch.column(self._column)
+        if keys.null_count:
+            raise InvalidRowError(
+                f"The routing key '{self._column}' of table {self._stream} is null in a row. Every event needs a key: "
+                f"filter such rows out, or give them a value with coalesce({self._column}, ...)."
+            )
+        text = keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string())
+        segments = self._router.route(hash_keys(text))
+        for segment_id in np.unique(segments):
+            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
+
+
+class _SpreadRouter:
+    """Without a key, gives each segment an even run of each batch, starting at another segment in each task."""
+
+    def __init__(self, spec: InsertSpec, partition: int) -> None:
+        self._segments = [segment.segment_id for segment in spec.segments]
+        self._next = partition
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        count = batch.num_rows
+        parts = min(len(self._segments), max(1, count))
+        bounds = [count * part // parts for part in range(parts + 1)]
+        for first, last in zip(bounds, bounds[1:], strict=False):
+            segment_id = self._segments[self._next % len(self._segments)]
+            self._next += 1
+            yield segment_id, payloads.slice(first, last - first)
+
+
+def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool, segment_id: int) -> SegmentWrite:
+    writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
+    with SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction) as appender:
+        for block, events in spool.blocks(segment_id):
+            appender.append(block, events)
+        appender.flush()
+        size, events = spool.size(segment_id)
+        return SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+
+
+def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content: bytes) -> uuid.UUID:
+    """Name the writer by what it writes: a retry with the same rows resumes, one with other rows is another."""
+    name = transaction.bytes + partition.to_bytes(4, "big") + segment_id.to_bytes(8, "big") + content
+    return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
+
+
+def pickled_write(writer: InsertWriter) -> str:
+    """Return what Spark would get from its write-planning worker, in base64: the function that runs a task."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = CPickleSerializer().dumps(writer.write(batches))
+        yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
+
+    # Spark's worker takes functions of this module for a data source's.
+    write.__module__ = "pyspark.sql.worker.write_into_data_source"
+    message = StructType([StructField("message", BinaryType())])
+    return base64.b64encode(CPickleSerializer().dumps((write, message))).decode("ascii")

@@ -1,0 +1,208 @@
+"""The driver's side of an INSERT: begin one transaction, check what the tasks put into it, commit and publish.
+
+Only what the winning tasks reported may become visible. The transaction's segments are sealed first, so that a
+task left over from a failed attempt cannot append any more; then their lengths are compared with the reports. Bytes
+of failed attempts are left behind by copying what the winners wrote into a second transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.append import SegmentAppender
+from pyspark_pravega.client.event_frames import HEADER_BYTES
+from pyspark_pravega.client.reader import SegmentRangeReader
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """Times in seconds, `spool_memory` in bytes."""
+
+    lease: float
+    commit_timeout: float
+    spool_memory: int
+
+
+class Insert:
+    """One INSERT from its transaction's begin to its commit or abort."""
+
+    def __init__(
+        self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings
+    ) -> None:
+        self._pravega = pravega
+        self._table = table
+        self._transaction = transaction
+        self._settings = settings
+
+    @classmethod
+    def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
+        """Begin the transaction; it is kept alive until commit or abort.
+
+        Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
+        """
+        transaction = Transaction.begin(pravega.controller, table.stream, round(settings.lease * 1000))
+        return cls(pravega, table, transaction.keep_alive(), settings)
+
+    @property
+    def transaction(self) -> Transaction:
+        """The shared transaction."""
+        return self._transaction
+
+    def spec(self, schema: StructType) -> InsertSpec:
+        """Return what the tasks need. `schema` is that of the rows Spark will send."""
+        table, transaction = self._table, self._transaction
+        endpoints = {
+            segment.segment_id: self._pravega.controller.segment_location(table.stream, segment.segment_id)
+            for segment in transaction.segments
+        }
+        return InsertSpec(
+            table=table,
+            config=self._pravega.config,
+            schema=schema,
+            transaction=transaction.id,
+            segments=tuple(transaction.segments),
+            endpoints=endpoints,
+            token=transaction.token,
+            lease_ms=round(self._settings.lease * 1000),
+            spool_memory=self._settings.spool_memory,
+            encoding_id=self._encoding_id(),
+        )
+
+    def _encoding_id(self) -> int | None:
+        table = self._table
+        if not table.framed or table.schema_version is None:
+            return None
+        registry = self._pravega.registry(table.stream.scope)
+        return registry.encoding_id(table.stream.name, table.schema_version, table.codec)
+
+    def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT") -> int:
+        """Make all rows of the messages visible at once and return their number.
+
+        Raises TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it
+        holds bytes that no report explains; either way nothing is visible and the transaction is gone.
+        """
+        rows = sum(message.rows for message in messages)
+        if rows == 0:
+            self.abort()
+            return 0
+        transaction = self._transaction
+        try:
+            transaction.check_alive()
+            expected = self._expected(messages)
+            if self._sealed_lengths(transaction) != expected:
+                transaction = self._copy_winners(messages, expected)
+            self._publish(transaction, rows, operation)
+        except PravegaError:
+            self.abort()
+            if transaction is not self._transaction:
+                transaction.abort()
+            raise
+        if transaction is not self._transaction:
+            self.abort()
+        return rows
+
+    def abort(self) -> None:
+        """Give the transaction up; nothing of it is visible. Does nothing when it has ended."""
+        self._transaction.abort()
+
+    def _expected(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
+        lengths = {segment.segment_id: 0 for segment in self._transaction.segments}
+        for message in messages:
+            for segment_id, written in message.segments.items():
+                lengths[segment_id] += written.bytes
+        return lengths
+
+    def _sealed_lengths(self, transaction: Transaction) -> dict[int, int]:
+        stream, ids = self._table.stream, [segment.segment_id for segment in transaction.segments]
+        self._pravega.segments.seal_segments(stream, ids, transaction.id)
+        infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
+        missing = [segment_id for segment_id in ids if segment_id not in infos]
+        if missing:
+            raise TransactionNotOpenError(
+                f"Transaction {transaction.id} on stream {stream} is {transaction.status().name.lower()}: its segments "
+                "are gone. Nothing of this INSERT is visible; run it again."
+            )
+        return {segment_id: infos[segment_id].write_offset for segment_id in ids}
+
+    def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
+        """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""
+        stream, old = self._table.stream, self._transaction
+        if any(written.resumed for message in messages for written in message.segments.values()):
+            raise TransactionMismatchError(
+                f"Transaction {old.id} on stream {stream} holds bytes of failed attempts between those of the tasks "
+                "that succeeded. It was aborted and nothing of this INSERT is visible; run it again."
+            )
+        fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000)).keep_alive()
+        try:
+            if list(fresh.segments) != list(old.segments):
+                raise TransactionMismatchError(
+                    f"Stream {stream} was scaled while transaction {old.id} held bytes of failed attempts. It was "
+                    "aborted and nothing of this INSERT is visible; run it again."
+                )
+            for message in messages:
+                for segment_id, written in message.segments.items():
+                    self._copy(segment_id, written.ranges, fresh.id)
+            if self._sealed_lengths(fresh) != expected:
+                raise TransactionMismatchError(
+                    f"Transaction {old.id} on stream {stream} does not hold what its tasks reported. It was aborted and "
+                    "nothing of this INSERT is visible; run it again."
+                )
+        except PravegaError:
+            fresh.abort()
+            raise
+        return fresh
+
+    def _copy(self, segment_id: int, ranges: Iterable[tuple[int, int]], target: uuid.UUID) -> None:
+        store, stream = self._pravega.segments, self._table.stream
+        with SegmentAppender(store, stream, segment_id, uuid.uuid4(), target) as appender:
+            for start, end in ranges:
+                windows = SegmentRangeReader(
+                    store, stream, segment_id, start, end, transaction=self._transaction.id, window_bytes=1 << 20
+                )
+                for window in windows:
+                    first = int(window.starts[0]) - HEADER_BYTES
+                    last = int(window.starts[-1] + window.lengths[-1])
+                    appender.append(memoryview(window.data)[first:last], len(window.starts))
+            appender.flush()
+
+    def _publish(self, transaction: Transaction, rows: int, operation: str) -> None:
+        """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
+        log = CommitLog(self._pravega, self._table.stream)
+        entered = log.enter(transaction.id)
+        try:
+            transaction.commit(self._settings.commit_timeout)
+        except TransactionNotOpenError:
+            if entered:
+                log.withdraw(transaction.id)
+            raise
+        if not entered:
+            LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
+            return
+        try:
+            log.publish(transaction.id, self._tail(), rows=rows, operation=operation)
+        except PravegaError as error:
+            # The rows are committed and visible; a version less in the history is no reason to say they are not.
+            LOG.warning("Stream %s: the commit was not recorded as a version: %s", self._table.stream, error)
+
+    def _tail(self) -> StreamCut:
+        stream = self._table.stream
+        ids = [segment.segment_id for segment in self._pravega.controller.current_segments(stream)]
+        infos = self._pravega.segments.segment_infos(stream, ids)
+        return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
+
+
+__all__ = ["Insert", "WriteSettings"]

@@ -1,0 +1,107 @@
+"""What a scan will read, fixed once at planning: a byte range of every segment between two stream cuts.
+
+A commit merges a transaction segment by segment, so lengths read meanwhile can hold a part of it. The commit
+log says which transactions are being committed; lengths taken during a commit are taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segment_store import SegmentInfo
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SegmentSlice:
+    """Bytes `start` to `end` of one segment, both on event boundaries."""
+
+    segment_id: int
+    start: int
+    end: int
+
+
+def take_snapshot(
+    pravega: Pravega,
+    stream: Stream,
+    *,
+    start: StreamCut | None,
+    end: StreamCut | None,
+    fail_on_data_loss: bool,
+    settled: Callable[[Callable[[], list[SegmentSlice]]], list[SegmentSlice]],
+) -> list[SegmentSlice]:
+    """Return the non-empty slices between two cuts; None stands for the stream's head and its tail now.
+
+    `settled` runs a measurement until no commit was in flight around it. Raises DataLossError when `start`
+    lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError, PermissionDeniedError,
+    InvalidOptionError for cuts that are not of this stream or in the wrong order.
+    """
+    for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
+        if cut is not None and cut.stream != stream:
+            raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
+
+    def measure() -> list[SegmentSlice]:
+        return _measure(pravega, stream, start, end, fail_on_data_loss)
+
+    return measure() if end is not None else settled(measure)
+
+
+def _measure(
+    pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
+) -> list[SegmentSlice]:
+    first = start if start is not None else pravega.controller.head(stream)
+    strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
+    segments, token = pravega.controller.segments_between(first, end)
+    pravega.segments.seed_token(stream, token)
+    infos = pravega.segments.segment_infos(stream, segments)
+    slices = []
+    for segment_id in sorted(segments):
+        info = infos.get(segment_id)
+        if info is None:
+            if strict:
+                raise _lost(f"segment {segment_id} of stream {stream} was removed")
+            continue
+        slices.append(_slice(stream, segment_id, info, first, end, strict))
+    return [piece for piece in slices if piece.end > piece.start]
+
+
+def _slice(
+    stream: Stream,
+    segment_id: int,
+    info: SegmentInfo,
+    first: StreamCut,
+    end: StreamCut | None,
+    fail_on_data_loss: bool,
+) -> SegmentSlice:
+    asked = first.positions.get(segment_id, 0)
+    if asked < info.start_offset and fail_on_data_loss:
+        raise _lost(f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated")
+    begin = max(asked, info.start_offset)
+    stop = info.write_offset
+    if end is not None and segment_id in end.positions:
+        stop = end.positions[segment_id]
+        if stop > info.write_offset:
+            raise InvalidOptionError(
+                f"'end-stream-cut' asks for offset {stop} of segment {segment_id} of stream {stream}, which ends at "
+                f"{info.write_offset}."
+            )
+    return SegmentSlice(segment_id, begin, stop)
+
+
+def _lost(what: str) -> DataLossError:
+    return DataLossError(
+        f"{what[0].upper()}{what[1:]} before this query could read them. Start later, or set "
+        "'fail-on-data-loss' to false to read what is left."
+    )
+
+
+def cut_of(stream: Stream, slices: Iterable[SegmentSlice]) -> StreamCut:
+    """Return the positions where the slices end, as a cut to show to users."""
+    return StreamCut(stream, {piece.segment_id: piece.end for piece in slices})

@@ -1,0 +1,109 @@
+"""The data source `pravega` of `spark.read` and `df.write`: the same scans and INSERTs without the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec, InsertWriter
+from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
+from pyspark_pravega.datasource.planning import full_schema, plan_scan, write_settings
+from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.table_settings import table_settings
+
+_LONGEST_LEASE = 600.0  # seconds; the server's limit
+
+
+class PravegaDataSource(DataSource):
+    """`spark.read.format("pravega").option("scope", ...).option("stream", ...)`; also for `df.write`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "pravega"
+
+    def schema(self) -> StructType:
+        """Return the stream's columns and its metadata columns."""
+        options = o.resolve(read=self.options)
+        with connect(client_config(options)) as pravega:
+            return full_schema(_table(pravega, options, None))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plan the scan; raises the errors of `plan_scan`."""
+        options = o.resolve(read=self.options)
+        with connect(client_config(options)) as pravega:
+            return plan_scan(pravega, _table(pravega, options, schema), schema, options).reader
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Begin the transaction of one `df.write`."""
+        if overwrite:
+            raise UnsupportedOperationError(refusal("INSERT OVERWRITE", "the stream"))
+        options = o.resolve(write=self.options)
+        # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
+        found = write_settings(options)
+        settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
+        with connect(client_config(options)) as pravega:
+            table = _table(pravega, options, schema)
+            insert = Insert.begin(pravega, table, settings)
+            try:
+                return TransactionalWriter(insert.spec(schema), settings)
+            except BaseException:
+                insert.abort()
+                raise
+
+
+class TransactionalWriter(InsertWriter):
+    """Tasks' writer that also commits: Spark calls `commit` and `abort` on a copy in another process."""
+
+    def __init__(self, spec: InsertSpec, settings: WriteSettings) -> None:
+        super().__init__(spec)
+        self._settings = settings
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible at once."""
+        with connect(self._spec.config) as pravega:
+            self._insert(pravega).commit([one for one in messages if isinstance(one, InsertMessage)])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Give the transaction up."""
+        with connect(self._spec.config) as pravega:
+            self._insert(pravega).abort()
+
+    def _insert(self, pravega: Pravega) -> Insert:
+        spec = self._spec
+        transaction = Transaction(
+            pravega.controller, spec.table.stream, spec.transaction, spec.lease_ms, list(spec.segments), spec.token
+        )
+        return Insert(pravega, spec.table, transaction.keep_alive(), self._settings)
+
+
+def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
+    """Return the table of the options: as stored, unless format or framing are given."""
+    stream = Stream(options.require(o.SCOPE), options.require(o.STREAM))
+    if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
+        return load_table(pravega, stream).table
+    settings = table_settings(options)
+    pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
+    if settings.format == "raw":
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
+    if settings.framing == "registry":
+        return load_table(pravega, stream).table
+    if schema is None:
+        raise InvalidOptionError(
+            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so nothing says which "
+            "columns its events have. Give them with .schema('a INT, b STRING')."
+        )
+    return StreamTable(stream, settings.format, "none", schema, routing_key=settings.routing_key)

@@ -1,0 +1,105 @@
+"""What a reader or writer must know of a stream that is a table; small, picklable, without secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.schema_registry import SchemaRegistry
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import SchemaNotFoundError
+from pyspark_pravega.formats import FORMATS, WriterSchema
+
+RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
+"""The columns of a stream that has no schema."""
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A stream with the format of its events.
+
+    `framing` is `registry` (each event starts with the registry's header) or `none`. `schema_text` and
+    `schema_version` are the registry's schema that writers use; both None for raw streams and for tables
+    whose schema the reader gave. `schema_version` is the registry's VersionInfo as a JSON object.
+    """
+
+    stream: Stream
+    format: str
+    framing: str
+    schema: StructType
+    schema_text: str | None = None
+    schema_version: Mapping[str, Any] | None = None
+    codec: str = ""
+    routing_key: str | None = None
+
+    @property
+    def framed(self) -> bool:
+        """Whether events carry the registry's header."""
+        return self.framing == "registry" and FORMATS[self.format].registry_format is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes an equal table."""
+        return {
+            "scope": self.stream.scope,
+            "stream": self.stream.name,
+            "format": self.format,
+            "framing": self.framing,
+            "schema": self.schema.json(),
+            "schema_text": self.schema_text,
+            "schema_version": None if self.schema_version is None else dict(self.schema_version),
+            "codec": self.codec,
+            "routing_key": self.routing_key,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StreamTable:
+        """Make the table that `to_json` described."""
+        return cls(
+            stream=Stream(value["scope"], value["stream"]),
+            format=value["format"],
+            framing=value["framing"],
+            schema=StructType.fromJson(json.loads(value["schema"])),
+            schema_text=value["schema_text"],
+            schema_version=value["schema_version"],
+            codec=value["codec"],
+            routing_key=value["routing_key"],
+        )
+
+
+class WriterSchemas:
+    """Finds the schema an event was written with by the encoding id in its header.
+
+    Travels to tasks with the ids known at planning; an id that appears later is asked of the registry once.
+    """
+
+    def __init__(self, config: ClientConfig, stream: Stream) -> None:
+        self._config = config
+        self._stream = stream
+        self._known: dict[int, WriterSchema] = {}
+        self._registry: SchemaRegistry | None = None
+
+    def __call__(self, encoding_id: int) -> WriterSchema:
+        """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
+        found = self._known.get(encoding_id)
+        if found is None:
+            if self._config.registry_uri is None:
+                raise SchemaNotFoundError(
+                    f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
+                    "configured. Set 'schema-registry-uri'."
+                )
+            if self._registry is None:
+                self._registry = SchemaRegistry(self._config, self._stream.scope)
+            encoding = self._registry.encoding(self._stream.name, encoding_id)
+            found = WriterSchema(
+                schema_text=encoding.schema.text, format=encoding.schema.serialization_format, codec=encoding.codec
+            )
+            self._known[encoding_id] = found
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_registry": None}

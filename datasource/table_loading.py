@@ -1,0 +1,143 @@
+"""Finds out what a stream is as a table: its configuration, its stored properties and its schema group.
+
+Properties that Pravega has no place for (routing key, framing, codec, comment) are kept as tags of the stream:
+they live and die with it and are readable with the right to read it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.schema_registry import GroupProperties, SchemaWithVersion
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.errors import InvalidNameError, SchemaNotFoundError, UnsupportedOperationError
+from pyspark_pravega.formats import FORMATS
+
+TAG_PREFIX = "spark."
+_TAG_LIMIT = 256
+_TAGS_LIMIT = 128
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A stream as found: what tasks need, and what DDL shows of it."""
+
+    table: StreamTable
+    configuration: StreamConfiguration
+    group: GroupProperties | None
+    stored: Mapping[str, str]
+
+
+def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
+    """Read a stream's table.
+
+    A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
+    schema groups whose events cannot be decoded.
+    """
+    configuration = pravega.controller.stream_configuration(stream)
+    stored = stored_properties(configuration.tags)
+    group, schema = _schema(pravega, stream) if stored.get("format") != "raw" else (None, None)
+    if schema is None or group is None:
+        return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
+    format_name = format_of(group.serialization_format)
+    if format_name is None:
+        raise UnsupportedOperationError(
+            f"The events of stream {stream} are {group.serialization_format}, which cannot be decoded; formats are "
+            f"{', '.join(FORMATS)}. Their bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+        )
+    table = StreamTable(
+        stream=stream,
+        format=format_name,
+        framing=stored.get("framing", "registry"),
+        schema=FORMATS[format_name].spark_schema(schema.schema.text),
+        schema_text=schema.schema.text,
+        schema_version=schema.version.to_json(),
+        codec=stored.get("codec", "none"),
+        routing_key=stored.get("routing-key"),
+    )
+    return LoadedTable(table, configuration, group, stored)
+
+
+def format_of(serialization_format: str) -> str | None:
+    """Return the name of the format whose schemas the registry calls so, None when there is none."""
+    return next((name for name, one in FORMATS.items() if one.registry_format == serialization_format), None)
+
+
+def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaWithVersion | None]:
+    if not pravega.has_registry:
+        return None, None
+    registry = pravega.registry(stream.scope)
+    try:
+        group = registry.group(stream.name)
+    except SchemaNotFoundError:
+        return None, None
+    latest = registry.latest_schemas(stream.name)
+    if len(latest) > 1:
+        names = ", ".join(sorted(one.version.type for one in latest))
+        raise UnsupportedOperationError(
+            f"Stream {stream} holds events of several types ({names}), which do not make one table. Their bytes can be "
+            "read with spark.read.format('pravega').option('format', 'raw')."
+        )
+    return group, latest[0] if latest else None
+
+
+def stored_properties(tags: Iterable[str]) -> dict[str, str]:
+    """Return the table properties kept in a stream's tags; other tags are not ours and are passed over."""
+    pieces: dict[str, dict[int, str]] = {}
+    for tag in tags:
+        name, equals, text = tag.removeprefix(TAG_PREFIX).partition("=")
+        if not tag.startswith(TAG_PREFIX) or not equals:
+            continue
+        key, hash_sign, number = name.partition("#")
+        if hash_sign and not number.isdigit():
+            continue
+        pieces.setdefault(key, {})[int(number or 0)] = text
+    stored = {}
+    for key, parts in pieces.items():
+        text = "".join(parts[number] for number in sorted(parts))
+        stored[key] = _unpacked(text)
+    return stored
+
+
+def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the tags that keep these properties, with the tags of others that are already there.
+
+    Raises InvalidNameError when they are too long for the tags a stream can have (about 30 KB).
+    """
+    tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
+    for key, value in sorted(properties.items()):
+        text = _packed(value)
+        room = _TAG_LIMIT - len(f"{TAG_PREFIX}{key}#000=")
+        if len(text) <= room:
+            tags.append(f"{TAG_PREFIX}{key}={text}")
+            continue
+        parts = [text[at : at + room] for at in range(0, len(text), room)]
+        tags.extend(f"{TAG_PREFIX}{key}#{number}={part}" for number, part in enumerate(parts))
+    if len(tags) > _TAGS_LIMIT:
+        longest = max(properties, key=lambda key: len(properties[key]))
+        raise InvalidNameError(
+            f"The table's properties do not fit into the {_TAGS_LIMIT} tags of {_TAG_LIMIT} characters that a stream "
+            f"can have; shorten '{longest}' ({len(properties[longest])} characters)."
+        )
+    return tuple(tags)
+
+
+def _packed(value: str) -> str:
+    """Keep plain text readable; anything the tag store might not keep exactly goes as base64."""
+    if value.isascii() and value.isprintable() and not value.startswith("base64:"):
+        return value
+    return "base64:" + base64.b64encode(value.encode()).decode("ascii")
+
+
+def _unpacked(text: str) -> str:
+    if not text.startswith("base64:"):
+        return text
+    try:
+        return base64.b64decode(text.removeprefix("base64:"), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return text  # a tag of somebody else that happens to look like ours
