@@ -1,0 +1,109 @@
+"""Events as they lie in a buffer: one block of bytes, and where each payload begins and how long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Positions = npt.NDArray[np.int64]
+
+_INLINE = 12
+"""Arrow keeps values up to this length inside the 16 bytes of a view."""
+_LARGEST_BUFFER = 2**31 - 1
+"""Offsets of Arrow views, and of binary arrays, are int32."""
+
+
+@dataclass(frozen=True)
+class EventBuffer:
+    """`data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
+
+    `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
+    The bytes between payloads are never looked at. Nothing is copied until somebody asks for it.
+    """
+
+    data: Any
+    starts: Positions
+    lengths: Positions
+
+    @classmethod
+    def of(cls, payloads: list[bytes]) -> EventBuffer:
+        """The given payloads, one after the other."""
+        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+        return cls(b"".join(payloads), np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
+
+    @classmethod
+    def of_arrow(cls, payloads: pa.BinaryArray | pa.LargeBinaryArray) -> EventBuffer:
+        """The values of a binary array without nulls, not copied."""
+        wide = pa.types.is_large_binary(payloads.type)
+        _, offsets, data = payloads.buffers()
+        count = len(payloads)
+        if count == 0:
+            return cls.of([])
+        bounds = np.frombuffer(offsets, np.int64 if wide else np.int32)
+        bounds = bounds[payloads.offset : payloads.offset + count + 1].astype(np.int64)
+        return cls(b"" if data is None else data, bounds[:-1], np.diff(bounds))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def payload(self, index: int) -> memoryview:
+        """The bytes of one event, not copied."""
+        begin = int(self.starts[index])
+        return memoryview(self.data)[begin : begin + int(self.lengths[index])]
+
+    def payloads(self) -> Iterator[bytes]:
+        """The bytes of every event in order, copied one at a time."""
+        view = memoryview(self.data)
+        data = view.obj if isinstance(view.obj, bytes) and view.nbytes == len(view.obj) else view
+        if isinstance(data, bytes):
+            for begin, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+                yield data[begin : begin + length]
+        else:
+            for begin, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+                yield bytes(data[begin : begin + length])
+
+    def part(self, begin: int, end: int) -> EventBuffer:
+        """The events from `begin` up to but not including `end`, over the same bytes."""
+        return EventBuffer(self.data, self.starts[begin:end], self.lengths[begin:end])
+
+    def take(self, indices: Positions) -> EventBuffer:
+        """The events at these positions, over the same bytes."""
+        return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
+
+    def without_first(self, count: int) -> EventBuffer:
+        """Every event without its first `count` bytes, over the same bytes. All must have that many."""
+        return EventBuffer(self.data, self.starts + count, self.lengths - count)
+
+    def to_arrow(self) -> pa.BinaryArray:
+        """All payloads as one binary array: views over the buffer, compacted by Arrow in one pass.
+
+        Raises ValueError if the buffer is 2 GiB or more.
+        """
+        count = len(self)
+        buffer = pa.py_buffer(self.data)
+        if buffer.size > _LARGEST_BUFFER:
+            raise ValueError(f"a buffer of {buffer.size} bytes is too large; it must be below 2 GiB")
+        if count == 0:
+            return pa.array([], pa.binary())
+        data = np.frombuffer(buffer, np.uint8) if buffer.size else np.zeros(0, np.uint8)
+        # A view is {length, first 4 bytes, buffer number, offset}, or {length, up to 12 bytes} when short.
+        # The first bytes of long values only serve comparisons and are left out: nobody sees these views.
+        views = np.zeros((count, 4), np.int32)
+        views[:, 0] = self.lengths
+        views[:, 3] = self.starts
+        short = np.flatnonzero(self.lengths <= _INLINE)
+        if len(short):
+            lanes = np.arange(_INLINE)
+            if data.size:
+                places = np.minimum(self.starts[short, None] + lanes, data.size - 1)
+                inline = np.where(lanes < self.lengths[short, None], data[places], 0).astype(np.uint8)
+            else:
+                inline = np.zeros((len(short), _INLINE), np.uint8)
+            views.view(np.uint8).reshape(count, 16)[short, 4:] = inline
+        array = pa.Array.from_buffers(pa.binary_view(), count, [None, pa.py_buffer(views), buffer])
+        return array.cast(pa.binary())

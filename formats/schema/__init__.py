@@ -1,0 +1,1 @@
+"""Spark types <-> schema texts, one visitor per direction, and Spark types -> Arrow."""

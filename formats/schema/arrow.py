@@ -1,0 +1,45 @@
+"""Spark types -> the Arrow types that Spark expects from a Python data source."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """`to_arrow_schema(schema, timezone="UTC")`, with char(n) and varchar(n) as the strings Spark reads."""
+    replaced = strings_for_char_types(schema)
+    assert isinstance(replaced, StructType)
+    return to_arrow_schema(replaced, timezone="UTC")
+
+
+def strings_for_char_types(data_type: DataType) -> DataType:
+    """The type with char(n) and varchar(n) replaced by string, as Spark does before it reads or writes."""
+    if isinstance(data_type, (CharType, VarcharType)):
+        return StringType()
+    if isinstance(data_type, ArrayType):
+        return ArrayType(strings_for_char_types(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        return MapType(
+            strings_for_char_types(data_type.keyType),
+            strings_for_char_types(data_type.valueType),
+            data_type.valueContainsNull,
+        )
+    if isinstance(data_type, StructType):
+        return StructType(
+            [
+                StructField(f.name, strings_for_char_types(f.dataType), f.nullable, f.metadata)
+                for f in data_type.fields
+            ]
+        )
+    return data_type
