@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal, cast
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 
 
+ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
+RetentionKind = Literal["time", "size"]
+
+
 @dataclass(frozen=True)
 class Scaling:
     """How many segments a stream has. `target_rate` is in kilobytes or events per second, 0 for `fixed`."""
 
-    kind: str
+    kind: ScalingKind
     target_rate: int
     factor: int
     min_segments: int
@@ -24,7 +29,7 @@ class Scaling:
 class Retention:
     """What a stream keeps: milliseconds for kind `time`, bytes for `size`. No maximum: None."""
 
-    kind: str
+    kind: RetentionKind
     minimum: int
     maximum: int | None
 
@@ -96,7 +101,12 @@ def _scaling(options: o.Options) -> Scaling:
             f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one "
             "segment should take."
         )
-    return Scaling(kind, rate or 0, options.get(o.SCALING_FACTOR), options.get(o.SCALING_MIN_SEGMENTS))
+    return Scaling(
+        cast(ScalingKind, kind),  # the option's type lets only these names through
+        rate or 0,
+        options.get(o.SCALING_FACTOR),
+        options.get(o.SCALING_MIN_SEGMENTS),
+    )
 
 
 def _retention(options: o.Options) -> Retention | None:
@@ -119,7 +129,7 @@ def _retention(options: o.Options) -> Retention | None:
             f"'retention.maximum'='{options.text(o.RETENTION_MAXIMUM)}' must be more than "
             f"'retention.minimum'='{options.text(o.RETENTION_MINIMUM)}'."
         )
-    return Retention(kind, minimum, maximum)
+    return Retention(cast(RetentionKind, kind), minimum, maximum)
 
 
 def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:

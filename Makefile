@@ -1,0 +1,84 @@
+# `make help` lists the targets. Needs Python 3.11 or newer and a JDK 17 or 21; everything else is installed
+# into .venv by `make setup`, which the other targets do by themselves.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+# mypy and import-linter read packages from directories; this copy has them as they are installed.
+TREE := build/tree
+FOLDERS := catalog client datasource formats jvm local sql
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## Show this list
+	@grep -E '^[a-z/.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## (.*)/  \1|\2/' | column -t -s '|'
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with all tools and this project in it (nothing to do when it is up to date)
+
+$(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/find-python.sh
+	@echo "Setting up $(VENV): the first time this downloads PySpark (about 450 MB)"
+	test -x $(BIN)/python || "$$(tools/find-python.sh)" -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: jar
+jar: $(STAMP) ## Compile the Java adapter (only when its sources changed)
+	@$(BIN)/python tools/build_backend.py
+
+.PHONY: proto
+proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller.proto
+	build/proto/bin/python client/generate.py
+
+build/proto/bin/python:
+	"$$(tools/find-python.sh)" -m venv build/proto
+	build/proto/bin/pip install --disable-pip-version-check --quiet \
+	  "grpcio-tools==$$(sed -nE 's/^GENERATOR = "(.*)"/\1/p' client/generate.py)"
+
+docs/options.md: sql/options.py sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
+	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
+
+.PHONY: tree
+tree:
+	@rm -rf $(TREE) && mkdir -p $(TREE)/pyspark_pravega
+	@cp -Rp pyspark_pravega/* $(FOLDERS) $(TREE)/pyspark_pravega/
+
+.PHONY: lint
+lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file
+	$(BIN)/ruff check .
+	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
+	$(BIN)/yamllint --strict docker/*.yaml
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+
+.PHONY: types
+types: $(STAMP) tree ## Check types with mypy --strict
+	MYPYPATH=$(TREE) $(BIN)/mypy -p pyspark_pravega
+	MYPYPATH=$(TREE) $(BIN)/mypy tools/build_backend.py examples/demo.py
+
+.PHONY: imports
+imports: $(STAMP) tree ## Check that the folders import each other only as the architecture allows
+	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
+
+.PHONY: test
+test: lint types imports jar ## Run everything that must pass: lint, types, imports, all tests on real servers
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: demo
+demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again
+	$(BIN)/python examples/demo.py
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+.PHONY: clean
+clean: ## Remove what was built (not .venv, not downloaded servers)
+	rm -rf build dist *.egg-info jvm/*.jar spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \
+	  .hypothesis .import_linter_cache

@@ -1,0 +1,190 @@
+"""Build backend: setuptools, and before a wheel the Java adapter is compiled into `jvm/`.
+
+The adapter is compiled against the jars of the installed pyspark, so a wheel fits one minor version of Spark.
+The same sources give the same jar byte for byte: entries are sorted and carry no time.
+
+    python tools/build_backend.py         # only compile the jar, if it is not up to date
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "jvm" / "src"
+JAR = ROOT / "jvm" / "pyspark-pravega-adapter.jar"
+# The oldest Java that Spark 4.3 runs on.
+JAVA_RELEASE = "17"
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: Mapping[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Compile the adapter, then let setuptools build the wheel with it."""
+    compile_adapter()
+    # Left-overs of an earlier layout would end up in the wheel.
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
+    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: Mapping[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Build a wheel that only points at this checkout.
+
+    Spark finds Python data sources by walking the directories of `sys.path`. setuptools' own editable install
+    maps our folders by an import hook, which such a walk does not see; a path file it does.
+    """
+    compile_adapter()
+    with tempfile.TemporaryDirectory() as scratch:
+        metadata = Path(scratch, prepare_metadata_for_build_wheel(scratch, config_settings))
+        name = f"{metadata.stem}-py3-none-any.whl"
+        files = {"__editable__.pyspark_pravega.pth": f"{ROOT}\n".encode()}
+        wheel_file = (
+            "Wheel-Version: 1.0\nGenerator: pyspark-pravega\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        files[f"{metadata.name}/WHEEL"] = wheel_file.encode()
+        for path in sorted(metadata.rglob("*")):
+            if path.is_file() and path.name not in ("WHEEL", "RECORD"):
+                files[path.relative_to(scratch).as_posix()] = path.read_bytes()
+        record = [f"{path},sha256={_record_hash(content)},{len(content)}" for path, content in files.items()]
+        files[f"{metadata.name}/RECORD"] = "\n".join([*record, f"{metadata.name}/RECORD,,", ""]).encode()
+        _write_zip(Path(wheel_directory, name), files)
+    return name
+
+
+def compile_adapter() -> bool:
+    """Compile `jvm/src` into the adapter's jar; False when the jar already fits sources and Spark.
+
+    Ends the build with a sentence when there is no JDK or the sources do not compile.
+    """
+    spark = _spark_home()
+    spark_version = _version_in(spark / "version.py")
+    sources = sorted(SOURCES.rglob("*.java"))
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    manifest = (
+        "Manifest-Version: 1.0\r\n"
+        "Implementation-Title: pyspark-pravega\r\n"
+        f"Implementation-Version: {_version_in(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
+        f"Spark-Version: {spark_version}\r\n"
+        f"Source-SHA-256: {digest.hexdigest()}\r\n\r\n"
+    ).encode()
+    if JAR.is_file() and _manifest_of(JAR) == manifest:
+        return False
+    with tempfile.TemporaryDirectory() as classes:
+        command = [
+            _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g", "-Xlint:all,-classfile,-path",
+            "-cp", str(spark / "jars" / "*"), "-d", classes, *map(str, sources),
+        ]  # fmt: skip
+        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            sys.exit(
+                f"{done.stdout}\nThe Java adapter does not compile against Spark {spark_version} ({spark})."
+            )
+        sys.stderr.write(done.stdout)
+        files = {"META-INF/MANIFEST.MF": manifest}
+        for path in sorted(Path(classes).rglob("*.class")):
+            files[path.relative_to(classes).as_posix()] = path.read_bytes()
+        _write_zip(JAR, files)
+    return True
+
+
+def _javac() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
+    found = found or shutil.which("javac")
+    wanted = "Building pyspark-pravega takes a JDK, 17 or newer; running its wheel only a Java runtime."
+    if found is None:
+        sys.exit(f"No javac in JAVA_HOME or on PATH. {wanted} Install one or set JAVA_HOME.")
+    version = subprocess.run([found, "-version"], text=True, capture_output=True)
+    match = re.search(r"javac (\d+)", version.stdout + version.stderr)
+    if match is None or int(match[1]) < int(JAVA_RELEASE):
+        sys.exit(f"{found} is {match[0] if match else 'no JDK'}. {wanted} Set JAVA_HOME to one.")
+    return found
+
+
+def _spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        sys.exit(
+            "pyspark is not installed; the Java adapter is compiled against its jars. Run: pip install 'pyspark>=4.3,<4.4'"
+        )
+    return Path(spec.origin).parent
+
+
+def _version_in(path: Path) -> str:
+    match = re.search(
+        r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE
+    )
+    if match is None:
+        sys.exit(f"There is no __version__ in {path}.")
+    return match[1]
+
+
+def _manifest_of(jar: Path) -> bytes | None:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return archive.read("META-INF/MANIFEST.MF")
+    except (KeyError, zipfile.BadZipFile):
+        return None  # half-written: compile it again
+
+
+def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write an archive that depends on nothing but its content; readers see the old file or the new one."""
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content)
+    partial.replace(target)
+
+
+def _record_hash(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    print(f"{JAR.relative_to(ROOT)}: {'compiled' if compile_adapter() else 'up to date'}")
