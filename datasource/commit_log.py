@@ -1,6 +1,7 @@
 """The commit log: which transactions of a stream are being committed, and what each commit made visible.
 
-One hidden key-value table per scope, made by the first INSERT. Keys are 24 bytes: the first 16 of the stream
+One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega
+refuses names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream
 name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the row of version n.
 
 The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
@@ -32,7 +33,7 @@ from pyspark_pravega.errors import (
 
 T = TypeVar("T")
 
-TABLE_NAME = "_spark-commits"
+TABLE_NAME = "pyspark-pravega-commits"
 KEY_LENGTH = 24
 _MOVING = (TransactionStatus.COMMITTING, TransactionStatus.ABORTING)
 _ENDED = (TransactionStatus.COMMITTED, TransactionStatus.ABORTED, TransactionStatus.UNKNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ class _SpreadRouter:
         count = batch.num_rows
         parts = min(len(self._segments), max(1, count))
         bounds = [count * part // parts for part in range(parts + 1)]
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in itertools.pairwise(bounds):
             segment_id = self._segments[self._next % len(self._segments)]
             self._next += 1
             yield segment_id, payloads.slice(first, last - first)
