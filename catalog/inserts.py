@@ -28,9 +28,7 @@ class Inserts:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, uuid.UUID], Insert] = {}
 
-    def begin(
-        self, catalog: Catalog, table: StreamTable, schema: StructType, options: Options
-    ) -> dict[str, Any]:
+    def begin(self, catalog: Catalog, table: StreamTable, schema: StructType, options: Options) -> dict[str, Any]:
         """Begin one INSERT; return its handle and the pickled function for its tasks, in base64."""
         insert = Insert.begin(catalog.pravega, table, write_settings(options))
         try:
@@ -41,11 +39,12 @@ class Inserts:
         transaction = insert.transaction
         with self._lock:
             self._open[(str(table.stream), transaction.id)] = insert
-        return {"insert": {"transaction": str(transaction.id), "options": options.texts()}, "function": function}
+        return {
+            "insert": {"transaction": str(transaction.id), "options": options.texts()},
+            "function": function,
+        }
 
-    def commit(
-        self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any], messages: Sequence[str]
-    ) -> int:
+    def commit(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any], messages: Sequence[str]) -> int:
         """Commit an INSERT; return the number of its rows."""
         pickles = CPickleSerializer()
         reports = [pickles.loads(base64.b64decode(message)) for message in messages]
@@ -78,5 +77,3 @@ class Inserts:
             catalog.pravega.controller, stream, transaction_id, round(settings.lease * 1000), segments
         )
         return Insert(catalog.pravega, table, transaction.keep_alive(), settings)
-
-

@@ -71,7 +71,13 @@ class Service:
 
     def _create_table(self, catalog: Catalog, a: Arguments) -> Any:
         return tables.create(
-            catalog, a["namespace"], a["name"], _schema(a["schema"]), a["partitions"], a["properties"], a["adopt"]
+            catalog,
+            a["namespace"],
+            a["name"],
+            _schema(a["schema"]),
+            a["partitions"],
+            a["properties"],
+            a["adopt"],
         )
 
     def _refuse(self, catalog: Catalog, a: Arguments) -> Any:

@@ -58,9 +58,7 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
     scaling, retention = settings.scaling, settings.retention
     return StreamConfiguration(
         scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
-        retention=None
-        if retention is None
-        else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
+        retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
         tags=tags_for(kept),
         rollover_size_bytes=settings.rollover_size or 0,
     )

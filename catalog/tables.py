@@ -26,7 +26,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA
-from pyspark_pravega.datasource.table_loading import LoadedTable, format_of, load_table, tags_for
+from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -38,7 +38,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats import FORMATS
+from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.table_settings import TableSettings, table_settings
@@ -125,7 +125,7 @@ def create(
     comment = properties.get("comment")
     text = None
     if settings.format != "raw":
-        text = FORMATS[settings.format].schema_text(schema, name, stream.scope, comment)
+        text = find_format(settings.format).schema_text(schema, name, stream.scope, comment)
     found = _existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
     if found is not None and not (adopt and _adoptable(found)):
         raise StreamExistsError(f"The stream {shown} exists and has a schema.")
@@ -198,7 +198,8 @@ def _register(
 ) -> None:
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
     registry = catalog.pravega.registry(stream.scope)
-    wanted = FORMATS[settings.format].registry_format
+    format = find_format(settings.format)
+    wanted = format.registry_format
     assert wanted is not None
     try:
         registry.create_group(stream.name, GroupProperties(wanted, settings.compatibility))
@@ -208,13 +209,12 @@ def _register(
         group = registry.group(stream.name)
         if group.serialization_format != wanted:
             raise InvalidOptionError(
-                f"The schema registry has a group for stream {stream} already, of {group.serialization_format} schemas; "
-                f"set 'format'='{format_of(group.serialization_format)}' instead of '{settings.format}'."
+                f"The schema registry has a group of {group.serialization_format} schemas for stream {stream}, so the "
+                f"table cannot have 'format'='{settings.format}'. Give the format of that group."
             ) from None
     if settings.codec != "none":
         registry.add_codec(stream.name, settings.codec)
-    type_name = FORMATS[settings.format].type_name(text)
-    registry.add_schema(stream.name, SchemaInfo(type_name, wanted, text))
+    registry.add_schema(stream.name, SchemaInfo(format.type_name(text), wanted, text))
 
 
 @contextmanager

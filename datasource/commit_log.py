@@ -109,9 +109,7 @@ class CommitLog:
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
-        self._update(
-            lambda head: replace(head, committing=tuple(one for one in head.committing if one != transaction))
-        )
+        self._update(lambda head: replace(head, committing=tuple(one for one in head.committing if one != transaction)))
 
     def remove(self) -> None:
         """Delete all rows of the stream; for DROP TABLE."""

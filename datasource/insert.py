@@ -28,7 +28,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.spool import Spool
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidRowError
-from pyspark_pravega.formats import FORMATS
+from pyspark_pravega.formats.format import find_format
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ class InsertWriter(DataSourceArrowWriter):
 
 def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
     table = spec.table
-    encoder = FORMATS[table.format].encoder(spec.schema, table.schema_text, spec.encoding_id, table.codec)
+    encoder = find_format(table.format).encoder(
+        spec.schema, table.schema_text, spec.encoding_id, "" if table.codec == "none" else table.codec
+    )
     router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
     rows = 0
     for batch in batches:

@@ -40,9 +40,7 @@ class WriteSettings:
 class Insert:
     """One INSERT from its transaction's begin to its commit or abort."""
 
-    def __init__(
-        self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings
-    ) -> None:
+    def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
         self._pravega = pravega
         self._table = table
         self._transaction = transaction
@@ -171,7 +169,13 @@ class Insert:
         with SegmentAppender(store, stream, segment_id, uuid.uuid4(), target) as appender:
             for start, end in ranges:
                 windows = SegmentRangeReader(
-                    store, stream, segment_id, start, end, transaction=self._transaction.id, window_bytes=1 << 20
+                    store,
+                    stream,
+                    segment_id,
+                    start,
+                    end,
+                    transaction=self._transaction.id,
+                    window_bytes=1 << 20,
                 )
                 for window in windows:
                     first = int(window.starts[0]) - HEADER_BYTES

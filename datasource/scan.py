@@ -24,7 +24,8 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import MalformedEventError
-from pyspark_pravega.formats import FORMATS, BadEvent, Decoder, EventBuffer
+from pyspark_pravega.formats.events import EventBuffer
+from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
 
 METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_segment": (StructField("_segment", StringType(), False), "Name of the segment that holds the event."),
@@ -136,7 +137,7 @@ class _Batches:
         if plan.columns.fields:
             table = plan.table
             resolve = plan.writer_schemas if table.framed else None
-            self._decoder = FORMATS[table.format].decoder(plan.columns, table.schema_text, resolve)
+            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve)
         self._columns = set(plan.columns.fieldNames())
 
     def batch(self, window: Window, first: int, last: int) -> pa.RecordBatch:

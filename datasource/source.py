@@ -85,7 +85,12 @@ class TransactionalWriter(InsertWriter):
     def _insert(self, pravega: Pravega) -> Insert:
         spec = self._spec
         transaction = Transaction(
-            pravega.controller, spec.table.stream, spec.transaction, spec.lease_ms, list(spec.segments), spec.token
+            pravega.controller,
+            spec.table.stream,
+            spec.transaction,
+            spec.lease_ms,
+            list(spec.segments),
+            spec.token,
         )
         return Insert(pravega, spec.table, transaction.keep_alive(), self._settings)
 

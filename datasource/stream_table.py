@@ -13,7 +13,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
-from pyspark_pravega.formats import FORMATS, WriterSchema
+from pyspark_pravega.formats.format import WriterSchema, find_format
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
@@ -40,7 +40,7 @@ class StreamTable:
     @property
     def framed(self) -> bool:
         """Whether events carry the registry's header."""
-        return self.framing == "registry" and FORMATS[self.format].registry_format is not None
+        return self.framing == "registry" and find_format(self.format).registry_format is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""
@@ -96,7 +96,9 @@ class WriterSchemas:
                 self._registry = SchemaRegistry(self._config, self._stream.scope)
             encoding = self._registry.encoding(self._stream.name, encoding_id)
             found = WriterSchema(
-                schema_text=encoding.schema.text, format=encoding.schema.serialization_format, codec=encoding.codec
+                schema_text=encoding.schema.text,
+                format=encoding.schema.serialization_format,
+                codec=encoding.codec,
             )
             self._known[encoding_id] = found
         return found

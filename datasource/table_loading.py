@@ -15,8 +15,13 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.schema_registry import GroupProperties, SchemaWithVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
-from pyspark_pravega.errors import InvalidNameError, SchemaNotFoundError, UnsupportedOperationError
-from pyspark_pravega.formats import FORMATS
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    SchemaNotFoundError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.formats.format import format_of_registry
 
 TAG_PREFIX = "spark."
 _TAG_LIMIT = 256
@@ -44,28 +49,24 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
     group, schema = _schema(pravega, stream) if stored.get("format") != "raw" else (None, None)
     if schema is None or group is None:
         return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
-    format_name = format_of(group.serialization_format)
-    if format_name is None:
+    try:
+        found = format_of_registry(group.serialization_format)
+    except InvalidOptionError as error:
         raise UnsupportedOperationError(
-            f"The events of stream {stream} are {group.serialization_format}, which cannot be decoded; formats are "
-            f"{', '.join(FORMATS)}. Their bytes can be read with spark.read.format('pravega').option('format', 'raw')."
-        )
+            f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw')."
+        ) from None
     table = StreamTable(
         stream=stream,
-        format=format_name,
+        format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=FORMATS[format_name].spark_schema(schema.schema.text),
+        schema=found.spark_schema(schema.schema.text),
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
     )
     return LoadedTable(table, configuration, group, stored)
-
-
-def format_of(serialization_format: str) -> str | None:
-    """Return the name of the format whose schemas the registry calls so, None when there is none."""
-    return next((name for name, one in FORMATS.items() if one.registry_format == serialization_format), None)
 
 
 def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaWithVersion | None]:
