@@ -1,0 +1,335 @@
+"""A real Pravega and schema registry on this machine: start, look at, stop.
+
+A cluster lives in a directory: `state.json` says what runs, `logs/` keeps the servers' logs, `run/` holds
+what belongs to one run (settings, password file, certificates) and goes with it. Data is kept in memory,
+or in a storage directory made for the run; either way it is gone when the cluster stops.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyspark_pravega.errors import InvalidOptionError, SetupError
+from pyspark_pravega.local import accounts as user_accounts
+from pyspark_pravega.local import certificates, jar_cache, lifeline, processes, readiness, server_log
+from pyspark_pravega.local.accounts import SERVER_USER, Account
+from pyspark_pravega.local.directories import default_cluster_directory
+from pyspark_pravega.local.file_lock import exclusive
+from pyspark_pravega.local.java import Java, find_java
+from pyspark_pravega.local.lock_file import SERVERS_LOCK, read_lock
+from pyspark_pravega.local.ports import free_ports
+from pyspark_pravega.local.private_files import private_directory
+from pyspark_pravega.local.servers import (
+    ServerProgram,
+    ServerSettings,
+    pravega_program,
+    registry_program,
+    server_environment,
+)
+from pyspark_pravega.local.state import ClusterInfo, ClusterState
+
+START_TIMEOUT_S = 120.0
+DEFAULT_HEAP = "1g"
+_PORT_ATTEMPTS = 5
+_HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
+
+Report = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """What a cluster is asked to be; see `LocalCluster.start`. Every account has a password."""
+
+    tls: bool
+    accounts: Mapping[str, Account] | None
+    heap: str
+    storage: Path | None
+    properties: Mapping[str, str]
+    certificate_lifetime: timedelta
+
+
+class LocalCluster:
+    """A running cluster; stop it with `stop()`, or by leaving a `with` block."""
+
+    def __init__(self, directory: Path, state: ClusterState) -> None:
+        self.directory = directory
+        self.state = state
+        self._lifeline: lifeline.Lifeline | None = None
+
+    @classmethod
+    def start(
+        cls,
+        directory: Path | str | None = None,
+        *,
+        tls: bool = False,
+        auth: bool = False,
+        accounts: Mapping[str, Account] | None = None,
+        heap: str = DEFAULT_HEAP,
+        storage: Path | str | None = None,
+        properties: Mapping[str, str] | None = None,
+        certificate_lifetime: timedelta = certificates.DEFAULT_LIFETIME,
+        ivy_settings: Path | str | None = None,
+        timeout: float = START_TIMEOUT_S,
+        end_with_parent: bool = False,
+        report: Report = silent,
+    ) -> LocalCluster:
+        """Start a cluster and wait until it answers; the one that already runs in the directory is returned.
+
+        Args:
+            directory: where its state and logs go; the user's state directory by default.
+            tls: TLS on all ports, with a new certificate authority (`info.ca_file`).
+            auth: users with passwords (`info.users`).
+            accounts: the users, if not `accounts.DEFAULT_ACCOUNTS`; implies `auth`.
+            heap: memory for Pravega's JVM, e.g. `512m`, `2g`; without `storage` all data has to fit.
+            storage: directory in which data is put instead of the heap; for more than about a gigabyte.
+            properties: further Pravega settings, by their full names.
+            certificate_lifetime: how long the server certificate is valid (with `tls`).
+            ivy_settings: Ivy settings file naming a mirror, should jars have to be fetched.
+            timeout: seconds to wait until all servers answer.
+            end_with_parent: stop the cluster when this process ends, however it ends; one that already ran
+                is left running.
+            report: receives progress, one line at a time.
+
+        Raises:
+            SetupError: no Java, jars that cannot be had, servers that do not start (with the end of their
+                log), or a cluster of another kind that already runs in the directory.
+            InvalidOptionError: a heap size, user or access entry of the wrong form.
+        """
+        plan = _plan(tls, auth, accounts, heap, storage, properties, certificate_lifetime)
+        path = Path(directory) if directory is not None else default_cluster_directory()
+        path = private_directory(path.absolute())
+        with exclusive(path / "lock", lambda: report(f"waiting for another command on {path}")):
+            if (running := _running(path, plan, report)) is not None:
+                report(f"already running in {path}")
+                cluster = cls(path, running)
+            else:
+                cluster = cls._start(path, plan, ivy_settings, timeout, report)
+                if end_with_parent:
+                    cluster._lifeline = lifeline.attach(path)
+        return cluster
+
+    @classmethod
+    def find(cls, directory: Path | str | None = None) -> LocalCluster | None:
+        """The cluster of the directory, whatever its condition; None if there is none."""
+        path = (Path(directory) if directory is not None else default_cluster_directory()).absolute()
+        state = ClusterState.read(path / "state.json")
+        return None if state is None else cls(path, state)
+
+    @property
+    def info(self) -> ClusterInfo:
+        return self.state.info
+
+    @property
+    def logs(self) -> Path:
+        """Directory of the servers' logs; kept when the cluster stops."""
+        return self.directory / "logs"
+
+    def stop(self) -> None:
+        """End the servers and delete all that belongs to the run but its logs; stopping twice is harmless.
+
+        Raises:
+            SetupError: a server cannot be ended.
+        """
+        if self.directory.is_dir():
+            with exclusive(self.directory / "lock"):
+                # Another command may have stopped this cluster and started the next one meanwhile.
+                current = ClusterState.read(self.directory / "state.json")
+                if current is not None and current.started_at == self.state.started_at:
+                    _clear(self.directory, current)
+        if self._lifeline is not None:
+            self._lifeline.detach()
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @classmethod
+    def _start(
+        cls, path: Path, plan: ClusterPlan, ivy_settings: Path | str | None, timeout: float, report: Report
+    ) -> LocalCluster:
+        java = find_java()
+        jars = jar_cache.class_path(
+            read_lock(SERVERS_LOCK),
+            java=java,
+            report=report,
+            ivy_settings=None if ivy_settings is None else Path(ivy_settings),
+        )
+        deadline = time.monotonic() + timeout
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            start = _Start(path, plan, java, jars, report)
+            try:
+                state = start.run(deadline)
+            except SetupError:
+                start.undo()
+                if not start.lost_a_port or attempt == _PORT_ATTEMPTS or time.monotonic() > deadline:
+                    raise
+                report("another program took a port that was free a moment ago; trying others")
+                continue
+            except BaseException:
+                start.undo()
+                raise
+            return cls(path, state)
+        raise AssertionError("unreachable")
+
+
+class _Start:
+    """One attempt to start the servers of a directory."""
+
+    def __init__(self, path: Path, plan: ClusterPlan, java: Java, jars: list[Path], report: Report) -> None:
+        self._path = path
+        self._java = java
+        self._jars = jars
+        self._report = report
+        self._logs = private_directory(path / "logs")
+        self._run = private_directory(path / "run")
+        self.lost_a_port = False
+        self._settings = self._make_settings(plan)
+        users = {
+            name: account.password
+            for name, account in (self._settings.accounts or {}).items()
+            if name != SERVER_USER and account.password is not None
+        }
+        tls = self._settings.certificates
+        info = ClusterInfo(
+            self._settings.controller_uri,
+            self._settings.registry_uri,
+            self._settings.rest_uri,
+            None if tls is None else str(tls.ca),
+            users,
+        )
+        storage = self._settings.storage
+        self._state = ClusterState(
+            ready=False,
+            started_at=datetime.now(UTC).isoformat(),
+            info=info,
+            ports=self._settings.ports,
+            heap=plan.heap,
+            storage=None if storage is None else str(storage),
+            processes={},
+        )
+
+    def _make_settings(self, plan: ClusterPlan) -> ServerSettings:
+        tls = None
+        if plan.tls:
+            tls = certificates.create_certificates(private_directory(self._run / "tls"), plan.certificate_lifetime)
+        storage = None
+        if plan.storage is not None:
+            plan.storage.mkdir(parents=True, exist_ok=True)
+            storage = Path(tempfile.mkdtemp(prefix="pravega-", dir=plan.storage))
+        return ServerSettings(free_ports(), plan.heap, storage, tls, plan.accounts, plan.properties)
+
+    def run(self, deadline: float) -> ClusterState:
+        """Start Pravega, then the registry (which gives up waiting for Pravega in ever longer steps)."""
+        user = None
+        if self._settings.accounts is not None:
+            password = self._settings.accounts[SERVER_USER].password
+            user = (SERVER_USER, password or "")
+        info = self._state.info
+        for make, probe in (
+            (pravega_program, readiness.controller_answers(info, user)),
+            (registry_program, readiness.registry_answers(info, user)),
+        ):
+            program = make(self._settings, java=self._java, class_path=self._jars, run=self._run, logs=self._logs)
+            self._launch(program, probe, deadline)
+        self._state = replace(self._state, ready=True)
+        self._write()
+        return self._state
+
+    def undo(self) -> None:
+        """End what was started."""
+        _clear(self._path, self._state)
+
+    def _launch(self, program: ServerProgram, probe: Callable[[], bool], deadline: float) -> None:
+        self._report(f"starting {program.name} (log: {program.log})")
+        log = server_log.ServerLog([program.log, program.output])
+        process = processes.spawn(
+            program.command, directory=self._run, output=program.output, environment=server_environment()
+        )
+        self._state = self._state.with_process(program.name, process)
+        # Before it is ready, so that `stop` finds it even if this process is killed while waiting.
+        self._write()
+
+        def check() -> None:
+            status = processes.exit_code(process)
+            self.lost_a_port = log.tells_port_in_use()
+            if self.lost_a_port:
+                raise SetupError(f"{program.name} found one of its ports in use\n{log.tail()}")
+            if status is not None:
+                raise SetupError(f"{program.name} ended with exit code {status}\n{log.tail()}")
+
+        try:
+            readiness.wait_for(probe, check, deadline)
+        except readiness.TooLate as error:
+            raise SetupError(
+                f"{program.name} did not answer in time; it may need more of it (a loaded machine) or "
+                f"have failed:\n{log.tail()}"
+            ) from error
+
+    def _write(self) -> None:
+        self._state.write(self._path / "state.json")
+
+
+def _plan(
+    tls: bool,
+    auth: bool,
+    accounts: Mapping[str, Account] | None,
+    heap: str,
+    storage: Path | str | None,
+    properties: Mapping[str, str] | None,
+    certificate_lifetime: timedelta,
+) -> ClusterPlan:
+    if not _HEAP.fullmatch(heap):
+        raise InvalidOptionError(f"heap {heap!r} is not a size like 512m or 2g")
+    if accounts is None and auth:
+        accounts = user_accounts.DEFAULT_ACCOUNTS
+    return ClusterPlan(
+        tls,
+        None if accounts is None else user_accounts.with_passwords(accounts),
+        heap,
+        None if storage is None else Path(storage).absolute(),
+        dict(properties or {}),
+        certificate_lifetime,
+    )
+
+
+def _running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | None:
+    """The state of the cluster that runs there; what a dead or unfinished one left is cleared away."""
+    state = ClusterState.read(path / "state.json")
+    if state is None:
+        return None
+    if not state.running:
+        report(f"clearing up after an earlier cluster in {path} that did not stop properly")
+        _clear(path, state)
+        return None
+    if (state.tls, state.auth) != (plan.tls, plan.accounts is not None):
+        has = " and ".join(
+            f"{'with' if on else 'without'} {what}" for on, what in ((state.tls, "TLS"), (state.auth, "users"))
+        )
+        raise SetupError(
+            f"a cluster {has} already runs in {path}: stop it first (pyspark-pravega local stop), or start "
+            "this one in another directory (--dir)"
+        )
+    return state
+
+
+def _clear(path: Path, state: ClusterState) -> None:
+    """End the servers and delete the files of a run; the logs stay."""
+    processes.end(list(state.processes.values()))
+    if (path / "run").exists():
+        shutil.rmtree(path / "run")
+    if state.storage is not None and Path(state.storage).exists():
+        shutil.rmtree(state.storage)
+    (path / "state.json").unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""Find a Java that can run the servers: JAVA_HOME first, then PATH; version 17 or newer."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark_pravega.errors import SetupError
+
+MINIMUM_VERSION = 17
+_INSTALL_HINT = (
+    f"install Java {MINIMUM_VERSION} or newer (the one that Spark uses will do) and put it on PATH, "
+    "or set JAVA_HOME to its directory"
+)
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_VERSION_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java launcher that was run once to learn its version."""
+
+    executable: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """Find and check the Java launcher.
+
+    Args:
+        environment: where JAVA_HOME and PATH are looked up; the process's own by default.
+
+    Raises:
+        SetupError: none found, one that does not run, or one older than 17.
+    """
+    environment = os.environ if environment is None else environment
+    executable, origin = _locate(environment)
+    try:
+        # -version writes to stderr and, unlike --version, also exists in Java 8: needed to say "too old".
+        result = subprocess.run(
+            [executable, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            env=dict(environment),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SetupError(f"Java at {executable} ({origin}) does not run: {error}; {_INSTALL_HINT}") from error
+    match = _VERSION.search(result.stderr)
+    if result.returncode != 0 or match is None:
+        raise SetupError(
+            f"Java at {executable} ({origin}) does not tell its version "
+            f"(exit code {result.returncode}): {result.stderr.strip()[-500:]}; {_INSTALL_HINT}"
+        )
+    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
+    if major < MINIMUM_VERSION:
+        raise SetupError(
+            f"Java at {executable} ({origin}) is version {major}; Spark and the local servers need "
+            f"{MINIMUM_VERSION} or newer: {_INSTALL_HINT}"
+        )
+    return Java(executable, major)
+
+
+def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
+    home = environment.get("JAVA_HOME")
+    if home:
+        executable = Path(home, "bin", "java")
+        if not os.access(executable, os.X_OK):
+            raise SetupError(f"JAVA_HOME is {home}, but {executable} is not a program: {_INSTALL_HINT}")
+        return executable, "from JAVA_HOME"
+    found = shutil.which("java", path=environment.get("PATH"))
+    if found is None:
+        raise SetupError(f"no Java found: JAVA_HOME is not set and PATH has no java; {_INSTALL_HINT}")
+    return Path(found), "from PATH"

@@ -1,0 +1,146 @@
+"""Server processes that outlive the command that started them: start, watch, end.
+
+A process is known by its id and by when it started. An id alone is not enough: after a crash or a
+reboot it may belong to somebody else's process, which must not be ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark_pravega.errors import SetupError
+
+TERMINATION_GRACE_S = 3.0
+"""How long a process may take to end by itself before it is killed. Short, since the servers keep nothing
+that outlives them (the registry would wait 5 s for its idle threads)."""
+
+_KILL_WAIT_S = 10.0
+_POLL_S = 0.02
+
+# Children of this process: kept until they ended, since a child that nobody waits for stays as a zombie.
+_children: dict[ServerProcess, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    """A started process; `birth` tells it from a later one with the same id."""
+
+    pid: int
+    birth: str
+
+    def is_alive(self) -> bool:
+        """Whether this very process still runs (one that ended but was not reaped does not)."""
+        return birth_of(self.pid) == self.birth
+
+
+def spawn(command: Sequence[str], *, directory: Path, output: Path, environment: Mapping[str, str]) -> ServerProcess:
+    """Start a process in a session of its own, so that neither Ctrl-C nor a closed terminal reaches it.
+
+    Args:
+        command: program and arguments.
+        directory: working directory.
+        output: file that standard output and error are appended to (mode 0600).
+        environment: the whole environment.
+
+    Raises:
+        SetupError: the program cannot be started.
+    """
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        child = subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+            umask=0o077,
+        )
+    except OSError as error:
+        raise SetupError(f"{command[0]} could not be started: {error}") from error
+    finally:
+        os.close(descriptor)
+    # Not reaped yet, hence the id is still its own even if it ended at once.
+    process = ServerProcess(child.pid, birth_of(child.pid) or "ended at once")
+    _children[process] = child
+    return process
+
+
+def exit_code(process: ServerProcess) -> int | None:
+    """Exit code of a child of this process that ended (negative: the signal that killed it), otherwise None."""
+    child = _children.get(process)
+    return None if child is None else child.poll()
+
+
+def birth_of(pid: int) -> str | None:
+    """A text that differs between processes that had the same id; None if there is none running."""
+    if Path("/proc/self/stat").exists():
+        return _birth_from_proc(pid)
+    result = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    state, _, started = result.stdout.strip().partition(" ")
+    return None if not started or state.startswith("Z") else started.strip()
+
+
+def _birth_from_proc(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the program's name in parentheses and may contain anything.
+    after_name = stat[stat.rindex(")") + 2 :].split()
+    state, start_ticks = after_name[0], after_name[19]
+    if state in "ZX":
+        return None
+    # Ticks count from boot, so the boot belongs to it.
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot}/{start_ticks}"
+
+
+def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> None:
+    """End the processes that still run: ask first, kill those that do not comply in time.
+
+    Raises:
+        SetupError: a process that may not be signalled, or that survives being killed.
+    """
+    _signal(processes, signal.SIGTERM)
+    if not _all_ended(processes, grace_s):
+        _signal(processes, signal.SIGKILL)
+        if not _all_ended(processes, _KILL_WAIT_S):
+            left = ", ".join(str(process.pid) for process in processes if process.is_alive())
+            raise SetupError(
+                f"process {left} is still there {_KILL_WAIT_S:.0f} s after it was killed: "
+                "it hangs in the kernel (a stuck file system?); look at it with ps"
+            )
+    for process in processes:
+        if (child := _children.pop(process, None)) is not None:
+            child.wait()
+
+
+def _signal(processes: Sequence[ServerProcess], number: signal.Signals) -> None:
+    for process in processes:
+        if process.is_alive():
+            try:
+                os.kill(process.pid, number)
+            except ProcessLookupError:
+                continue
+            except PermissionError as error:
+                raise SetupError(
+                    f"process {process.pid} belongs to another user and cannot be ended: "
+                    "run the command as the user who started the cluster"
+                ) from error
+
+
+def _all_ended(processes: Sequence[ServerProcess], limit_s: float) -> bool:
+    deadline = time.monotonic() + limit_s
+    while any(process.is_alive() for process in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

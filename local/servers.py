@@ -1,0 +1,261 @@
+"""The two server programs: their settings files and command lines.
+
+Settings go into files with mode 0600, never on the command line, where every user of the machine could
+read the passwords among them. The servers' own logging of their settings (at INFO) is off for the same reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file
+from pyspark_pravega.local.certificates import Certificates
+from pyspark_pravega.local.java import Java
+from pyspark_pravega.local.ports import Ports
+from pyspark_pravega.local.private_files import private_directory, write_private
+
+_REGISTRY_HEAP = "128m"
+
+_LOGGING = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.rolling.RollingFileAppender">
+    <file>{file}</file>
+    <rollingPolicy class="ch.qos.logback.core.rolling.FixedWindowRollingPolicy">
+      <fileNamePattern>{file}.%i</fileNamePattern><minIndex>1</minIndex><maxIndex>2</maxIndex>
+    </rollingPolicy>
+    <triggeringPolicy class="ch.qos.logback.core.rolling.SizeBasedTriggeringPolicy">
+      <maxFileSize>10MB</maxFileSize>
+    </triggeringPolicy>
+    <encoder><pattern>%date{{ISO8601}} %-5level [%thread] %logger{{36}}: %message%n</pattern></encoder>
+  </appender>
+  <!-- Not INFO: at that level both servers log their settings and environment, passwords included. -->
+  <root level="WARN"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Everything that both servers need to know.
+
+    Attributes:
+        ports: what to listen on.
+        heap: `-Xmx` of Pravega, which keeps its data there unless `storage` is given.
+        storage: directory that Pravega moves data to (its "tier 2"); None keeps all in memory.
+        certificates: TLS on all ports if given.
+        accounts: authentication and authorization if given; every account has a password.
+        properties: further settings of Pravega, which win over the others.
+    """
+
+    ports: Ports
+    heap: str
+    storage: Path | None = None
+    certificates: Certificates | None = None
+    accounts: Mapping[str, Account] | None = field(default=None, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def controller_uri(self) -> str:
+        scheme = "tcp" if self.certificates is None else "tls"
+        return f"{scheme}://localhost:{self.ports.controller}"
+
+    @property
+    def registry_uri(self) -> str:
+        return f"{self._http}://localhost:{self.ports.registry}"
+
+    @property
+    def rest_uri(self) -> str:
+        """Address of the controller's own REST interface."""
+        return f"{self._http}://localhost:{self.ports.controller_rest}"
+
+    @property
+    def _http(self) -> str:
+        return "http" if self.certificates is None else "https"
+
+
+@dataclass(frozen=True)
+class ServerProgram:
+    """One server, ready to be started."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    output: Path
+
+
+def pravega_program(
+    settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
+) -> ServerProgram:
+    """Write Pravega's settings into the directory `run` and build its command line."""
+    configuration = run / "pravega.properties"
+    write_private(configuration, _properties(_pravega_settings(settings, run)))
+    return _program(
+        "pravega",
+        "io.pravega.local.LocalPravegaEmulator",
+        [f"-Xmx{settings.heap}", f"-Dsinglenode.configurationFile={configuration}"],
+        java=java,
+        class_path=class_path,
+        run=run,
+        logs=logs,
+    )
+
+
+def registry_program(
+    settings: ServerSettings, *, java: Java, class_path: Sequence[Path], run: Path, logs: Path
+) -> ServerProgram:
+    """Write the schema registry's settings into the directory `run` and build its command line."""
+    configuration = run / "registry.properties"
+    write_private(configuration, _properties(_registry_settings(settings, run)))
+    return _program(
+        "registry",
+        "io.pravega.schemaregistry.service.Main",
+        [f"-Xmx{_REGISTRY_HEAP}", f"-Dconfig.file={configuration}"],
+        java=java,
+        class_path=class_path,
+        run=run,
+        logs=logs,
+    )
+
+
+def server_environment() -> dict[str, str]:
+    """This process's environment without Pravega's own variables.
+
+    A shell that took over `pyspark-pravega local env` has credentials in it, and the Pravega client
+    inside the servers would prefer those of an earlier cluster to the servers' own.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().startswith(("pravega_", "singlenode.", "schemaregistry."))
+    }
+
+
+def _program(
+    name: str,
+    main_class: str,
+    options: Sequence[str],
+    *,
+    java: Java,
+    class_path: Sequence[Path],
+    run: Path,
+    logs: Path,
+) -> ServerProgram:
+    log = logs / f"{name}.log"
+    logging = run / f"{name}-logging.xml"
+    logging.write_text(_LOGGING.format(file=escape(str(log))), encoding="utf-8")
+    temporary = private_directory(run / f"{name}-tmp")
+    command = [
+        str(java.executable),
+        *options,
+        # Small and quick to start rather than fast after hours.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        # A server without memory that lingers on is worse than one that is seen to be gone.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-UsePerfData",
+        f"-XX:ErrorFile={logs / f'{name}-crash.log'}",
+        "-Dfile.encoding=UTF-8",
+        f"-Djava.io.tmpdir={temporary}",
+        f"-Dlogback.configurationFile={logging}",
+        "-cp",
+        os.pathsep.join(map(str, class_path)),
+        main_class,
+    ]
+    return ServerProgram(name, command, log, logs / f"{name}.out")
+
+
+def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+    ports = settings.ports
+    values = {
+        "singlenode.controller.rpc.port": str(ports.controller),
+        "singlenode.controller.rest.port": str(ports.controller_rest),
+        "singlenode.segmentStore.port": str(ports.segment_store),
+        "singlenode.zk.port": str(ports.zookeeper),
+        # Not needed by any client, and open to everybody.
+        "singlenode.admin.gateway.enable": "false",
+        "pravegaservice.admin.gateway.enable": "false",
+        "pravegaservice.rest.listener.enable": "false",
+        # By default clients are told 0.0.0.0, which no certificate names and not all systems connect to.
+        "pravegaservice.service.published.host.nameOrIp": "localhost",
+        "pravegaservice.service.listener.host.nameOrIp": "localhost",
+    }
+    if settings.storage is not None:
+        values["pravegaservice.storage.impl.name"] = "FILESYSTEM"
+        values["filesystem.root"] = str(settings.storage)
+    if (certificates := settings.certificates) is not None:
+        values |= {
+            "singlenode.security.tls.enable": "true",
+            "singlenode.security.tls.certificate.location": str(certificates.chain),
+            "singlenode.security.tls.privateKey.location": str(certificates.key),
+            "singlenode.security.tls.keyStore.location": str(certificates.key_store),
+            "singlenode.security.tls.keyStore.pwd.location": str(certificates.store_password),
+            "singlenode.security.tls.trustStore.location": str(certificates.trust_store),
+        }
+    if settings.accounts is not None:
+        values |= {
+            "singlenode.security.auth.enable": "true",
+            "singlenode.security.auth.credentials.username": SERVER_USER,
+            "singlenode.security.auth.credentials.pwd": _server_password(settings.accounts),
+            "singlenode.security.auth.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
+        }
+    return values | dict(settings.properties)
+
+
+def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
+    values = {
+        "service.rest.listener.port": str(settings.ports.registry),
+        "service.rest.published.host.nameOrIp": "localhost",
+        "store.type.name": "Pravega",
+        "store.pravega.controller.connect.uri": settings.controller_uri,
+    }
+    if (certificates := settings.certificates) is not None:
+        values |= {
+            "store.pravega.controller.connect.security.tls.trustStore.location": str(certificates.ca),
+            "store.pravega.controller.connect.security.tls.validateHostName.enable": "true",
+            "security.tls.enable": "true",
+            "security.tls.server.certificate.location": str(certificates.chain),
+            # A key store, whatever its name says.
+            "security.tls.server.privateKey.location": str(certificates.key_store),
+            "security.tls.server.privateKey.pwd.location": str(certificates.store_password),
+        }
+    if settings.accounts is not None:
+        token = f"{SERVER_USER}:{_server_password(settings.accounts)}".encode()
+        values |= {
+            "store.pravega.controller.connect.auth.method": "Basic",
+            "store.pravega.controller.connect.auth.token": base64.b64encode(token).decode("ascii"),
+            "security.auth.enable": "true",
+            "security.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
+        }
+    return {f"schemaRegistry.{key}": value for key, value in values.items()}
+
+
+def _server_password(accounts: Mapping[str, Account]) -> str:
+    password = accounts[SERVER_USER].password
+    assert password is not None
+    return password
+
+
+def _accounts_file(settings: ServerSettings, run: Path) -> str:
+    assert settings.accounts is not None
+    path = run / "accounts"
+    write_private(path, password_file(settings.accounts).encode("utf-8"))
+    return str(path)
+
+
+def _properties(values: Mapping[str, str]) -> bytes:
+    """A Java properties file; backslashes and non-ASCII characters are escaped."""
+    lines = []
+    for key, value in values.items():
+        text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        encoded = text.encode("utf-16-be")
+        units = (int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2))
+        escaped = "".join(chr(unit) if unit < 0x7F else f"\\u{unit:04x}" for unit in units)
+        # Only leading blanks would be lost.
+        if escaped.startswith(" "):
+            escaped = "\\" + escaped
+        lines.append(f"{key}={escaped}\n")
+    return "".join(lines).encode("ascii")

@@ -1,0 +1,109 @@
+"""Real servers for all tests: started once per run, or those that the environment names.
+
+`PRAVEGA_CONTROLLER_URI` (with `PRAVEGA_SCHEMA_REGISTRY_URI`, and as needed `PRAVEGA_TRUST_STORE`,
+`pravega_client_auth_method`, `pravega_client_auth_token`) makes the tests use another cluster than a local one. Tests of TLS
+and of rights need users of their own, and always run on a local cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.local.state import ClusterInfo
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
+    """A cluster without TLS and users, or the one that the environment names."""
+    if controller := os.environ.get("PRAVEGA_CONTROLLER_URI"):
+        yield ClusterInfo(
+            controller_uri=controller,
+            registry_uri=os.environ.get("PRAVEGA_SCHEMA_REGISTRY_URI"),
+            ca_file=os.environ.get("PRAVEGA_TRUST_STORE"),
+        )
+        return
+    with LocalCluster.start(tmp_path_factory.mktemp("cluster"), heap="2g", end_with_parent=True) as started:
+        yield started.info
+
+
+@pytest.fixture(scope="session")
+def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
+    """A local cluster with TLS and the users admin, writer, reader and nobody."""
+    directory = tmp_path_factory.mktemp("secure-cluster")
+    with LocalCluster.start(directory, tls=True, auth=True, end_with_parent=True) as started:
+        yield started.info
+
+
+@pytest.fixture(scope="session")
+def client_config(cluster: ClusterInfo) -> ClientConfig:
+    """How to connect to `cluster`."""
+    credentials: Credentials | None = None
+    if token := os.environ.get("pravega_client_auth_token"):  # noqa: SIM112 - the Java client's own name
+        method = os.environ.get("pravega_client_auth_method", "Basic")  # noqa: SIM112
+        credentials = TokenCredentials(method, token)
+    return ClientConfig(
+        controller_uri=cluster.controller_uri,
+        registry_uri=cluster.registry_uri,
+        credentials=credentials,
+        trust_store=cluster.ca_file,
+    )
+
+
+@pytest.fixture(scope="session")
+def secure_client_config(secure_cluster: ClusterInfo) -> Callable[..., ClientConfig]:
+    """A function from a user's name (admin by default) to how that user connects to `secure_cluster`."""
+
+    def config(user: str = "admin") -> ClientConfig:
+        return ClientConfig(
+            controller_uri=secure_cluster.controller_uri,
+            registry_uri=secure_cluster.registry_uri,
+            credentials=BasicCredentials(user, secure_cluster.users[user]),
+            trust_store=secure_cluster.ca_file,
+        )
+
+    return config
+
+
+@contextmanager
+def new_scope(config: ClientConfig) -> Iterator[str]:
+    """A new scope for the length of a `with` block; its streams, tables and schemas go with it."""
+    name = f"test-{secrets.token_hex(6)}"
+    with connect(config) as pravega:
+        pravega.controller.create_scope(name)
+        yield name
+        if not pravega.controller.scope_exists(name):
+            return  # Dropped by the test.
+        for table in pravega.controller.list_key_value_tables(name):
+            pravega.controller.delete_key_value_table(name, table)
+        for stream in pravega.controller.list_streams(name):
+            pravega.controller.seal_stream(Stream(name, stream))
+            pravega.controller.delete_stream(Stream(name, stream))
+        if config.registry_uri is not None:
+            registry = pravega.registry(name)
+            for group in registry.groups():
+                registry.delete_group(group)
+        pravega.controller.delete_scope(name)
+
+
+@pytest.fixture
+def scope(client_config: ClientConfig) -> Iterator[str]:
+    """A new scope of `cluster`; deleted afterwards with all that is in it."""
+    with new_scope(client_config) as name:
+        yield name
+
+
+@pytest.fixture
+def secure_scope(secure_client_config: Callable[..., ClientConfig]) -> Iterator[str]:
+    """A new scope of `secure_cluster`; deleted afterwards with all that is in it."""
+    with new_scope(secure_client_config()) as name:
+        yield name
