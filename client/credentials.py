@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import importlib
 from dataclasses import dataclass, field
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError
 
@@ -54,12 +54,7 @@ class TokenCredentials:
     token: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        if (
-            not self.method
-            or not self.method.isascii()
-            or not self.method.isprintable()
-            or " " in self.method
-        ):
+        if not self.method or not self.method.isascii() or not self.method.isprintable() or " " in self.method:
             raise InvalidOptionError(
                 f"the authentication method {self.method!r} must be one word such as Basic or Bearer"
             )
@@ -82,9 +77,7 @@ def load_credentials(reference: str) -> Credentials:
     """
     module_name, colon, attribute_path = reference.partition(":")
     if not colon or not module_name or not attribute_path:
-        raise InvalidOptionError(
-            f"the credentials plug-in '{reference}' must be written as package.module:attribute"
-        )
+        raise InvalidOptionError(f"the credentials plug-in '{reference}' must be written as package.module:attribute")
     try:
         target: object = importlib.import_module(module_name)
     except Exception as error:
@@ -96,9 +89,7 @@ def load_credentials(reference: str) -> Credentials:
         try:
             target = getattr(target, name)
         except AttributeError as error:
-            raise InvalidOptionError(
-                f"the credentials plug-in '{reference}': there is no '{name}'"
-            ) from error
+            raise InvalidOptionError(f"the credentials plug-in '{reference}': there is no '{name}'") from error
     if isinstance(target, type) or not isinstance(target, Credentials):
         if not callable(target):
             raise InvalidOptionError(f"the credentials plug-in '{reference}' has no method authorization()")
@@ -114,7 +105,7 @@ def load_credentials(reference: str) -> Credentials:
             raise InvalidOptionError(
                 f"what the credentials plug-in '{reference}' returned has no method authorization()"
             )
-    return cast(Credentials, target)
+    return target
 
 
 def authorization_header(credentials: Credentials | None) -> str | None:
@@ -129,13 +120,10 @@ def authorization_header(credentials: Credentials | None) -> str | None:
     try:
         value: object = credentials.authorization()
     except Exception as error:
-        raise AuthenticationError(
-            f"the credentials {kind} could not give a token ({type(error).__name__})"
-        ) from error
+        raise AuthenticationError(f"the credentials {kind} could not give a token ({type(error).__name__})") from error
     if not isinstance(value, str) or not _is_header_text(value) or " " not in value:
         raise AuthenticationError(
-            f"the credentials {kind} gave a value that is no authorization header; it must be 'Scheme "
-            "token' in ASCII"
+            f"the credentials {kind} gave a value that is no authorization header; it must be 'Scheme token' in ASCII"
         )
     return value
 

@@ -22,18 +22,25 @@ def retry(
     operation: Callable[[float], Result],
     *,
     timeout: float,
-    transient: type[BaseException] | tuple[type[BaseException], ...] = ServerUnavailableError,
+    transient: type[Exception] | tuple[type[Exception], ...] | Callable[[BaseException], bool] = (
+        ServerUnavailableError
+    ),
     sleep: Callable[[float], None] = time.sleep,
 ) -> Result:
     """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
 
-    Only `transient` errors are tried again: a refused password, a missing right, a bad certificate or a
-    protocol error is raised at once. The operation must be safe to repeat and should spend no more than
-    `seconds_left`, so that the total stays bounded whatever the number of tries. When the time is over the
-    last error is raised, with the number of tries added to its message.
+    Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
+    right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
+    should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries.
+    When the time is over the last error is raised, with the number of tries added to its message.
     """
     deadline = time.monotonic() + timeout
     attempts = 0
+
+    def may_pass(error: BaseException) -> bool:
+        if isinstance(transient, type | tuple):
+            return isinstance(error, transient)
+        return transient(error)
 
     def attempt() -> Result:
         nonlocal attempts
@@ -42,7 +49,7 @@ def retry(
         return operation(max(deadline - time.monotonic(), 0.001))
 
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(transient),
+        retry=tenacity.retry_if_exception(may_pass),
         stop=tenacity.stop_before_delay(timeout),
         wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE, min=FIRST_PAUSE / 2),
         sleep=sleep,
@@ -51,6 +58,6 @@ def retry(
     try:
         return retrying(attempt)
     except PravegaError as error:
-        if attempts > 1 and isinstance(error, transient):
+        if attempts > 1 and may_pass(error):
             raise type(error)(f"{error.message} (gave up after {attempts} tries in {timeout:g} s)") from error
         raise

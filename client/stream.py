@@ -16,6 +16,9 @@ from pyspark_pravega.errors import InvalidOptionError
 
 KEY_VALUE_TABLE_SUFFIX = "_kvtable"
 
+_INT_MAX = (1 << 31) - 1
+_LONG_MAX = (1 << 63) - 1
+
 
 @dataclass(frozen=True, order=True)
 class Stream:
@@ -90,23 +93,6 @@ class ScalingPolicy:
     factor: int = 0
     min_segments: int = 1
 
-    def __post_init__(self) -> None:
-        if self.kind not in ("fixed", "by-rate-kb", "by-rate-events"):
-            raise InvalidOptionError(
-                f"the scaling policy '{self.kind}' must be fixed, by-rate-kb or by-rate-events"
-            )
-        if not 1 <= self.min_segments < 1 << 31:
-            raise InvalidOptionError(f"the number of segments is {self.min_segments}; it must be at least 1")
-        # The server takes a rate of 0 or a factor of 1 and then scales without end or not at all.
-        if self.kind != "fixed" and not 1 <= self.target_rate < 1 << 31:
-            raise InvalidOptionError(
-                f"the target rate of {self.kind} is {self.target_rate}; it must be at least 1"
-            )
-        if self.kind != "fixed" and not 2 <= self.factor < 1 << 31:
-            raise InvalidOptionError(
-                f"the scale factor of {self.kind} is {self.factor}; it must be at least 2"
-            )
-
 
 @dataclass(frozen=True)
 class RetentionPolicy:
@@ -120,16 +106,6 @@ class RetentionPolicy:
     minimum: int
     maximum: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.kind not in ("time", "size"):
-            raise InvalidOptionError(f"the retention policy '{self.kind}' must be time or size")
-        if not 0 < self.minimum < 1 << 63:
-            raise InvalidOptionError(f"the retention minimum is {self.minimum}; it must be greater than 0")
-        if self.maximum is not None and not self.minimum <= self.maximum < 1 << 63:
-            raise InvalidOptionError(
-                f"the retention maximum is {self.maximum}; it must not be below the minimum {self.minimum}"
-            )
-
 
 @dataclass(frozen=True)
 class StreamConfiguration:
@@ -140,6 +116,37 @@ class StreamConfiguration:
     tags: tuple[str, ...] = ()
     rollover_size_bytes: int = 0
     timestamp_aggregation_timeout_ms: int = 0
+
+
+def check_configuration(configuration: StreamConfiguration) -> None:
+    """Refuse settings that the server would take and then misbehave with, or answer with a bare failure.
+
+    Not part of the constructors, because others may have set what we would not. Raises InvalidOptionError.
+    """
+    scaling, retention = configuration.scaling, configuration.retention
+    if scaling.kind not in ("fixed", "by-rate-kb", "by-rate-events"):
+        raise InvalidOptionError(
+            f"the scaling policy '{scaling.kind}' is unknown; it must be fixed, by-rate-kb or by-rate-events"
+        )
+    if not 1 <= scaling.min_segments <= _INT_MAX:
+        raise InvalidOptionError(f"the number of segments is {scaling.min_segments}; it must be at least 1")
+    if scaling.kind != "fixed" and not 1 <= scaling.target_rate <= _INT_MAX:
+        raise InvalidOptionError(f"the target rate of {scaling.kind} is {scaling.target_rate}; it must be at least 1")
+    if scaling.kind != "fixed" and not 2 <= scaling.factor <= _INT_MAX:
+        raise InvalidOptionError(f"the scale factor of {scaling.kind} is {scaling.factor}; it must be at least 2")
+    if retention is not None:
+        if retention.kind not in ("time", "size"):
+            raise InvalidOptionError(f"the retention policy '{retention.kind}' is unknown; it must be time or size")
+        if not 0 < retention.minimum <= _LONG_MAX:
+            raise InvalidOptionError(f"the retention minimum is {retention.minimum}; it must be greater than 0")
+        if retention.maximum is not None and not retention.minimum <= retention.maximum <= _LONG_MAX:
+            raise InvalidOptionError(
+                f"the retention maximum is {retention.maximum}; it must not be below the minimum {retention.minimum}"
+            )
+    for name in ("rollover_size_bytes", "timestamp_aggregation_timeout_ms"):
+        value = getattr(configuration, name)
+        if not 0 <= value <= _LONG_MAX:
+            raise InvalidOptionError(f"{name} is {value}; it must not be negative")
 
 
 class Access(enum.Enum):

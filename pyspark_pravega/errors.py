@@ -107,6 +107,12 @@ class ServerTimeoutError(PravegaError):
     condition = "PRAVEGA_TIMEOUT"
 
 
+class ServerFailedError(PravegaError):
+    """The server reported a failure of its own; the message carries what it said."""
+
+    condition = "PRAVEGA_SERVER_FAILED"
+
+
 class ProtocolError(PravegaError):
     """A reply that the protocol does not allow at this point."""
 

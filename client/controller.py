@@ -1,0 +1,54 @@
+"""The controller of a Pravega cluster: everything that is not the bytes of a segment.
+
+One class, put together from the groups of calls in the controller_* modules; each knows its rights and
+errors.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.controller_channel import ControllerChannel
+from pyspark_pravega.client.controller_scopes import KeyValueTableCalls, ScopeCalls
+from pyspark_pravega.client.controller_segments import SegmentCalls
+from pyspark_pravega.client.controller_streams import StreamCalls
+from pyspark_pravega.client.controller_transactions import (
+    CreatedTransaction,
+    TransactionCalls,
+    TransactionStatus,
+)
+
+__all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
+
+
+class Controller(ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, TransactionCalls):
+    """Thread-safe; connects at the first call; usable as a context manager.
+
+    Picklable and safe across fork: the copy connects anew. Besides what their descriptions say, all calls
+    raise AuthenticationError, PermissionDeniedError (naming the resource and the right), TlsError, and
+    ServerUnavailableError, ServerTimeoutError or ServerFailedError once the configured time is over.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._channel = ControllerChannel(config)
+
+    @property
+    def config(self) -> ClientConfig:
+        """What the controller was made from."""
+        return self._channel.config
+
+    def close(self) -> None:
+        """End the connection. Later calls fail."""
+        self._channel.close()
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Controller({self.config.controller_uri})"
