@@ -1,8 +1,8 @@
 """Real servers for all tests: started once per run, or those that the environment names.
 
 `PRAVEGA_CONTROLLER_URI` (with `PRAVEGA_SCHEMA_REGISTRY_URI`, and as needed `PRAVEGA_TRUST_STORE`,
-`pravega_client_auth_method`, `pravega_client_auth_token`) makes the tests use another cluster than a local one. Tests of TLS
-and of rights need users of their own, and always run on a local cluster.
+`pravega_client_auth_method`, `pravega_client_auth_token`) makes the tests use another cluster than a
+local one. Tests of TLS and of rights need users of their own, and always run on a local cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.client.stream import Stream
@@ -77,6 +76,8 @@ def secure_client_config(secure_cluster: ClusterInfo) -> Callable[..., ClientCon
 @contextmanager
 def new_scope(config: ClientConfig) -> Iterator[str]:
     """A new scope for the length of a `with` block; its streams, tables and schemas go with it."""
+    from pyspark_pravega.client import connect
+
     name = f"test-{secrets.token_hex(6)}"
     with connect(config) as pravega:
         pravega.controller.create_scope(name)
