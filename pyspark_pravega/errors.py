@@ -190,9 +190,14 @@ class IncompatibleSchemaError(PravegaError):
 
 
 class RegistryError(PravegaError):
-    """The schema registry refused a request; carries status, reason, group."""
+    """The schema registry refused a request.
+
+    `status` is the HTTP status, `group` the full name of the group if the request was about one.
+    """
 
     condition = "PRAVEGA_SCHEMA_REGISTRY_ERROR"
+    status: int | None = None
+    group: str | None = None
 
 
 class ServiceError(PravegaError):

@@ -1,0 +1,80 @@
+"""What a refusal of the schema registry means.
+
+The server often answers with a bare status, so the request is needed to say what went wrong.
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from pyspark_pravega.errors import (
+    AuthenticationError,
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    PermissionDeniedError,
+    PravegaError,
+    RegistryError,
+    SchemaExistsError,
+    SchemaNotFoundError,
+)
+
+_LONGEST_REASON = 300
+
+
+def refusal(response: httpx.Response, *, namespace: str | None, group: str | None, right: str) -> PravegaError:
+    """The error for a status that is no success. `right` says what was tried with the group."""
+    status = response.status_code
+    reason = _reason(response)
+    path = response.request.url.path
+    adding_schema = response.request.method == "POST" and path.endswith("/schemas")
+    if group is None:
+        target = "the schema registry"
+    else:
+        target = f"the schema group '{group}' of " + (
+            "the default namespace" if namespace is None else f"namespace '{namespace}'"
+        )
+    if status == 401:
+        return AuthenticationError(
+            f"the schema registry knows no such user, or the password is wrong ({target}); check the credentials"
+        )
+    if status == 403:
+        return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
+    if status == 404:
+        return SchemaNotFoundError(f"{target} is not there, or has nothing at {path}{reason}")
+    if status == 409:
+        if right == "create":
+            return SchemaExistsError(f"{target} exists already")
+        if adding_schema:
+            return IncompatibleSchemaError(
+                f"{target} refuses the schema: its compatibility policy does not allow the change, or it "
+                f"takes one type only{reason}"
+            )
+        return IncompatibleSchemaError(f"{target} was changed by somebody else meanwhile{reason}")
+    if status in (400, 417) and adding_schema:
+        what = "its format is not that of the group" if status == 417 else "it cannot be parsed or is misnamed"
+        return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
+    error = RegistryError(f"the schema registry answered {status} when asked to {right} {target}{reason}")
+    error.status = status
+    error.group = group
+    return error
+
+
+def _reason(response: httpx.Response) -> str:
+    text = response.text.strip()
+    # Internal errors come as HTML pages that say nothing.
+    if not text or text.startswith("<"):
+        return ""
+    return f" ({text[:_LONGEST_REASON]})"
+
+
+def _needed(namespace: str | None, group: str | None, right: str) -> str:
+    """The permission to ask for, in the notation of the registry's password file."""
+    scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
+    if group is None or right == "create":
+        return f"{scope},READ_UPDATE"
+    resource = f"prn::/namespace:{namespace or '/'}/group:{group}"
+    if right in ("add a schema to", "delete a schema of"):
+        return f"{resource}/schemas:*,READ_UPDATE"
+    if right == "add a codec to":
+        return f"{resource}/codecs:*,READ"
+    return f"{resource},READ" if right == "read" else f"{resource},READ_UPDATE"
