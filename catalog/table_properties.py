@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark_pravega.client.schema_registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
 from pyspark_pravega.datasource.table_loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
@@ -13,6 +14,19 @@ from pyspark_pravega.sql.table_settings import TableSettings
 PROVIDER = "pravega"
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
+_POLICIES = {
+    "allow-any": "AllowAny",
+    "deny-all": "DenyAll",
+    "backward": "Backward",
+    "backward-transitive": "BackwardTransitive",
+    "forward": "Forward",
+    "forward-transitive": "ForwardTransitive",
+    "full": "Full",
+    "full-transitive": "FullTransitive",
+}
+_POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
+REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
+"""The registry's names of the codecs; `snappy-framed` is in truth the raw block format."""
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
     o.SCALING_MIN_SEGMENTS,
@@ -64,6 +78,17 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
     )
 
 
+def creation_policy(settings: TableSettings) -> Compatibility:
+    """Return the policy a schema group is made with: registry 0.6.0 makes JSON groups with AllowAny only."""
+    return Compatibility("AllowAny" if settings.format == "json" else _POLICIES[settings.compatibility])
+
+
+def later_policy(settings: TableSettings) -> Compatibility | None:
+    """Return the policy to set on the group afterwards, None when it was made with the right one."""
+    wanted = Compatibility(_POLICIES[settings.compatibility])
+    return None if wanted == creation_policy(settings) else wanted
+
+
 def check_adoption(name: str, options: o.Options) -> None:
     """Refuse properties of the stream when it exists already and keeps its own."""
     for option in _STREAM_OPTIONS:
@@ -88,8 +113,8 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     for key in ("routing-key", "codec", "comment"):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
-    if loaded.group is not None and table.format != "raw" and loaded.group.compatibility:
-        properties["compatibility"] = loaded.group.compatibility
+    if loaded.group is not None and table.format != "raw":
+        properties["compatibility"] = _POLICY_NAMES.get(loaded.group.compatibility.policy, "allow-any")
     if scaling.kind != "fixed":
         properties["scaling.type"] = scaling.kind
         properties["scaling.target-rate"] = str(scaling.target_rate)

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.namespaces import scope_of
-from pyspark_pravega.client.schema_registry import GroupProperties, SchemaInfo
+from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
@@ -202,19 +202,21 @@ def _register(
     wanted = format.registry_format
     assert wanted is not None
     try:
-        registry.create_group(stream.name, GroupProperties(wanted, settings.compatibility))
+        registry.create_group(stream.name, GroupProperties(wanted, table_properties.creation_policy(settings)))
         undo.append(lambda: registry.delete_group(stream.name))
+        if (policy := table_properties.later_policy(settings)) is not None:
+            registry.set_compatibility(stream.name, policy)
     except SchemaExistsError:
         # An application may have made the group before its first event: it is joined, under its own rules.
         group = registry.group(stream.name)
-        if group.serialization_format != wanted:
+        if group.format != wanted:
             raise InvalidOptionError(
-                f"The schema registry has a group of {group.serialization_format} schemas for stream {stream}, so the "
+                f"The schema registry has a group of {group.format} schemas for stream {stream}, so the "
                 f"table cannot have 'format'='{settings.format}'. Give the format of that group."
             ) from None
     if settings.codec != "none":
-        registry.add_codec(stream.name, settings.codec)
-    registry.add_schema(stream.name, SchemaInfo(format.type_name(text), wanted, text))
+        registry.add_codec(stream.name, table_properties.REGISTRY_CODECS[settings.codec])
+    registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
 
 
 @contextmanager

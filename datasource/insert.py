@@ -86,7 +86,12 @@ class InsertWriter(DataSourceArrowWriter):
         partition = context.partitionId() if context is not None else 0
         with connect(spec.config) as pravega, Spool(spec.spool_memory) as spool:
             stream = spec.table.stream
-            with Transaction(pravega.controller, stream, spec.transaction, spec.lease_ms).keep_alive():
+            transaction = Transaction(
+                pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
+            )
+            # The driver keeps it alive too; this covers a driver without service and one that restarts it.
+            transaction.keep_alive()
+            try:
                 rows = _spool_rows(spec, partition, iterator, spool)
                 pravega.segments.seed_token(stream, spec.token)
                 written = {}
@@ -94,6 +99,8 @@ class InsertWriter(DataSourceArrowWriter):
                     if segment_id in spec.endpoints:
                         pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
                     written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
+            finally:
+                transaction.stop()
         return InsertMessage(partition, rows, written)
 
 

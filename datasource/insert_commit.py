@@ -53,7 +53,8 @@ class Insert:
         Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
         """
         transaction = Transaction.begin(pravega.controller, table.stream, round(settings.lease * 1000))
-        return cls(pravega, table, transaction.keep_alive(), settings)
+        transaction.keep_alive()
+        return cls(pravega, table, transaction, settings)
 
     @property
     def transaction(self) -> Transaction:
@@ -85,7 +86,8 @@ class Insert:
         if not table.framed or table.schema_version is None:
             return None
         registry = self._pravega.registry(table.stream.scope)
-        return registry.encoding_id(table.stream.name, table.schema_version, table.codec)
+        version = VersionInfo.from_json(table.schema_version)
+        return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
 
     def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT") -> int:
         """Make all rows of the messages visible at once and return their number.
@@ -99,7 +101,8 @@ class Insert:
             return 0
         transaction = self._transaction
         try:
-            transaction.check_alive()
+            if transaction.failure is not None:
+                raise transaction.failure
             expected = self._expected(messages)
             if self._sealed_lengths(transaction) != expected:
                 transaction = self._copy_winners(messages, expected)
@@ -144,7 +147,8 @@ class Insert:
                 f"Transaction {old.id} on stream {stream} holds bytes of failed attempts between those of the tasks "
                 "that succeeded. It was aborted and nothing of this INSERT is visible; run it again."
             )
-        fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000)).keep_alive()
+        fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000))
+        fresh.keep_alive()
         try:
             if list(fresh.segments) != list(old.segments):
                 raise TransactionMismatchError(

@@ -97,7 +97,7 @@ class WriterSchemas:
             encoding = self._registry.encoding(self._stream.name, encoding_id)
             found = WriterSchema(
                 schema_text=encoding.schema.text,
-                format=encoding.schema.serialization_format,
+                format=encoding.schema.format,
                 codec=encoding.codec,
             )
             self._known[encoding_id] = found

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.schema_registry import GroupProperties, SchemaWithVersion
+from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (
@@ -50,7 +50,7 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
     if schema is None or group is None:
         return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
     try:
-        found = format_of_registry(group.serialization_format)
+        found = format_of_registry(group.format)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
@@ -69,7 +69,7 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
     return LoadedTable(table, configuration, group, stored)
 
 
-def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaWithVersion | None]:
+def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaVersion | None]:
     if not pravega.has_registry:
         return None, None
     registry = pravega.registry(stream.scope)
