@@ -74,6 +74,7 @@ class Inserts:
         stream = table.stream
         segments = catalog.pravega.controller.epoch_segments(stream, transaction_id.int >> 96)
         transaction = Transaction(
-            catalog.pravega.controller, stream, transaction_id, round(settings.lease * 1000), segments
+            catalog.pravega.controller, stream, transaction_id, segments, round(settings.lease * 1000)
         )
-        return Insert(catalog.pravega, table, transaction.keep_alive(), settings)
+        transaction.keep_alive()
+        return Insert(catalog.pravega, table, transaction, settings)

@@ -25,8 +25,6 @@ _POLICIES = {
     "full-transitive": "FullTransitive",
 }
 _POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
-REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
-"""The registry's names of the codecs; `snappy-framed` is in truth the raw block format."""
 _STREAM_OPTIONS = (
     o.SCALING_TYPE,
     o.SCALING_MIN_SEGMENTS,

@@ -25,7 +25,7 @@ from pyspark_pravega.client.schema_registry_types import GroupProperties, Schema
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
-from pyspark_pravega.datasource.stream_table import RAW_SCHEMA
+from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, REGISTRY_CODECS
 from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -215,7 +215,7 @@ def _register(
                 f"table cannot have 'format'='{settings.format}'. Give the format of that group."
             ) from None
     if settings.codec != "none":
-        registry.add_codec(stream.name, table_properties.REGISTRY_CODECS[settings.codec])
+        registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
     registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
 
 

@@ -26,7 +26,7 @@ from pyspark_pravega.client.segment_store import SegmentStore
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.spool import Spool
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.format import find_format
 
@@ -107,7 +107,7 @@ class InsertWriter(DataSourceArrowWriter):
 def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
     table = spec.table
     encoder = find_format(table.format).encoder(
-        spec.schema, table.schema_text, spec.encoding_id, "" if table.codec == "none" else table.codec
+        spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec]
     )
     router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
     rows = 0

@@ -18,11 +18,12 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import SegmentRangeReader
+from pyspark_pravega.client.schema_registry_types import VersionInfo
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
 
 LOG = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class Insert:
         stream, old = self._table.stream, self._transaction
         if any(written.resumed for message in messages for written in message.segments.values()):
             raise TransactionMismatchError(
-                f"Transaction {old.id} on stream {stream} holds bytes of failed attempts between those of the tasks "
+                f"Transaction {old.id} on stream {stream} mixes bytes of failed attempts with those of the tasks "
                 "that succeeded. It was aborted and nothing of this INSERT is visible; run it again."
             )
         fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000))
@@ -160,7 +161,7 @@ class Insert:
                     self._copy(segment_id, written.ranges, fresh.id)
             if self._sealed_lengths(fresh) != expected:
                 raise TransactionMismatchError(
-                    f"Transaction {old.id} on stream {stream} does not hold what its tasks reported. It was aborted and "
+                    f"Transaction {old.id} on stream {stream} does not hold what its tasks wrote. It was aborted and "
                     "nothing of this INSERT is visible; run it again."
                 )
         except PravegaError:

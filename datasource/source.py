@@ -88,11 +88,12 @@ class TransactionalWriter(InsertWriter):
             pravega.controller,
             spec.table.stream,
             spec.transaction,
-            spec.lease_ms,
             list(spec.segments),
+            spec.lease_ms,
             spec.token,
         )
-        return Insert(pravega, spec.table, transaction.keep_alive(), self._settings)
+        transaction.keep_alive()
+        return Insert(pravega, spec.table, transaction, self._settings)
 
 
 def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:

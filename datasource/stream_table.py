@@ -19,6 +19,10 @@ RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
 
 
+REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
+"""The registry's names of the codecs; what it calls `snappy-framed` is in truth the raw block format."""
+
+
 @dataclass(frozen=True)
 class StreamTable:
     """A stream with the format of its events.
@@ -34,7 +38,7 @@ class StreamTable:
     schema: StructType
     schema_text: str | None = None
     schema_version: Mapping[str, Any] | None = None
-    codec: str = ""
+    codec: str = "none"
     routing_key: str | None = None
 
     @property
