@@ -1,0 +1,187 @@
+"""The command `pyspark-pravega`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from pyspark_pravega import __version__
+from pyspark_pravega.errors import PravegaError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# `-h` alone would take `-hiveconf` for itself.
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
+_ABOUT = {
+    "sql": "The SQL shell (spark-sql).",
+    "thriftserver": "The JDBC server, in the foreground.",
+    "connect-server": "The Spark Connect server, in the foreground.",
+    "beeline": "The JDBC shell; all arguments are beeline's.",
+    "pyspark": "The Python shell.",
+    "shell": "The Scala shell (spark-shell).",
+    "submit": "Run a program (spark-submit).",
+}
+
+
+class _Commands(click.Group):
+    """Loads `local` only when it is asked for; keeps the order of definition in the help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["local", *self.commands]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name == "local":
+            from pyspark_pravega.local.command import local
+
+            return local
+        return super().get_command(ctx, name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", prog_name="pyspark-pravega")
+def main() -> None:
+    """Pravega as a catalog of Spark SQL.
+
+    Servers and logins are found in the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
+    pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
+    """
+
+
+def _connection_options(function: F) -> F:
+    for option in (
+        click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
+        click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
+        click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in SQL."),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except PravegaError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
+    given = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
+    return {key: text for key, text in given.items() if text is not None}
+
+
+def _add_program(name: str) -> None:
+    from pyspark_pravega.launch import PROGRAMS
+
+    program = PROGRAMS[name]
+    takes_ports = name == "thriftserver"
+
+    def start(
+        arguments: tuple[str, ...],
+        catalog: str = "pravega",
+        controller_uri: str | None = None,
+        schema_registry_uri: str | None = None,
+        host: str | None = None,
+        port: int | None = None,
+    ) -> None:
+        from pyspark_pravega.launch import plan, run
+
+        with _errors():
+            settings = _settings(controller_uri, schema_registry_uri)
+            extra = _hive_confs(host, port)
+            launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
+        known = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
+        if program.spark and not known and ".controller-uri=" not in " ".join(arguments):
+            click.echo(
+                f"The catalog '{catalog}' has no controller yet: set PRAVEGA_CONTROLLER_URI or give --controller-uri "
+                "(`pyspark-pravega local start` runs one here).",
+                err=True,
+            )
+        run(launch)
+
+    command: Callable[..., Any] = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(start)
+    if takes_ports:
+        command = click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for any.")(command)
+        command = click.option("--host", help="Address to listen on.")(command)
+    if program.spark:
+        command = _connection_options(command)
+    about = _ABOUT[name]
+    if program.spark:
+        about += f"\n\nThe options below come first; all that follows goes to {program.script}, unchanged."
+    main.command(name, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(command)
+
+
+def _hive_confs(host: str | None, port: int | None) -> list[str]:
+    confs = []
+    if port is not None:
+        confs += ["--hiveconf", f"hive.server2.thrift.port={port}"]
+    if host is not None:
+        confs += ["--hiveconf", f"hive.server2.thrift.bind.host={host}"]
+    return confs
+
+
+for _name in _ABOUT:
+    _add_program(_name)
+
+
+@main.command()
+@_connection_options
+@click.option("--arguments", is_flag=True, help="As arguments of spark-submit instead of spark-defaults.conf.")
+def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
+    """Print what makes Pravega a catalog of a Spark you start yourself.
+
+    Add the lines to spark-defaults.conf. Secrets of the environment are referred to, not printed.
+    """
+    from pyspark_pravega.adapter import adapter_jar
+    from pyspark_pravega.catalog_conf import PREFIX, catalog_conf
+    from pyspark_pravega.sql.options import OPTIONS, resolve
+
+    with _errors():
+        settings = _settings(controller_uri, schema_registry_uri)
+        resolve(conf=settings)
+        for option in OPTIONS.values():
+            if option.env and option.key not in settings and os.environ.get(option.env):
+                settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
+        lines = {"spark.jars": str(adapter_jar()), "spark.pyspark.python": sys.executable}
+        lines.update(catalog_conf(catalog, settings, os.environ).conf)
+    if arguments:
+        click.echo(shlex.join(part for key, text in lines.items() for part in ("--conf", f"{key}={text}")))
+        return
+    width = max(len(key) for key in lines if key.startswith(PREFIX))
+    for key, text in lines.items():
+        click.echo(f"{key:<{width}}  {text}")
+
+
+@main.command()
+def jar() -> None:
+    """Print the path of the jar that Spark needs (spark.jars)."""
+    from pyspark_pravega.adapter import adapter_jar
+
+    with _errors():
+        click.echo(adapter_jar())
+
+
+@main.command()
+@_connection_options
+def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Check this machine and the connection to both servers, and say what to do about what is wrong."""
+    from pyspark_pravega.doctor import examine
+
+    failed = 0
+    for finding in examine(_settings(controller_uri, schema_registry_uri), os.environ):
+        failed += not finding.good
+        click.echo(f"{'ok  ' if finding.good else 'FAIL'}  {finding.subject}: {finding.text}")
+        if finding.advice:
+            click.echo(f"      -> {finding.advice}")
+    click.echo("All is well." if not failed else f"{failed} to put right.")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main(prog_name="pyspark-pravega")

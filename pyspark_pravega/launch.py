@@ -1,0 +1,116 @@
+"""Starting Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
+
+A command becomes Spark's program: same process, same signals, same exit code. All arguments are passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from pyspark_pravega.adapter import adapter_jar
+from pyspark_pravega.catalog_conf import catalog_conf
+from pyspark_pravega.errors import SetupError
+from pyspark_pravega.spark_arguments import add_jar, hide_secrets
+
+
+@dataclass(frozen=True)
+class Program:
+    """One of Spark's programs: script below `bin`, leading arguments, and whether a program file follows."""
+
+    script: str
+    leading: tuple[str, ...] = ()
+    mixed: bool = True
+    spark: bool = True
+    """False: it does not start Spark, and takes none of Spark's arguments."""
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "sql": Program("spark-sql"),
+    "thriftserver": Program(
+        "spark-submit",
+        (
+            "--class",
+            "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+            "--name",
+            "Thrift JDBC/ODBC Server",
+        ),
+    ),
+    "connect-server": Program(
+        "spark-submit",
+        (
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--name",
+            "Spark Connect server",
+        ),
+    ),
+    "beeline": Program("beeline", spark=False),
+    "pyspark": Program("pyspark", mixed=False),
+    "shell": Program("spark-shell", mixed=False),
+    "submit": Program("spark-submit", mixed=False),
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command line ready to run, and what to add to the environment."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+
+
+def plan(
+    name: str,
+    arguments: Sequence[str],
+    *,
+    catalog: str,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Launch:
+    """Work out how to run one of PROGRAMS. Secrets among settings and arguments end up in the environment."""
+    program = PROGRAMS[name]
+    spark_home = find_spark_home(environment)
+    script = str(spark_home / "bin" / program.script)
+    added = {"SPARK_HOME": str(spark_home)}
+    # Spark looks for Python data sources with this interpreter: it must be one that has this package.
+    added["PYSPARK_PYTHON"] = environment.get("PYSPARK_PYTHON") or sys.executable
+    added["PYSPARK_DRIVER_PYTHON"] = environment.get("PYSPARK_DRIVER_PYTHON") or added["PYSPARK_PYTHON"]
+    if not program.spark:
+        return Launch((script, *program.leading, *arguments), added)
+    given = catalog_conf(catalog, settings, environment)
+    passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
+    confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
+    with_jar = add_jar(passed_on, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home)
+    added.update(given.secrets)
+    added.update(secrets)
+    # Later confs win, so the user's own count.
+    return Launch((script, *program.leading, *confs, *with_jar), added)
+
+
+def run(launch: Launch) -> NoReturn:
+    """Become the program."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(launch.command[0], launch.command, {**os.environ, **launch.environment})
+
+
+def find_spark_home(environment: Mapping[str, str]) -> Path:
+    """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark."""
+    named = environment.get("SPARK_HOME")
+    if named:
+        home = Path(named)
+    else:
+        import pyspark
+
+        home = Path(str(pyspark.__file__)).parent
+    if not (home / "bin" / "spark-submit").is_file():
+        raise SetupError(
+            f"There is no Spark in {home}: bin/spark-submit is missing. "
+            + ("Correct or unset SPARK_HOME." if named else "Install pyspark 4.3 again.")
+        )
+    return home

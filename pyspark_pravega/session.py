@@ -1,0 +1,80 @@
+"""Pravega in a PySpark session: `configure(SparkSession.builder)`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark_pravega.adapter import adapter_jar
+from pyspark_pravega.catalog_conf import PREFIX, CatalogConf, catalog_conf, settings_from_keywords
+from pyspark_pravega.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["configure"]
+
+
+def configure(
+    builder: SparkSession.Builder, *, catalog: str = "pravega", **options: str | int | bool | None
+) -> SparkSession.Builder:
+    """Add Pravega to a session that is about to be built, and return the builder.
+
+    Call it once per catalog, before `getOrCreate()`:
+
+        spark = configure(SparkSession.builder, controller_uri="tcp://localhost:9090").getOrCreate()
+        spark.sql("SHOW NAMESPACES IN pravega").show()
+
+    `options` are those of docs/options.md that may stand in catalog conf, with `_` for `-` and `.`. What is not
+    given comes from the environment (`PRAVEGA_CONTROLLER_URI`, ...). Secrets are put into this process's
+    environment, which the driver inherits, because PySpark passes confs on a command line.
+
+    Raises InvalidOptionError, InvalidNameError, and SetupError when the jar is missing or a session that knows
+    nothing of Pravega already runs.
+    """
+    from pyspark import SparkContext
+
+    given = catalog_conf(catalog, settings_from_keywords(options), os.environ)
+    running = SparkContext._active_spark_context
+    if _is_remote(builder):
+        _apply(builder, given, hide=False)  # the jar and the interpreter are the server's business
+        return builder
+    if running is not None and str(adapter_jar()) not in running.getConf().get("spark.jars", ""):
+        raise SetupError(
+            "A Spark session already runs without the Pravega adapter, and its class path cannot be changed. "
+            "Call configure() before the first getOrCreate(), stop that session, or start this program by "
+            "`pyspark-pravega submit`."
+        )
+    driver_started = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    _apply(builder, given, hide=not driver_started)
+    jars = [jar for jar in _jars_so_far(builder, driver_started).split(",") if jar]
+    builder.config("spark.jars", ",".join(dict.fromkeys([*jars, str(adapter_jar())])))
+    if running is None and "spark.pyspark.python" not in builder._options:
+        # Spark looks for Python data sources with this interpreter: it must be one that has this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return builder
+
+
+def _apply(builder: SparkSession.Builder, given: CatalogConf, *, hide: bool) -> None:
+    if hide:
+        os.environ.update(given.secrets)
+    for key, text in given.conf.items():
+        reference = text.removeprefix("${env:").removesuffix("}") if key.startswith(PREFIX) else ""
+        builder.config(key, text if hide else given.secrets.get(reference, text))
+
+
+def _is_remote(builder: SparkSession.Builder) -> bool:
+    return "spark.remote" in builder._options or bool(os.environ.get("SPARK_REMOTE"))
+
+
+def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
+    """Return the `spark.jars` that ours must join: the builder's, else what the driver was started with."""
+    from pyspark import SparkConf, SparkContext
+
+    if "spark.jars" in builder._options:
+        return str(builder._options["spark.jars"])
+    if driver_started:
+        SparkContext._ensure_initialized()
+        return SparkConf().get("spark.jars", "") or ""
+    return ""
