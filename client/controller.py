@@ -18,6 +18,7 @@ from pyspark_pravega.client.controller_transactions import (
     TransactionCalls,
     TransactionStatus,
 )
+from pyspark_pravega.errors import ScopeNotEmptyError
 
 __all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
 
@@ -37,6 +38,25 @@ class Controller(ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, Tran
     def config(self) -> ClientConfig:
         """What the controller was made from."""
         return self._channel.config
+
+    def delete_scope(self, scope: str) -> None:
+        """Delete an empty scope. Raises ScopeNotFoundError, ScopeNotEmptyError.
+
+        Looks itself whether the scope is empty: a 0.13 controller that refuses to delete a scope has by then
+        dropped the tables it keeps about it, so that nothing can be created in the scope any more. Needs
+        READ on the scope and on what is in it, besides READ_UPDATE on `prn::/`.
+        """
+        tables = self.list_key_value_tables(scope)
+        streams = self.list_streams(scope)
+        if streams or tables:
+            groups = sum(name.startswith("_RG") for name in streams)
+            visible = sum(not name.startswith("_") for name in streams)
+            raise ScopeNotEmptyError(
+                f"scope '{scope}' is not empty: it holds {visible} streams, {len(tables)} key-value tables "
+                "and "
+                f"{groups} reader groups; delete them first"
+            )
+        self._delete_scope_unchecked(scope)
 
     def close(self) -> None:
         """End the connection. Later calls fail."""

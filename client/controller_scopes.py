@@ -13,6 +13,7 @@ from pyspark_pravega.client.controller_calls import (
 from pyspark_pravega.client.controller_errors import Purpose
 from pyspark_pravega.errors import (
     InvalidNameError,
+    InvalidOptionError,
     KeyValueTableNotFoundError,
     ScopeExistsError,
     ScopeNotEmptyError,
@@ -63,17 +64,15 @@ class ScopeCalls(ControllerCalls):
         if reply.status != pb.CreateScopeStatus.SUCCESS:
             raise self._failed(purpose, pb.CreateScopeStatus.Status.Name(reply.status))
 
-    def delete_scope(self, scope: str) -> None:
-        """Delete an empty scope. Raises ScopeNotFoundError, ScopeNotEmptyError."""
+    def _delete_scope_unchecked(self, scope: str) -> None:
+        """Delete a scope that is known to be empty; see `Controller.delete_scope`."""
         purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
         reply, tries = self._channel.call("deleteScope", pb.ScopeInfo(scope=scope), purpose)
         if reply.status == pb.DeleteScopeStatus.SCOPE_NOT_FOUND:
             if tries == 1:
                 raise scope_not_found(scope)
         elif reply.status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY:
-            raise ScopeNotEmptyError(
-                f"scope '{scope}' is not empty; delete its streams, key-value tables and reader groups first"
-            )
+            raise ScopeNotEmptyError(f"scope '{scope}' is not empty, but holds only things that the user may not see")
         elif reply.status != pb.DeleteScopeStatus.SUCCESS:
             raise self._failed(purpose, pb.DeleteScopeStatus.Status.Name(reply.status))
 
@@ -86,8 +85,13 @@ class KeyValueTableCalls(ControllerCalls):
     ) -> bool:
         """Create a table whose keys have exactly the given lengths (bytes). False if it exists already.
 
-        Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError.
+        Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError, InvalidOptionError.
         """
+        for what, value in (("number of partitions", partitions), ("primary key length", primary_key_length)):
+            if value < 1:
+                raise InvalidOptionError(
+                    f"the {what} of key-value table '{scope}/{name}' is {value}; it must be at least 1"
+                )
         purpose = Purpose(f"create key-value table '{scope}/{name}'", scope_resource(scope), "READ_UPDATE")
         request = pb.KeyValueTableConfig(
             scope=scope,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark_pravega.client import controller_pb2 as pb
 from pyspark_pravega.client.config import Endpoint
@@ -22,6 +23,8 @@ from pyspark_pravega.errors import (
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    StreamNotFoundError,
+    StreamSealedError,
 )
 
 # What a standalone server says that was not told its own name.
@@ -49,7 +52,12 @@ class SegmentCalls(ControllerCalls):
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=stream_info(stream), epoch=epoch),
-            self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
+            replace(
+                self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
+                missing=lambda: StreamNotFoundError(
+                    f"there is no stream '{stream.name}' in scope '{stream.scope}', or it has no epoch {epoch}"
+                ),
+            ),
         )
         return decode_ranges(reply.segmentRanges)
 
@@ -69,6 +77,9 @@ class SegmentCalls(ControllerCalls):
         that do not fit the stream or each other.
         """
         stream = start.stream
+        if not start.positions:
+            # The server cannot do with two open ends.
+            start = self.head(stream)
         if end is not None and end.stream != stream:
             raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
         request = pb.StreamCutRange(streamInfo=stream_info(stream))
@@ -76,22 +87,23 @@ class SegmentCalls(ControllerCalls):
         if end is not None:
             request.to.update(end.positions)
 
-        def unfit(details: str) -> InvalidOptionError | None:
-            for mark in ("IllegalArgumentException", "IllegalStateException", "NullPointerException"):
-                if mark in details:
-                    return InvalidOptionError(
-                        f"the stream cuts {start} and {end} do not bound a part of stream '{stream}': each "
-                        "must cover "
-                        "the key space with segments of the stream, and the first must not lie after the "
-                        "second"
-                    )
-            return None
-
-        reply: pb.StreamCutRangeResponse = self._call(
-            "getSegmentsBetween",
-            request,
-            self._stream_purpose("look up the segments between two cuts of stream", stream, refine=unfit),
-        )
+        purpose = self._stream_purpose("look up the segments between two cuts of stream", stream)
+        try:
+            reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
+        except ServerFailedError:
+            # All the server says about cuts that do not fit is UNKNOWN or INTERNAL.
+            for cut in (start, end):
+                if cut is not None and cut.positions and not self.stream_cut_valid(cut):
+                    raise InvalidOptionError(
+                        f"{cut} is no position in stream '{stream}': it must name segments of the stream "
+                        "that cover the "
+                        "key space once"
+                    ) from None
+            if end is None:
+                raise
+            raise ServerFailedError(
+                f"cannot {purpose.action}: the controller failed; does {start} lie after {end}?"
+            ) from None
         return [segment.segmentId for segment in reply.segments], reply.delegationToken
 
     def stream_cut_valid(self, cut: StreamCut) -> bool:
@@ -99,11 +111,16 @@ class SegmentCalls(ControllerCalls):
 
         Offsets are not looked at: one beyond the tail counts as valid.
         """
-        reply: pb.StreamCutValidityResponse = self._call(
-            "isStreamCutValid",
-            stream_cut_message(cut),
-            self._stream_purpose("check a stream cut of stream", cut.stream),
-        )
+        stream = cut.stream
+        purpose = self._stream_purpose("check a stream cut of stream", stream)
+        try:
+            reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
+        except ServerFailedError:
+            # The server stumbles over segments that the stream does not have.
+            known, _ = self.segments_between(self.head(stream), None)
+            if set(cut.positions) <= set(known):
+                raise
+            return False
         return reply.response
 
     def successors(self, stream: Stream, segment_id: int) -> dict[SegmentRange, list[int]]:
@@ -172,14 +189,18 @@ class SegmentCalls(ControllerCalls):
             scaleTimestamp=int(time.time() * 1000),
         )
         started: pb.ScaleResponse = self._call("scale", request, purpose)
-        if started.status == pb.ScaleResponse.PRECONDITION_FAILED:
+        if started.status != pb.ScaleResponse.STARTED:
+            # FAILURE stands for wrong ranges as well as for a sealed stream, PRECONDITION_FAILED for the
+            # rest.
+            if not self.current_segments(stream):
+                raise StreamSealedError(f"stream '{stream}' cannot be scaled: it is sealed")
             raise InvalidOptionError(
                 f"stream '{stream}' cannot be scaled: the key ranges {list(ranges)} must cover exactly "
                 "those of the "
-                f"segments {list(sealed)}, which must be current segments of the stream"
+                f"segments {list(sealed)}, which must be current segments of the stream, and leave it with "
+                "at least as "
+                "many segments as its scaling policy wants"
             )
-        if started.status != pb.ScaleResponse.STARTED:
-            raise self._failed(purpose, pb.ScaleResponse.ScaleStreamStatus.Name(started.status))
         check = pb.ScaleStatusRequest(streamInfo=stream_info(stream), epoch=started.epoch)
         looking = self._stream_purpose("see how far the scaling is of stream", stream)
         pause = 0.05
