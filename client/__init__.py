@@ -1,1 +1,108 @@
+"""Pravega for Python: controller, segment stores, key-value tables and schema registry, without Spark.
 
+`connect(config)` gives all of it. Importing this package loads none of the network libraries; they are loaded with the
+first use of what needs them.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from pyspark_pravega.client.config import ClientConfig
+
+if TYPE_CHECKING:
+    from pyspark_pravega.client.controller import Controller
+    from pyspark_pravega.client.delegation import DelegationTokens
+    from pyspark_pravega.client.schema_registry import SchemaRegistry
+    from pyspark_pravega.client.segment_store import SegmentStore
+
+__all__ = ["ClientConfig", "Pravega", "connect"]
+
+
+def connect(config: ClientConfig) -> Pravega:
+    """The services of one cluster. Nothing is sent until one of them is used."""
+    return Pravega(config)
+
+
+class Pravega:
+    """One cluster: `controller`, `segments`, `tokens` and `registry(namespace)`, made once and shared by threads.
+
+    Usable as a context manager. Picklable: the copy connects anew.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        # Reentrant, because some services are made of others.
+        self._lock = threading.RLock()
+        self._controller: Controller | None = None
+        self._tokens: DelegationTokens | None = None
+        self._segments: SegmentStore | None = None
+        self._registries: dict[str | None, SchemaRegistry] = {}
+
+    @property
+    def controller(self) -> Controller:
+        """Scopes, streams, transactions, stream cuts."""
+        with self._lock:
+            if self._controller is None:
+                from pyspark_pravega.client.controller import Controller
+
+                self._controller = Controller(self.config)
+            return self._controller
+
+    @property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens that `segments` shows to the segment stores."""
+        with self._lock:
+            if self._tokens is None:
+                from pyspark_pravega.client.delegation import DelegationTokens
+
+                self._tokens = DelegationTokens(self.controller)
+            return self._tokens
+
+    @property
+    def segments(self) -> SegmentStore:
+        """Segments' bytes, attributes and states, and the entries of key-value tables."""
+        with self._lock:
+            if self._segments is None:
+                from pyspark_pravega.client.segment_store import SegmentStore
+
+                self._segments = SegmentStore(self.config, self.controller, self.tokens)
+            return self._segments
+
+    def registry(self, namespace: str | None = None) -> SchemaRegistry:
+        """The schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).
+
+        Raises InvalidOptionError if the configuration has no address of a registry.
+        """
+        with self._lock:
+            if namespace not in self._registries:
+                from pyspark_pravega.client.schema_registry import SchemaRegistry
+
+                self._registries[namespace] = SchemaRegistry(self.config, namespace)
+            return self._registries[namespace]
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            for service in (self._segments, self._controller, *self._registries.values()):
+                if service is not None:
+                    service.close()
+
+    def __enter__(self) -> Pravega:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> ClientConfig:
+        return self.config
+
+    def __setstate__(self, config: ClientConfig) -> None:
+        self.__init__(config)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"Pravega({self.config.controller_uri})"

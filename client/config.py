@@ -66,9 +66,7 @@ class ClientConfig:
         for name in ("request_timeout", "retry_timeout"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
-                raise InvalidOptionError(
-                    f"{name} is {value!r}; it must be a number of seconds greater than 0"
-                )
+                raise InvalidOptionError(f"{name} is {value!r}; it must be a number of seconds greater than 0")
         if self.trust_store is not None and not self.trust_store:
             raise InvalidOptionError(
                 "trust_store is empty; give the path of a PEM file, or leave it out to trust the system's CAs"
@@ -103,8 +101,7 @@ def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
     scheme, separator, rest = text.partition("://")
     if "@" in text:
         raise InvalidOptionError(
-            "the controller address must not hold a user name or password; give credentials instead; "
-            f"{example}"
+            f"the controller address must not hold a user name or password; give credentials instead; {example}"
         )
     scheme = scheme.lower()
     if not separator or scheme not in PLAIN_SCHEMES + TLS_SCHEMES:
@@ -151,10 +148,7 @@ def _check_registry_uri(uri: str) -> None:
         host, port, parts = None, None, urlsplit("")
     if "@" in uri:
         raise InvalidOptionError(
-            "the schema registry address must not hold a user name or password; give credentials instead; "
-            + example
+            "the schema registry address must not hold a user name or password; give credentials instead; " + example
         )
     if parts.scheme not in ("http", "https") or not host or port == 0 or parts.query or parts.fragment:
-        raise InvalidOptionError(
-            f"the schema registry address '{uri}' is not an http or https address; {example}"
-        )
+        raise InvalidOptionError(f"the schema registry address '{uri}' is not an http or https address; {example}")

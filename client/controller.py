@@ -52,8 +52,7 @@ class Controller(ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, Tran
             groups = sum(name.startswith("_RG") for name in streams)
             visible = sum(not name.startswith("_") for name in streams)
             raise ScopeNotEmptyError(
-                f"scope '{scope}' is not empty: it holds {visible} streams, {len(tables)} key-value tables "
-                "and "
+                f"scope '{scope}' is not empty: it holds {visible} streams, {len(tables)} key-value tables and "
                 f"{groups} reader groups; delete them first"
             )
         self._delete_scope_unchecked(scope)

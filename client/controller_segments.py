@@ -73,8 +73,9 @@ class SegmentCalls(ControllerCalls):
     def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
         """All segments with data between two cuts (None: to the end of the stream), and a token to read them.
 
-        In no special order. Needs only READ. Raises StreamNotFoundError, and InvalidOptionError for cuts
-        that do not fit the stream or each other.
+        A start without positions means the head; one that lies before the head gives truncated segments as
+        well. In no special order. Needs only READ. Raises StreamNotFoundError, and InvalidOptionError for cuts
+        that do not fit the stream.
         """
         stream = start.stream
         if not start.positions:
@@ -96,8 +97,7 @@ class SegmentCalls(ControllerCalls):
                 if cut is not None and cut.positions and not self.stream_cut_valid(cut):
                     raise InvalidOptionError(
                         f"{cut} is no position in stream '{stream}': it must name segments of the stream "
-                        "that cover the "
-                        "key space once"
+                        "that cover the key space once"
                     ) from None
             if end is None:
                 raise
@@ -195,11 +195,9 @@ class SegmentCalls(ControllerCalls):
             if not self.current_segments(stream):
                 raise StreamSealedError(f"stream '{stream}' cannot be scaled: it is sealed")
             raise InvalidOptionError(
-                f"stream '{stream}' cannot be scaled: the key ranges {list(ranges)} must cover exactly "
-                "those of the "
+                f"stream '{stream}' cannot be scaled: the key ranges {list(ranges)} must cover exactly those of the "
                 f"segments {list(sealed)}, which must be current segments of the stream, and leave it with "
-                "at least as "
-                "many segments as its scaling policy wants"
+                "at least as many segments as its scaling policy wants"
             )
         check = pb.ScaleStatusRequest(streamInfo=stream_info(stream), epoch=started.epoch)
         looking = self._stream_purpose("see how far the scaling is of stream", stream)

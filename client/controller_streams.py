@@ -138,8 +138,7 @@ class StreamCalls(ControllerCalls):
         if reply.status == pb.UpdateStreamStatus.FAILURE:
             raise InvalidOptionError(
                 f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
-                "the whole "
-                "key space and must not lie before the present head of the stream"
+                "the whole key space and must not lie before the present head of the stream"
             )
         self._check_update(reply, cut.stream, purpose)
 

@@ -102,8 +102,7 @@ class TransactionCalls(ControllerCalls):
             raise _bad_lease(lease_ms)
         if reply.status == status.MAX_EXECUTION_TIME_EXCEEDED:
             raise TransactionNotOpenError(
-                f"transaction {transaction} on stream '{stream}' cannot be kept alive any longer: it has "
-                "reached the "
+                f"transaction {transaction} on stream '{stream}' cannot be kept alive any longer: it has reached the "
                 "longest life the server allows (1000 times its first lease, at most a day); begin it with "
                 "a longer lease"
             )
@@ -172,6 +171,5 @@ def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None
 def _bad_lease(lease_ms: int) -> InvalidOptionError:
     return InvalidOptionError(
         f"a transaction lease of {lease_ms} ms is refused by the server; "
-        f"it must be from {SHORTEST_LEASE_MS} to {LONGEST_LEASE_MS} ms unless the server is set up with "
-        "other limits"
+        f"it must be from {SHORTEST_LEASE_MS} to {LONGEST_LEASE_MS} ms unless the server is set up with other limits"
     )

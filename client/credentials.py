@@ -60,8 +60,7 @@ class TokenCredentials:
             )
         if not _is_header_text(self.token):
             raise InvalidOptionError(
-                f"the token for the authentication method '{self.method}' is empty or holds characters that "
-                "a header "
+                f"the token for the authentication method '{self.method}' is empty or holds characters that a header "
                 "cannot carry (only printable ASCII, no blanks at the ends)"
             )
 

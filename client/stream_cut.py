@@ -76,16 +76,13 @@ class StreamCut:
             _wrong(text, f"names '{scoped_name}' instead of scope/stream")
         numbers, epochs, offsets = (_integers(text, column) for column in columns)
         if not len(numbers) == len(epochs) == len(offsets):
-            _wrong(
-                text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets"
-            )
+            _wrong(text, f"has {len(numbers)} segment numbers, {len(epochs)} epochs and {len(offsets)} offsets")
         if any(not 0 <= value < 1 << 31 for value in numbers + epochs):
             _wrong(text, "has a segment number or epoch out of range")
         if any(not 0 <= value < 1 << 63 for value in offsets):
             _wrong(text, "has an offset out of range")
         positions = {
-            segment_id(number, epoch): offset
-            for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
+            segment_id(number, epoch): offset for number, epoch, offset in zip(numbers, epochs, offsets, strict=True)
         }
         if len(positions) != len(offsets):
             _wrong(text, "names a segment twice")

@@ -88,8 +88,7 @@ def grpc_root_certificates(config: ClientConfig) -> bytes:
     system = system_root_certificates()
     if not system:
         raise TlsError(
-            "this machine has no CA certificates (SSL_CERT_FILE and SSL_CERT_DIR are empty too), so no "
-            "server can be "
+            "this machine has no CA certificates (SSL_CERT_FILE and SSL_CERT_DIR are empty too), so no server can be "
             "trusted; give the server's CA as trust store"
         )
     return system
@@ -131,9 +130,7 @@ def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None
     except OSError as error:
         raise connection_error(error, endpoint) from error
     names = [value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
-    names += [
-        value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"
-    ]
+    names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     if not names:
         raise TlsError(
             f"the certificate of {endpoint} names no host at all; the server needs one with a subjectAltName"
@@ -188,17 +185,14 @@ def expired_certificate(endpoint: Endpoint, detail: str) -> TlsError:
 def host_name_mismatch(endpoint: Endpoint) -> TlsError:
     """The certificate is trusted but made out for other hosts."""
     return TlsError(
-        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name that "
-        "stands in the "
+        f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name that stands in the "
         "certificate, or turn the host name check off (the CA is still checked)"
     )
 
 
 def not_tls(endpoint: Endpoint) -> TlsError:
     """The server did not answer the handshake with TLS."""
-    return TlsError(
-        f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there"
-    )
+    return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
 
 
 _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (

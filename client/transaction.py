@@ -105,14 +105,12 @@ class Transaction:
                 return
             if state not in ("OPEN", "COMMITTING"):
                 raise TransactionNotOpenError(
-                    f"transaction {self.id} on stream '{self.stream}' was not committed: it is "
-                    f"{state.lower()}; "
+                    f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.lower()}; "
                     "nothing of it is visible"
                 )
             if time.monotonic() + pause > deadline:
                 raise ServerTimeoutError(
-                    f"transaction {self.id} on stream '{self.stream}' is being committed but was not done "
-                    "after "
+                    f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
                     f"{timeout:g} s; it needs no further action to become visible"
                 )
             time.sleep(pause)
