@@ -1,0 +1,125 @@
+"""Primitive fields of the segment store's wire protocol: integers, modified UTF-8 text, UUIDs, table keys."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+from pyspark_pravega.errors import ProtocolError
+
+HEADER = struct.Struct(">ii")
+"""Frame header: type, and the number of bytes that follow these eight."""
+
+INT16 = struct.Struct(">H")
+INT32 = struct.Struct(">i")
+INT64 = struct.Struct(">q")
+
+_MAX_TEXT = 0xFFFF
+
+
+def encode_text(text: str) -> bytes:
+    """Java's `DataOutput.writeUTF`: 16-bit byte length and modified UTF-8 (NUL as C0 80, surrogates one by one).
+
+    Raises ProtocolError when the encoded text is longer than 65,535 bytes.
+    """
+    encoded = text.encode() if text.isascii() else _modified_utf8(text)
+    if b"\0" in encoded:
+        encoded = encoded.replace(b"\0", b"\xc0\x80")
+    if len(encoded) > _MAX_TEXT:
+        raise ProtocolError(
+            f"a text of {len(encoded):,} bytes does not fit a wire command; at most {_MAX_TEXT:,} are allowed"
+        )
+    return INT16.pack(len(encoded)) + encoded
+
+
+def _modified_utf8(text: str) -> bytes:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(chr(unit[0]) for unit in struct.iter_unpack(">H", units)).encode("utf-8", "surrogatepass")
+
+
+def decode_modified_utf8(encoded: bytes) -> str:
+    """The text of modified UTF-8 bytes; raises UnicodeDecodeError when they are none."""
+    if encoded.isascii():
+        return encoded.decode("ascii")
+    halves = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+class FieldReader:
+    """Cursor over the fields of one frame. Reading past the end or impossible lengths raise ProtocolError."""
+
+    __slots__ = ("_body", "_end", "_position", "_what")
+
+    def __init__(self, body: bytes | bytearray | memoryview, what: str) -> None:
+        """`what` names the command for error messages."""
+        self._body = memoryview(body)
+        self._position = 0
+        self._end = len(self._body)
+        self._what = what
+
+    @property
+    def remaining(self) -> int:
+        """Bytes not read yet."""
+        return self._end - self._position
+
+    def take(self, size: int) -> memoryview:
+        """The next `size` bytes, not copied."""
+        start = self._position
+        if size < 0 or size > self._end - start:
+            raise ProtocolError(
+                f"the server's {self._what} is corrupt: a field of {size:,} bytes at position "
+                f"{start:,} of {self._end:,}; "
+                "check that the address is a Pravega segment store of version 0.13 or compatible"
+            )
+        self._position = start + size
+        return self._body[start : self._position]
+
+    def int32(self) -> int:
+        value: int = INT32.unpack(self.take(4))[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = INT64.unpack(self.take(8))[0]
+        return value
+
+    def boolean(self) -> bool:
+        return self.take(1)[0] != 0
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.UUID(bytes=bytes(self.take(16)))
+
+    def text(self) -> str:
+        """A string behind its 16-bit length."""
+        size: int = INT16.unpack(self.take(2))[0]
+        encoded = bytes(self.take(size))
+        try:
+            return decode_modified_utf8(encoded)
+        except UnicodeDecodeError as error:
+            raise ProtocolError(
+                f"the server's {self._what} holds a text that is not modified UTF-8: {error.reason}"
+            ) from error
+
+    def optional_text(self) -> str:
+        """A trailing string that older servers leave out: "" then."""
+        return self.text() if self.remaining else ""
+
+    def optional_int64(self, default: int = -1) -> int:
+        """A trailing int64 that older servers leave out: `default` then."""
+        return self.int64() if self.remaining >= 8 else default
+
+    def optional_int32(self, default: int = -1) -> int:
+        """A trailing int32 that older servers leave out: `default` then."""
+        return self.int32() if self.remaining >= 4 else default
+
+    def count(self, smallest_item: int) -> int:
+        """An int32 item count, refused when so many items of `smallest_item` bytes cannot fit in the rest."""
+        value = self.int32()
+        if value < 0 or value * smallest_item > self.remaining:
+            raise ProtocolError(
+                f"the server's {self._what} is corrupt: it announces {value:,} items in {self.remaining:,} bytes"
+            )
+        return value
+
+    def sized_bytes(self) -> bytes:
+        """Bytes behind an int32 length."""
+        return bytes(self.take(self.int32()))
