@@ -61,6 +61,18 @@ class StreamSealedError(PravegaError):
     condition = "PRAVEGA_STREAM_SEALED"
 
 
+class SegmentNotFoundError(PravegaError):
+    """A segment that never existed, or was deleted with its stream or by truncation."""
+
+    condition = "PRAVEGA_SEGMENT_NOT_FOUND"
+
+
+class SegmentSealedError(PravegaError):
+    """A segment that takes no more events, because its stream was scaled or sealed."""
+
+    condition = "PRAVEGA_SEGMENT_SEALED"
+
+
 class KeyValueTableNotFoundError(PravegaError):
     condition = "PRAVEGA_KEY_VALUE_TABLE_NOT_FOUND"
 
