@@ -33,8 +33,9 @@ class EventBuffer:
     @classmethod
     def of(cls, payloads: list[bytes]) -> EventBuffer:
         """The given payloads, one after the other."""
-        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
-        return cls(b"".join(payloads), np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
+        lengths: Positions = np.fromiter(map(len, payloads), np.int64, len(payloads))
+        ends: Positions = np.cumsum(lengths)
+        return cls(b"".join(payloads), ends - lengths, lengths)
 
     @classmethod
     def of_arrow(cls, payloads: pa.BinaryArray | pa.LargeBinaryArray) -> EventBuffer:

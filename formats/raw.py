@@ -51,8 +51,7 @@ class RawFormat:
         """Writes the only column. Neither header nor codec is possible."""
         if encoding_id is not None or codec not in ("", "none"):
             raise UnsupportedOperationError(
-                "raw events have neither registry header nor codec; use format avro or json, or leave "
-                "'codec' out"
+                "raw events have neither registry header nor codec; use format avro or json, or leave 'codec' out"
             )
         return _RawEncoder(schema)
 

@@ -37,9 +37,6 @@ def strings_for_char_types(data_type: DataType) -> DataType:
         )
     if isinstance(data_type, StructType):
         return StructType(
-            [
-                StructField(f.name, strings_for_char_types(f.dataType), f.nullable, f.metadata)
-                for f in data_type.fields
-            ]
+            [StructField(f.name, strings_for_char_types(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
         )
     return data_type

@@ -1,0 +1,101 @@
+"""Walks a Spark type from the leaves up, telling every part's column path."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, NoReturn, TypeVar
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError
+
+Result = TypeVar("Result")
+
+
+def child_path(path: str, name: str) -> str:
+    """As Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
+    return f"{path}.{name}" if path else name
+
+
+class SparkTypeVisitor(ABC, Generic[Result]):
+    """One method per kind of type; `path` is "" for the table itself."""
+
+    format_name: str
+    """For messages: the format that the types are mapped to."""
+
+    @abstractmethod
+    def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Result]]) -> Result: ...
+
+    @abstractmethod
+    def array(self, array: ArrayType, path: str, element: Result) -> Result: ...
+
+    @abstractmethod
+    def map(self, map_type: MapType, path: str, value: Result) -> Result: ...
+
+    @abstractmethod
+    def primitive(self, data_type: DataType, path: str) -> Result: ...
+
+    def visit(self, data_type: DataType, path: str = "") -> Result:
+        """Raises UnsupportedTypeError naming the path for what no schema text can hold."""
+        if isinstance(data_type, StructType):
+            if not data_type.fields:
+                self.unsupported(data_type, path, "a struct needs at least one field")
+            names = set()
+            members = []
+            for field in data_type.fields:
+                here = child_path(path, field.name)
+                if field.name in names:
+                    raise InvalidNameError(f"column '{here}' occurs twice; give one of them another name")
+                names.add(field.name)
+                members.append((field, self.visit(field.dataType, here)))
+            return self.struct(data_type, path, members)
+        if isinstance(data_type, ArrayType):
+            return self.array(data_type, path, self.visit(data_type.elementType, child_path(path, "element")))
+        if isinstance(data_type, MapType):
+            key = data_type.keyType
+            if not isinstance(key, StringType) or not key.isUTF8BinaryCollation():
+                self.unsupported(
+                    data_type,
+                    path,
+                    f"keys of type {key.simpleString()} cannot be written, only those of type string; "
+                    "use an array of structs (map_entries), or cast the keys",
+                )
+            return self.map(data_type, path, self.visit(data_type.valueType, child_path(path, "value")))
+        return self.primitive(data_type, path)
+
+    def unsupported(self, data_type: DataType, path: str, reason: str) -> NoReturn:
+        """Refuse a type."""
+        column = f"column '{path}'" if path else "the table"
+        raise UnsupportedTypeError(
+            f"{column} has type {_type_text(data_type)}, which format {self.format_name} cannot hold: {reason}"
+        )
+
+
+def _type_text(data_type: DataType) -> str:
+    # Interval types without fields and user types have no usable simple string.
+    try:
+        return data_type.simpleString()
+    except Exception:
+        return type(data_type).__name__
+
+
+WHY_UNSUPPORTED: dict[str, str] = {
+    "CalendarIntervalType": "intervals have no place in it; cast to string, or store a number",
+    "DayTimeIntervalType": "intervals have no place in it; cast to string, or store a number",
+    "YearMonthIntervalType": "intervals have no place in it; cast to string, or store a number",
+    "NullType": "a column of nothing but null has no type to write; cast it to one",
+    "VariantType": "cast it to string with to_json, or to the type it holds",
+    "UserDefinedType": "user-defined types exist in the session only; store the SQL type under it",
+    "TimeType": "Spark does not let Python data sources read TIME by default; cast to string, or store a number",
+    "GeometryType": "store st_asbinary(column) as binary",
+    "GeographyType": "store st_asbinary(column) as binary",
+}
+
+
+def why_unsupported(data_type: DataType) -> str:
+    """What to do about a type that neither Avro nor JSON can hold."""
+    for kind in type(data_type).__mro__:
+        reason = WHY_UNSUPPORTED.get(kind.__name__)
+        if reason is not None:
+            return reason
+    return "there is no way to write it; cast it to another type"
