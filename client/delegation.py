@@ -106,14 +106,29 @@ def refresh_time(token: str, now: float) -> float:
     return now + REFRESH_AT * (expires - issued) - age
 
 
+def granted_access(token: str) -> Access:
+    """The most a token is good for, as its claims say: one with READ_UPDATE allows reading too.
+
+    "", which servers without authentication take, allows everything; what tells nothing only reading.
+    """
+    if not token:
+        return Access.READ_WRITE
+    rights = {value for name, value in _claims(token).items() if name.startswith("prn:")}
+    return Access.READ_WRITE if "READ_UPDATE" in rights else Access.READ
+
+
 def _claim(token: str, name: str) -> float | None:
+    value = _claims(token).get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _claims(token: str) -> dict[str, object]:
     # The signature is the segment stores' affair; the key is not known here.
     parts = token.split(".")
     if len(parts) != 3:
-        return None
+        return {}
     try:
         payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError):
-        return None
-    value = payload.get(name) if isinstance(payload, dict) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        return {}
+    return payload if isinstance(payload, dict) else {}
