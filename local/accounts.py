@@ -72,6 +72,13 @@ def with_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
     return complete
 
 
+def server_password(accounts: Mapping[str, Account]) -> str:
+    """The password of the servers' own identity among accounts made by `with_passwords`."""
+    password = accounts[SERVER_USER].password
+    assert password is not None
+    return password
+
+
 def password_file(accounts: Mapping[str, Account]) -> str:
     """Content of the password file; every account must have a password."""
     lines = []

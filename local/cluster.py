@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 from pyspark_pravega.local import accounts as user_accounts
 from pyspark_pravega.local import certificates, jar_cache, lifeline, processes, readiness, server_log
@@ -233,15 +234,11 @@ class _Start:
 
     def run(self, deadline: float) -> ClusterState:
         """Start Pravega, then the registry (which gives up waiting for Pravega in ever longer steps)."""
-        user = None
+        credentials = None
         if self._settings.accounts is not None:
-            password = self._settings.accounts[SERVER_USER].password
-            user = (SERVER_USER, password or "")
-        info = self._state.info
-        for make, probe in (
-            (pravega_program, readiness.controller_answers(info, user)),
-            (registry_program, readiness.registry_answers(info, user)),
-        ):
+            credentials = BasicCredentials(SERVER_USER, user_accounts.server_password(self._settings.accounts))
+        probes = readiness.Probes(self._state.info, self._settings.ports.segment_store, credentials)
+        for make, probe in ((pravega_program, probes.pravega), (registry_program, probes.registry)):
             program = make(self._settings, java=self._java, class_path=self._jars, run=self._run, logs=self._logs)
             self._launch(program, probe, deadline)
         self._state = replace(self._state, ready=True)
@@ -252,7 +249,7 @@ class _Start:
         """End what was started."""
         _clear(self._path, self._state)
 
-    def _launch(self, program: ServerProgram, probe: Callable[[], bool], deadline: float) -> None:
+    def _launch(self, program: ServerProgram, probe: readiness.Probe, deadline: float) -> None:
         self._report(f"starting {program.name} (log: {program.log})")
         log = server_log.ServerLog([program.log, program.output])
         process = processes.spawn(
@@ -272,6 +269,9 @@ class _Start:
 
         try:
             readiness.wait_for(probe, check, deadline)
+        except readiness.PortLost as error:
+            self.lost_a_port = True
+            raise SetupError(f"{program.name} lost one of its ports: {error}\n{log.tail()}") from error
         except readiness.TooLate as error:
             raise SetupError(
                 f"{program.name} did not answer in time; it may need more of it (a loaded machine) or "

@@ -1,28 +1,46 @@
-"""Whether the servers answer: by real calls, since an open port does not mean a server behind it."""
+"""Whether the servers answer: by real calls, since an open port does not mean a server behind it.
+
+Every probe returns whether its server answered, and raises PortLost if somebody else answers in its place.
+"""
 
 from __future__ import annotations
 
-import base64
-import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-import grpc
 import httpx
 
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.connection import Connection
+from pyspark_pravega.client.controller import Controller
+from pyspark_pravega.client.credentials import Credentials
+from pyspark_pravega.client.schema_registry import SchemaRegistry
+from pyspark_pravega.client.tls import ssl_context
+from pyspark_pravega.errors import PravegaError, ScopeExistsError
 from pyspark_pravega.local.state import ClusterInfo
 
 PROBE_SCOPE = "pyspark-pravega-readiness"
-_SERVICE = "/io.pravega.controller.stream.api.grpc.v1.ControllerService/"
+"""Made and deleted again: a controller that can do that has reached its segment store and tables."""
+
 _CALL_TIMEOUT_S = 5.0
+_GREETING_TIMEOUT_S = 10.0
 _PAUSE_S = 0.05
+
+Probe = Callable[[], bool]
 
 
 class TooLate(Exception):
-    """A server did not answer before the deadline."""
+    """A server did not answer before the deadline; the text says how it failed to."""
 
 
-def wait_for(probe: Callable[[], bool], check: Callable[[], None], deadline: float) -> None:
+class PortLost(Exception):
+    """Another program listens where the server should."""
+
+
+def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
     """Repeat `probe` until it is true.
 
     Args:
@@ -32,6 +50,7 @@ def wait_for(probe: Callable[[], bool], check: Callable[[], None], deadline: flo
 
     Raises:
         TooLate: the deadline passed.
+        PortLost: as the probe found.
     """
     while True:
         check()
@@ -42,44 +61,71 @@ def wait_for(probe: Callable[[], bool], check: Callable[[], None], deadline: flo
         time.sleep(_PAUSE_S)
 
 
-def controller_answers(info: ClusterInfo, user: tuple[str, str] | None) -> Callable[[], bool]:
-    metadata = [("authorization", _basic(user))] if user else []
+@dataclass(frozen=True)
+class Probes:
+    """The probes of one cluster."""
 
-    def probe() -> bool:
-        address = info.controller_uri.partition("://")[2]
-        if info.ca_file:
-            with open(info.ca_file, "rb") as file:
-                channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(file.read()))
-        else:
-            channel = grpc.insecure_channel(address)
-        with channel:
-            scope = PROBE_SCOPE.encode()
-            for method in ("createScope", "deleteScope"):
-                call = channel.unary_unary(_SERVICE + method, lambda b: b, lambda b: b)
-                try:
-                    call(bytes([10, len(scope)]) + scope, timeout=_CALL_TIMEOUT_S, metadata=metadata)
-                except grpc.RpcError:
-                    return False
+    info: ClusterInfo
+    segment_store: int
+    """Its TCP port."""
+    credentials: Credentials | None
+
+    @property
+    def _config(self) -> ClientConfig:
+        return ClientConfig(
+            controller_uri=self.info.controller_uri,
+            registry_uri=self.info.registry_uri,
+            credentials=self.credentials,
+            trust_store=self.info.ca_file,
+            request_timeout=_CALL_TIMEOUT_S,
+            retry_timeout=_CALL_TIMEOUT_S,
+        )
+
+    def pravega(self) -> bool:
+        """Segment store, controller and the controller's REST interface."""
+        return self._greets() and self._makes_a_scope() and self._serves_rest()
+
+    def registry(self) -> bool:
+        """Lists its groups, which takes a call to Pravega."""
+        with SchemaRegistry(self._config, None) as registry:
+            try:
+                registry.groups()
+            except PravegaError:
+                return False
         return True
 
-    return probe
-
-
-def registry_answers(info: ClusterInfo, user: tuple[str, str] | None) -> Callable[[], bool]:
-    headers = {"Authorization": _basic(user)} if user else {}
-    verify: ssl.SSLContext | bool = True
-    if info.ca_file:
-        verify = ssl.create_default_context(cafile=info.ca_file)
-
-    def probe() -> bool:
+    def _greets(self) -> bool:
+        # Pravega goes on as if nothing were wrong when it cannot bind this port, so the greeting has to tell.
+        config = self._config
         try:
-            reply = httpx.get(f"{info.registry_uri}/v1/groups", headers=headers, verify=verify, timeout=_CALL_TIMEOUT_S)
-        except httpx.TransportError:
+            context = ssl_context(config) if config.tls else None
+            Connection.open(Endpoint("localhost", self.segment_store), context, _GREETING_TIMEOUT_S).close()
+        except PravegaError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                return False
+            raise PortLost(f"port {self.segment_store} is not answered by a segment store: {error}") from error
+        return True
+
+    def _makes_a_scope(self) -> bool:
+        with Controller(self._config) as controller:
+            try:
+                # It exists if an earlier try was cut off after the server had made it.
+                with suppress(ScopeExistsError):
+                    controller.create_scope(PROBE_SCOPE)
+                controller.delete_scope(PROBE_SCOPE)
+            except PravegaError:
+                return False
+        return True
+
+    def _serves_rest(self) -> bool:
+        config = self._config
+        verify = ssl_context(config) if config.tls else True
+        headers = {} if self.credentials is None else {"Authorization": self.credentials.authorization()}
+        uri = f"{self.info.rest_uri}/ping"
+        try:
+            reply = httpx.get(uri, headers=headers, verify=verify, timeout=_CALL_TIMEOUT_S)
+        except httpx.ConnectError:
             return False
+        except httpx.TransportError as error:
+            raise PortLost(f"port {urlsplit(uri).port} does not answer as Pravega's REST interface: {error}") from error
         return reply.status_code == httpx.codes.OK
-
-    return probe
-
-
-def _basic(user: tuple[str, str]) -> str:
-    return "Basic " + base64.b64encode(":".join(user).encode()).decode("ascii")

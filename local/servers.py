@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file
+from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file, server_password
 from pyspark_pravega.local.certificates import Certificates
 from pyspark_pravega.local.java import Java
 from pyspark_pravega.local.ports import Ports
@@ -199,7 +199,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         values |= {
             "singlenode.security.auth.enable": "true",
             "singlenode.security.auth.credentials.username": SERVER_USER,
-            "singlenode.security.auth.credentials.pwd": _server_password(settings.accounts),
+            "singlenode.security.auth.credentials.pwd": server_password(settings.accounts),
             "singlenode.security.auth.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
         }
     return values | dict(settings.properties)
@@ -223,7 +223,7 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "security.tls.server.privateKey.pwd.location": str(certificates.store_password),
         }
     if settings.accounts is not None:
-        token = f"{SERVER_USER}:{_server_password(settings.accounts)}".encode()
+        token = f"{SERVER_USER}:{server_password(settings.accounts)}".encode()
         values |= {
             "store.pravega.controller.connect.auth.method": "Basic",
             "store.pravega.controller.connect.auth.token": base64.b64encode(token).decode("ascii"),
@@ -231,12 +231,6 @@ def _registry_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
             "security.pwdAuthHandler.accountsDb.location": _accounts_file(settings, run),
         }
     return {f"schemaRegistry.{key}": value for key, value in values.items()}
-
-
-def _server_password(accounts: Mapping[str, Account]) -> str:
-    password = accounts[SERVER_USER].password
-    assert password is not None
-    return password
 
 
 def _accounts_file(settings: ServerSettings, run: Path) -> str:
