@@ -116,8 +116,8 @@ def create(
     table_properties.check_reserved(shown, properties)
     if partitions:
         raise UnsupportedOperationError(
-            f"PARTITIONED BY ({', '.join(partitions)}) is not possible on {shown}: a stream is partitioned by its routing "
-            "key. Set the table property 'routing-key'."
+            f"PARTITIONED BY ({', '.join(partitions)}) is not possible on {shown}: a stream has a routing "
+            "key instead. Set the table property 'routing-key'."
         )
     options = catalog.options(properties=properties)
     settings = table_settings(options)
@@ -182,7 +182,7 @@ def _check_columns(shown: str, schema: StructType, settings: TableSettings) -> N
 def _check_key_type(key: str, data_type: DataType) -> None:
     if not isinstance(data_type, _KEY_TYPES):
         raise UnsupportedTypeError(
-            f"'routing-key'='{key}' is a column of type {data_type.simpleString()}, which has no one text form. Allowed "
+            f"'routing-key'='{key}' is a column of type {data_type.simpleString()}, which has no one text. Allowed "
             "are strings, whole numbers, decimals, booleans and dates."
         )
 
@@ -247,7 +247,7 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
         _delete_stream(catalog, stream)
     except StreamNotFoundError:
         return False
-    if catalog.pravega.has_registry:
+    if catalog.pravega.config.registry_uri is not None:
         try:
             catalog.pravega.registry(stream.scope).delete_group(stream.name)
         except SchemaNotFoundError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Access, Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert_commit import WriteSettings
@@ -67,7 +67,7 @@ def plan_scan(
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, stream),
     )
-    token = pravega.tokens.read_token(stream)
+    token = pravega.segments.token(stream, Access.READ)
     partitions = [
         SlicePartition(piece, pravega.controller.segment_location(stream, piece.segment_id), token) for piece in slices
     ]

@@ -70,7 +70,7 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
 
 
 def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaVersion | None]:
-    if not pravega.has_registry:
+    if pravega.config.registry_uri is None:
         return None, None
     registry = pravega.registry(stream.scope)
     try:

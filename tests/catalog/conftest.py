@@ -1,0 +1,161 @@
+"""One SQL client of each kind for the whole run, each with a plain and a secured catalog."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega import configure
+from pyspark_pravega.local.state import ClusterInfo
+from tests.sql_clients import COMMAND, BeelineClient, PySparkClient, ShellClient, SqlClient
+from tests.temperatures import CSV
+
+CLIENTS = ("pyspark", "spark-sql", "jdbc")
+CATALOGS = ("pravega", "secure")
+STARTED_BY = 180  # seconds until a Thrift server must listen
+
+
+@pytest.fixture
+def fresh_name() -> str:
+    """A namespace that no other test uses."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(params=CATALOGS)
+def catalog_name(request: pytest.FixtureRequest) -> str:
+    """A catalog: `pravega` on plain servers, `secure` on servers with TLS and authentication."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def spark(
+    cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """A session with both catalogs."""
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    builder = configure(builder, **_settings(cluster))
+    session = configure(builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
+    yield session
+    session.stop()
+
+
+def _settings(cluster: ClusterInfo) -> dict[str, str | None]:
+    user = "admin" if cluster.users else None
+    return {
+        "controller_uri": cluster.controller_uri,
+        "schema_registry_uri": cluster.registry_uri,
+        "security_trust_store": cluster.ca_file,
+        "security_username": user,
+        "security_password": cluster.users[user] if user else None,
+    }
+
+
+def _arguments(cluster: ClusterInfo, secure: ClusterInfo) -> tuple[list[str], dict[str, str]]:
+    """Spark arguments for both catalogs; the password goes by the environment."""
+    confs = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.catalog.secure": "io.github.pysparkpravega.PravegaCatalog",
+        "spark.sql.catalog.secure.controller-uri": secure.controller_uri,
+        "spark.sql.catalog.secure.schema-registry-uri": str(secure.registry_uri),
+        "spark.sql.catalog.secure.security.trust-store": str(secure.ca_file),
+        "spark.sql.catalog.secure.security.username": "admin",
+        "spark.sql.catalog.secure.security.password": "${env:TEST_PASSWORD}",
+    }
+    environment = {
+        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+        "TEST_PASSWORD": secure.users["admin"],
+    }
+    return [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")], environment
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def thrift_url(
+    cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The JDBC address of a Thrift server with both catalogs."""
+    directory = tmp_path_factory.mktemp("thrift")
+    arguments, environment = _arguments(cluster, secure_cluster)
+    port = _free_port()
+    hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
+    log = (directory / "log").open("w")
+    server = subprocess.Popen(
+        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *hive],
+        env={**os.environ, **environment},
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    deadline = time.monotonic() + STARTED_BY
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        if server.poll() is not None or time.monotonic() > deadline:
+            pytest.fail("the Thrift server did not start: " + (directory / "log").read_text()[-3000:])
+        time.sleep(0.2)
+    yield f"jdbc:hive2://127.0.0.1:{port}"
+    server.send_signal(signal.SIGTERM)
+    server.wait(timeout=60)
+    log.close()
+
+
+@pytest.fixture(scope="session")
+def _clients() -> Iterator[dict[str, SqlClient]]:
+    started: dict[str, SqlClient] = {}
+    yield started
+    for client in started.values():
+        client.close()
+
+
+@pytest.fixture(params=CLIENTS)
+def sql(
+    request: pytest.FixtureRequest, _clients: dict[str, SqlClient], tmp_path_factory: pytest.TempPathFactory
+) -> SqlClient:
+    """A front end; started when a test first needs it and kept for the rest of the run."""
+    kind = str(request.param)
+    if kind not in _clients:
+        log = tmp_path_factory.mktemp(kind) / "log"
+        _clients[kind] = _start(kind, request, log)
+    return _clients[kind]
+
+
+def _start(kind: str, request: pytest.FixtureRequest, log: Path) -> SqlClient:
+    if kind == "pyspark":
+        return PySparkClient(request.getfixturevalue("spark"))
+    if kind == "jdbc":
+        return BeelineClient(request.getfixturevalue("thrift_url"), {}, log)
+    clusters = request.getfixturevalue("cluster"), request.getfixturevalue("secure_cluster")
+    arguments, environment = _arguments(*clusters)
+    return ShellClient(["--master", "local[2]", *arguments], environment, log)
+
+
+@pytest.fixture
+def temperatures_view(sql: SqlClient) -> str:
+    """A temporary view over the CSV file."""
+    sql.run(
+        "CREATE OR REPLACE TEMPORARY VIEW temperatures (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
+        f"USING csv OPTIONS (path '{CSV}', header 'true')"
+    )
+    return "temperatures"

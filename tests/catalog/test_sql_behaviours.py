@@ -1,0 +1,188 @@
+"""What SQL users see, the same through every front end and on plain and secured servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql_clients import SqlClient, SqlError
+from tests.temperatures import by_location_and_day, readings
+
+
+@pytest.fixture
+def namespace(sql: SqlClient, catalog_name: str, fresh_name: str) -> str:
+    """A namespace of its own, dropped with all its tables."""
+    name = f"{catalog_name}.`{fresh_name}`"
+    sql.run(f"CREATE NAMESPACE {name}")
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _drop_namespace(request: pytest.FixtureRequest, sql: SqlClient, catalog_name: str, fresh_name: str):
+    yield
+    sql.run(f"DROP NAMESPACE IF EXISTS {catalog_name}.`{fresh_name}` CASCADE")
+
+
+def test_namespaces_are_scopes(sql: SqlClient, catalog_name: str, fresh_name: str) -> None:
+    name = f"{catalog_name}.`{fresh_name}`"
+    sql.run(f"CREATE NAMESPACE {name}")
+    sql.run(f"CREATE NAMESPACE IF NOT EXISTS {name}")
+    assert (fresh_name,) in [
+        tuple(part.strip("`") for part in row) for row in sql.run(f"SHOW NAMESPACES IN {catalog_name}")
+    ]
+    with pytest.raises(SqlError, match="SCHEMA_ALREADY_EXISTS"):
+        sql.run(f"CREATE NAMESPACE {name}")
+    sql.run(f"DROP NAMESPACE {name}")
+    with pytest.raises(SqlError, match="SCHEMA_NOT_FOUND"):
+        sql.run(f"DROP NAMESPACE {name}")
+    sql.run(f"DROP NAMESPACE IF EXISTS {name}")
+
+
+def test_internal_scopes_are_hidden(sql: SqlClient, catalog_name: str) -> None:
+    assert not [row for row in sql.run(f"SHOW NAMESPACES IN {catalog_name}") if row[0].strip("`").startswith("_")]
+
+
+def test_a_namespace_with_tables_is_dropped_only_with_cascade(sql: SqlClient, namespace: str) -> None:
+    sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
+    sql.run(f"INSERT INTO {namespace}.t VALUES (1)")
+    with pytest.raises(SqlError, match="SCHEMA_NOT_EMPTY"):
+        sql.run(f"DROP NAMESPACE {namespace}")
+    assert sql.run(f"SELECT * FROM {namespace}.t") == [("1",)]
+    sql.run(f"DROP NAMESPACE {namespace} CASCADE")
+    with pytest.raises(SqlError, match="SCHEMA_NOT_FOUND"):
+        sql.run(f"SHOW TABLES IN {namespace}")
+
+
+@pytest.mark.parametrize("format_name", ["avro", "json"])
+def test_rows_come_back_as_inserted(sql: SqlClient, namespace: str, format_name: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.`sensor-{format_name}` (ts TIMESTAMP, id INT NOT NULL, place STRING, temp DOUBLE) "
+        f"USING pravega TBLPROPERTIES ('format'='{format_name}', 'routing-key'='id', 'scaling.min-segments'='3')"
+    )
+    table = f"{namespace}.`sensor-{format_name}`"
+    sql.run(
+        f"INSERT INTO {table} VALUES (TIMESTAMP'2026-01-02 03:04:05.678901', 1, 'Köln', 1.5), (NULL, 2, NULL, NULL)"
+    )
+    sql.run(f"INSERT INTO {table} (id, place) VALUES (3, 'x')")
+    assert sql.run(
+        f"SELECT id, place, temp, date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSSSSS') FROM {table} ORDER BY id"
+    ) == [
+        ("1", "Köln", "1.5", "2026-01-02 03:04:05.678901"),
+        ("2", "NULL", "NULL", "NULL"),
+        ("3", "x", "NULL", "NULL"),
+    ]
+    assert sql.run(f"SELECT count(*) FROM {table}") == [("3",)]
+    assert sql.run(f"SELECT count(temp), max(id) FROM {table} WHERE id > 1") == [("0", "3")]
+    assert len(sql.run(f"SELECT id FROM {table} LIMIT 2")) == 2
+
+
+def test_show_and_describe(sql: SqlClient, namespace: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the key', b ARRAY<STRING>) USING pravega COMMENT 'a table' "
+        "TBLPROPERTIES ('format'='json', 'routing-key'='a', 'retention.type'='time', 'retention.minimum'='7d')"
+    )
+    assert [row[1] for row in sql.run(f"SHOW TABLES IN {namespace}")] == ["t"]
+    described = sql.run(f"DESCRIBE TABLE {namespace}.t")
+    assert ("a", "int", "the key") in described
+    assert [row[:2] for row in described if row[0] == "b"] == [("b", "array<string>")]
+    text = "\n".join("\t".join(row) for row in sql.run(f"DESCRIBE TABLE EXTENDED {namespace}.t"))
+    for expected in ("a table", "pravega", "routing-key=a", "retention.minimum=7d", "_event_pointer"):
+        assert expected in text
+    properties = dict(sql.run(f"SHOW TBLPROPERTIES {namespace}.t"))
+    assert properties["format"] == "json"
+    assert properties["routing-key"] == "a"
+
+
+def test_show_create_table_makes_an_equal_table(sql: SqlClient, namespace: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the \"key\"', b DECIMAL(10,2)) USING pravega "
+        "COMMENT 'it''s a table' TBLPROPERTIES ('routing-key'='a', 'scaling.type'='by-rate-events', "
+        "'scaling.target-rate'='1000', 'scaling.min-segments'='2', 'retention.type'='size', 'retention.minimum'='1g')"
+    )
+    statement = "\n".join(line for row in sql.run(f"SHOW CREATE TABLE {namespace}.t") for line in row)
+    before = sql.run(f"SHOW TBLPROPERTIES {namespace}.t")
+    columns = sql.run(f"DESCRIBE TABLE {namespace}.t")
+    sql.run(f"DROP TABLE {namespace}.t")
+    sql.run(statement.replace("\n", " "))
+    assert sql.run(f"SHOW TBLPROPERTIES {namespace}.t") == before
+    assert sql.run(f"DESCRIBE TABLE {namespace}.t") == columns
+
+
+def test_tables_that_exist_or_do_not(sql: SqlClient, namespace: str) -> None:
+    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql.run(f"SELECT * FROM {namespace}.missing")
+    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql.run(f"DROP TABLE {namespace}.missing")
+    sql.run(f"DROP TABLE IF EXISTS {namespace}.missing")
+    sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
+    sql.run(f"CREATE TABLE IF NOT EXISTS {namespace}.t (other STRING) USING pravega")
+    assert [row[0] for row in sql.run(f"DESCRIBE TABLE {namespace}.t") if not row[0].startswith(("#", "_"))][0] == "a"
+    with pytest.raises(SqlError, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
+    sql.run(f"DROP TABLE {namespace}.t")
+    assert sql.run(f"SHOW TABLES IN {namespace}") == []
+
+
+def test_create_table_as_select(sql: SqlClient, namespace: str) -> None:
+    sql.run(f"CREATE TABLE {namespace}.a USING pravega AS SELECT id, id * 2 AS twice FROM range(100)")
+    assert sql.run(f"SELECT count(*), sum(twice) FROM {namespace}.a") == [("100", "9900")]
+    with pytest.raises(SqlError, match="DIVIDE_BY_ZERO"):
+        sql.run(f"CREATE TABLE {namespace}.b USING pravega AS SELECT 1 / (id - 50) AS x FROM range(100)")
+    assert [row[1] for row in sql.run(f"SHOW TABLES IN {namespace}")] == ["a"]
+
+
+def test_odd_names(sql: SqlClient, namespace: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.`a-b.c` (`select` INT, `größe mit blank` STRING) USING pravega "
+        "TBLPROPERTIES ('format'='json')"
+    )
+    sql.run(f"INSERT INTO {namespace}.`a-b.c` VALUES (1, 'x')")
+    assert sql.run(f"SELECT `größe mit blank`, `select` FROM {namespace}.`a-b.c`") == [("x", "1")]
+    with pytest.raises(SqlError, match="PRAVEGA_INVALID_NAME.*`a-b`"):
+        sql.run(f"CREATE TABLE {namespace}.a_b (a INT) USING pravega")
+
+
+def test_hidden_metadata_columns(sql: SqlClient, namespace: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.t (a INT) USING pravega TBLPROPERTIES ('routing-key'='a', 'scaling.min-segments'='2')"
+    )
+    sql.run(f"INSERT INTO {namespace}.t SELECT CAST(id AS INT) FROM range(50)")
+    assert sql.run(f"SELECT count(*), count(DISTINCT _event_pointer), count(DISTINCT _segment) FROM {namespace}.t") == [
+        ("50", "50", "2")
+    ]
+    assert all(len(row) == 1 for row in sql.run(f"SELECT * FROM {namespace}.t"))
+    assert sql.run(f"SELECT min(_offset) FROM {namespace}.t") == [("0",)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "instead"),
+    [
+        ("INSERT OVERWRITE {t} VALUES (1, 'x')", "Use INSERT INTO"),
+        ("DELETE FROM {t} WHERE a = 1", "Filter when reading"),
+        ("UPDATE {t} SET a = 2", "Append the new state"),
+        ("MERGE INTO {t} USING (SELECT 1 AS a) s ON {t}.a = s.a WHEN MATCHED THEN DELETE", "Append the new state"),
+        ("ALTER TABLE {t} RENAME TO {t}2", "Pravega has no rename"),
+        ("CREATE OR REPLACE TABLE {t} USING pravega AS SELECT 1 AS a", "DROP TABLE first"),
+    ],
+)
+def test_what_streams_cannot_do_says_what_to_do(sql: SqlClient, namespace: str, statement: str, instead: str) -> None:
+    table = f"{namespace}.t"
+    sql.run(f"CREATE TABLE {table} (a INT, b STRING) USING pravega")
+    sql.run(f"INSERT INTO {table} VALUES (1, 'kept')")
+    with pytest.raises(SqlError, match=f"(?s)PRAVEGA_UNSUPPORTED_OPERATION.*{instead}"):
+        sql.run(statement.format(t=table))
+    assert sql.run(f"SELECT * FROM {table}") == [("1", "kept")]
+
+
+def test_results_equal_plain_python_over_the_csv(sql: SqlClient, namespace: str, temperatures_view: str) -> None:
+    sql.run(
+        f"CREATE TABLE {namespace}.sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) USING pravega "
+        "TBLPROPERTIES ('format'='avro', 'routing-key'='sensorId', 'scaling.min-segments'='4')"
+    )
+    sql.run(f"INSERT INTO {namespace}.sensor SELECT * FROM {temperatures_view}")
+    assert sql.run(f"SELECT count(*) FROM {namespace}.sensor") == [(str(len(readings())),)]
+    rows = sql.run(
+        "SELECT location, CAST(CAST(timestamp AS DATE) AS STRING), min(temp), max(temp), count(*) "
+        f"FROM {namespace}.sensor GROUP BY 1, 2"
+    )
+    found = {(row[0], row[1]): (float(row[2]), float(row[3]), int(row[4])) for row in rows}
+    assert found == by_location_and_day()

@@ -1,0 +1,27 @@
+"""Processes of this machine, by Linux' /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def running(pid: int) -> str:
+    """The command line of a process, "" when it does not run (or has ended and only waits to be reaped)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return "" if state == "Z" else Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that descend from one, parents before children."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in task.read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
