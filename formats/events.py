@@ -34,8 +34,8 @@ class EventBuffer:
     def of(cls, payloads: list[bytes]) -> EventBuffer:
         """The given payloads, one after the other."""
         lengths: Positions = np.fromiter(map(len, payloads), np.int64, len(payloads))
-        ends: Positions = np.cumsum(lengths)
-        return cls(b"".join(payloads), ends - lengths, lengths)
+        ends = np.cumsum(lengths).astype(np.int64, copy=False)
+        return cls(b"".join(payloads), np.asarray(ends - lengths, np.int64), lengths)
 
     @classmethod
     def of_arrow(cls, payloads: pa.BinaryArray | pa.LargeBinaryArray) -> EventBuffer:
