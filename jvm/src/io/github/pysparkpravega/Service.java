@@ -76,7 +76,8 @@ final class Service {
     } catch (IOException e) {
       throw PravegaException.unchecked(failure(operation));
     } catch (CompletionException e) {
-      throw PravegaException.unchecked(e.getCause());
+      boolean ours = PravegaException.is(e.getCause(), FAILED);
+      throw PravegaException.unchecked(ours ? failure(operation) : e.getCause());
     } finally {
       pending.remove(id);
     }
@@ -114,6 +115,6 @@ final class Service {
   }
 
   private void failPending() {
-    pending.values().forEach(waiting -> waiting.completeExceptionally(failure("a request")));
+    pending.values().forEach(waiting -> waiting.completeExceptionally(failure("this statement")));
   }
 }
