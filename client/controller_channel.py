@@ -33,7 +33,8 @@ _TRIES_OF_FAILED_CALLS = 3
 # Seconds; what a call gets even if the retry time is nearly over, since less would only time out.
 _SHORTEST_CALL = 1.0
 
-# Seconds; a controller that does not even accept the connection is given up for the next one.
+# Seconds; a controller that does not even complete the connection is given up for the next one. At most half of the
+# time for a request, so that this is noticed before the request itself times out, which is final.
 _CONNECT_TIMEOUT = 10.0
 
 _LARGEST_REPLY = 64 << 20
@@ -143,7 +144,7 @@ class ControllerChannel:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
             # In truth the time allowed for one connection attempt.
-            ("grpc.min_reconnect_backoff_ms", int(min(_CONNECT_TIMEOUT, self._config.request_timeout) * 1000)),
+            ("grpc.min_reconnect_backoff_ms", int(min(_CONNECT_TIMEOUT, self._config.request_timeout / 2) * 1000)),
             # The server tolerates a ping every 5 minutes.
             ("grpc.keepalive_time_ms", 360_000),
             ("grpc.keepalive_timeout_ms", 20_000),

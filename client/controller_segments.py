@@ -48,7 +48,7 @@ class SegmentCalls(ControllerCalls):
         return decode_ranges(reply.segmentRanges)
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
-        """The segments of an epoch, e.g. those of a transaction (`transaction_epoch`). Needs READ_UPDATE."""
+        """The segments that were current in an epoch. Needs READ_UPDATE."""
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=stream_info(stream), epoch=epoch),

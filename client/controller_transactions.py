@@ -45,7 +45,11 @@ class TransactionStatus(enum.Enum):
 
 @dataclass(frozen=True)
 class CreatedTransaction:
-    """A new transaction: its id (unique only within its stream), the segments to append to, a token to do so."""
+    """A new transaction: its id (unique only within its stream), where to append, and a token to do so.
+
+    The ids of `segments` carry the transaction's epoch (`transaction_segment_id`), so those of segments that are older
+    differ from the ids that `current_segments` tells.
+    """
 
     id: uuid.UUID
     segments: list[SegmentRange]

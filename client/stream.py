@@ -1,8 +1,8 @@
 """Names and settings of streams: segment ids, segment names, scaling and retention.
 
 A segment id is an int64: epoch in the high 32 bits, number in the low ones. A segment's name on the segment
-store is `scope/stream/N.#epoch.E`, with `#transaction.` and 32 hex digits appended while it belongs to a
-transaction.
+store is `scope/stream/N.#epoch.E`; the part of a transaction that goes to it has a segment of its own until
+the commit, with `#transaction.` and 32 hex digits appended.
 """
 
 from __future__ import annotations
@@ -47,14 +47,25 @@ def segment_epoch(segment_id: int) -> int:
 
 
 def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
-    """The name the segment store knows a segment by, or that of a transaction's part of it."""
+    """The name the segment store knows a segment by, or that of a transaction's part of it.
+
+    The parts of a transaction are all named after its own epoch, also those of segments that are older; any id of the
+    segment will do here.
+    """
+    if transaction is not None:
+        segment_id = transaction_segment_id(segment_id, transaction)
     name = f"{stream}/{segment_number(segment_id)}.#epoch.{segment_epoch(segment_id)}"
     return name if transaction is None else f"{name}#transaction.{transaction.hex}"
 
 
 def transaction_epoch(transaction: uuid.UUID) -> int:
-    """The epoch of a stream in which a transaction was created: its segments are those of that epoch."""
+    """The epoch of a stream in which a transaction was begun: it writes to the segments of that epoch."""
     return transaction.int >> 96
+
+
+def transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
+    """The id under which a transaction lists a segment: its number with the transaction's epoch."""
+    return transaction_epoch(transaction) << 32 | segment_number(segment_id)
 
 
 def key_value_table_stream(scope: str, table: str) -> Stream:

@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.client.stream import SegmentRange, Stream
+from pyspark_pravega.client.stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
 from pyspark_pravega.errors import PravegaError, ServerTimeoutError, TransactionNotOpenError
 
 if TYPE_CHECKING:
@@ -49,6 +50,15 @@ class Transaction:
         """Open a transaction; see `Controller.create_transaction` for the limits of the lease and the errors."""
         created = controller.create_transaction(stream, lease_ms)
         return cls(controller, stream, created.id, created.segments, lease_ms, created.token)
+
+    @classmethod
+    def rejoin(cls, controller: Controller, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> Transaction:
+        """A transaction that was begun elsewhere, in whatever state it is. Raises StreamNotFoundError."""
+        segments = [
+            replace(segment, segment_id=transaction_segment_id(segment.segment_id, transaction))
+            for segment in controller.epoch_segments(stream, transaction_epoch(transaction))
+        ]
+        return cls(controller, stream, transaction, segments, lease_ms)
 
     @property
     def failure(self) -> PravegaError | None:

@@ -3,6 +3,7 @@ import io.pravega.client.stream.Stream;
 import io.pravega.client.stream.StreamCut;
 import io.pravega.client.stream.impl.StreamCutImpl;
 import io.pravega.common.hash.HashHelper;
+import io.pravega.controller.store.stream.records.RecordHelper;
 import io.pravega.shared.NameUtils;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -14,7 +15,7 @@ import java.util.Random;
 import java.util.UUID;
 
 /**
- * Prints what the official Java classes (pravega-client 0.13.0) make of keys, stream cuts and names.
+ * Prints what the official Java classes (pravega-client and pravega-controller 0.13.0) make of keys, stream cuts and names.
  *
  *   java -cp CLASSPATH Vectors.java routing     > ../vectors/routing.tsv
  *   java -cp CLASSPATH Vectors.java table-keys  > ../vectors/table_keys.tsv
@@ -95,12 +96,14 @@ public class Vectors {
 
     private static void names() {
         long[] segments = {0L, 7L, segment(3, 2), segment(12345, 678)};
-        UUID[] transactions = {new UUID(0, 6), new UUID(2L << 32 | 1, 77), new UUID(-1, Long.MIN_VALUE)};
+        UUID[] transactions = {new UUID(0, 6), new UUID(2L << 32 | 1, 77), new UUID(9L << 32 | 0xffffffffL, Long.MIN_VALUE)};
         for (long segment : segments) {
             String name = NameUtils.getQualifiedStreamSegmentName("scope", "stream", segment);
             System.out.println(segment + "\t\t" + name);
             for (UUID transaction : transactions) {
-                System.out.println(segment + "\t" + transaction + "\t" + NameUtils.getTransactionNameFromId(name, transaction));
+                String primary = NameUtils.getQualifiedStreamSegmentName(
+                    "scope", "stream", RecordHelper.generalizedSegmentId(segment, transaction));
+                System.out.println(segment + "\t" + transaction + "\t" + NameUtils.getTransactionNameFromId(primary, transaction));
             }
         }
         System.out.println(segment(1, 0) + "\ttable\t" + NameUtils.getQualifiedTableSegmentName("scope", "t", 1L));

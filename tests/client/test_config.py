@@ -1,0 +1,276 @@
+"""Addresses, credentials and trust stores: what is taken, what is refused, and that secrets stay secret."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.credentials import (
+    BasicCredentials,
+    Credentials,
+    TokenCredentials,
+    authorization_header,
+    load_credentials,
+)
+from pyspark_pravega.client.tls import grpc_root_certificates, ssl_context, system_root_certificates, trust_store_pem
+from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, PravegaError, TlsError
+
+SECRET = "s3cr3t-w0rd"
+
+
+class FromPlugIn:
+    """Credentials as a user would write them."""
+
+    def authorization(self) -> str:
+        return "Bearer abc"
+
+
+ready_made = FromPlugIn()
+not_credentials = 7
+
+
+class Failing:
+    def __init__(self) -> None:
+        raise OSError(f"no access with {SECRET}")
+
+
+class FailingLater:
+    def authorization(self) -> str:
+        raise OSError(f"no access with {SECRET}")
+
+
+class Careless:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def authorization(self) -> str:
+        return self.value  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("uri", "endpoints", "tls"),
+    [
+        ("tcp://localhost:9090", ["localhost:9090"], False),
+        ("pravega://localhost:9090", ["localhost:9090"], False),
+        ("tls://localhost:9090", ["localhost:9090"], True),
+        ("ssl://localhost:9090", ["localhost:9090"], True),
+        ("pravegas://localhost:9090/", ["localhost:9090"], True),
+        ("TLS://Host.Example:1", ["Host.Example:1"], True),
+        (" tcp://a:1,b_c:2, 10.0.0.1:3 ", ["a:1", "b_c:2", "10.0.0.1:3"], False),
+        ("tcp://[::1]:9091,[fe80::1%eth0]", ["[::1]:9091", "[fe80::1%eth0]:9090"], False),
+        ("tcp://localhost", ["localhost:9090"], False),
+    ],
+)
+def test_addresses(uri: str, endpoints: list[str], tls: bool) -> None:
+    config = ClientConfig(uri)
+    assert ([str(endpoint) for endpoint in config.controller_endpoints], config.tls) == (endpoints, tls)
+
+
+def test_ipv6_hosts_have_no_brackets() -> None:
+    assert ClientConfig("tcp://[::1]:9091").controller_endpoints == [Endpoint("::1", 9091)]
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("localhost:9090", "must begin with one of tcp://"),
+        ("http://localhost:9090", "must begin with one of tcp://"),
+        ("tcp:/localhost:9090", "must begin with one of tcp://"),
+        ("tcp://", "lacks a host"),
+        ("tcp://:9090", "where a host name should be"),
+        ("tcp://a:1,,b:2", "lacks a host"),
+        ("tcp://a:1,tcp://b:2", "repeats the scheme"),
+        ("tcp://a:x", "'x' where a port"),
+        ("tcp://a:0", "'0' where a port"),
+        ("tcp://a:65536", "'65536' where a port"),
+        ("tcp://a:", "'' where a port"),
+        ("tcp://a b:1", "where a host name should be"),
+        ("tcp://a:1/path", "where a port"),
+        ("tcp://[::1:9090", "no \\[IPv6\\]:port"),
+        ("tcp://[xyz]:9090", "no \\[IPv6\\]:port"),
+    ],
+)
+def test_bad_addresses(uri: str, reason: str) -> None:
+    with pytest.raises(InvalidOptionError, match=reason):
+        ClientConfig(uri)
+
+
+@pytest.mark.parametrize("field", ["controller_uri", "registry_uri"])
+def test_passwords_in_addresses_are_refused_and_not_repeated(field: str) -> None:
+    values = {"controller_uri": "tcp://localhost:9090", field: f"http://user:{SECRET}@localhost:9090"}
+    with pytest.raises(InvalidOptionError, match="must not hold a user name or password") as caught:
+        ClientConfig(**values)  # type: ignore[arg-type]
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["localhost:9092", "tcp://localhost:9092", "http://", "http://a:x", "http://a?b=c", ""])
+def test_bad_registry_addresses(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="not an http or https address"):
+        ClientConfig("tcp://localhost:9090", registry_uri=uri)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan"), "30", True])
+@pytest.mark.parametrize("name", ["request_timeout", "retry_timeout"])
+def test_bad_time_limits(name: str, value: object) -> None:
+    with pytest.raises(InvalidOptionError, match=name):
+        ClientConfig("tcp://localhost:9090", **{name: value})  # type: ignore[arg-type]
+
+
+def test_no_secret_is_shown_and_everything_pickles() -> None:
+    for credentials in (BasicCredentials("user", SECRET), TokenCredentials("Bearer", SECRET)):
+        config = ClientConfig("tls://a:1", "https://b:2", credentials, credentials, "/ca.pem", False, 1.0, 2.0)
+        assert SECRET not in repr(config) + str(config) + repr(credentials) + str(credentials)
+        copy = pickle.loads(pickle.dumps(config))
+        assert copy == config
+        assert copy.credentials.authorization() == credentials.authorization()
+
+
+def test_basic_credentials() -> None:
+    scheme, _, token = BasicCredentials("jörg", "pä:ss wörd").authorization().partition(" ")
+    assert (scheme, base64.b64decode(token).decode()) == ("Basic", "jörg:pä:ss wörd")
+
+
+@pytest.mark.parametrize("name", ["", "a:b"])
+def test_bad_user_names(name: str) -> None:
+    with pytest.raises(InvalidOptionError, match="user name") as caught:
+        BasicCredentials(name, SECRET)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(("method", "token"), [("", "x"), ("a b", "x"), ("Bearer", ""), ("Bearer", f"{SECRET}\n")])
+def test_bad_tokens(method: str, token: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        TokenCredentials(method, token)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("attribute", ["FromPlugIn", "ready_made"])
+def test_plug_ins(attribute: str, plug_in_module: str) -> None:
+    credentials = load_credentials(f"{plug_in_module}:{attribute}")
+    assert isinstance(credentials, Credentials)
+    assert authorization_header(credentials) == "Bearer abc"
+
+
+@pytest.fixture
+def plug_in_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """This module under a name by which it can be imported."""
+    monkeypatch.setitem(sys.modules, "credentials_plug_in", sys.modules[__name__])
+    return "credentials_plug_in"
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("no_colon", "package.module:attribute"),
+        (":x", "package.module:attribute"),
+        ("no_such_module:x", "cannot be imported"),
+        ("credentials_plug_in:absent", "there is no 'absent'"),
+        ("credentials_plug_in:not_credentials", "no method authorization"),
+        ("credentials_plug_in:Failing", "could not be created"),
+        ("credentials_plug_in:Path", "no method authorization"),
+    ],
+)
+def test_bad_plug_ins(reference: str, reason: str, plug_in_module: str) -> None:
+    with pytest.raises(InvalidOptionError, match=reason) as caught:
+        load_credentials(reference)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "credentials", [Careless(None), Careless(SECRET), Careless(f"Bearer {SECRET}\n"), Careless("")]
+)
+def test_values_that_are_no_header_are_refused(credentials: Credentials) -> None:
+    with pytest.raises(AuthenticationError, match="no authorization header") as caught:
+        authorization_header(credentials)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_failing_plug_in_is_an_authentication_error() -> None:
+    with pytest.raises(AuthenticationError, match="FailingLater could not give a token") as caught:
+        authorization_header(FailingLater())
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\xfe\xed\xfe\xed\x00\x00", "Java key store"),
+        (b"hello", "no PEM certificate"),
+        (b"", "no PEM certificate"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_bad_trust_stores(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    config = ClientConfig("tls://localhost:1", trust_store=str(path))
+    for use in (ssl_context, grpc_root_certificates):
+        with pytest.raises(InvalidOptionError, match=reason) as caught:
+            use(config)
+        assert str(path) in str(caught.value)
+
+
+def test_a_trust_store_replaces_the_system_s(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    first, second = trustme.CA(), trustme.CA()
+    pem = "# gemäß Vorschrift\n".encode("latin-1") + first.cert_pem.bytes() + b"\n" + second.cert_pem.bytes()
+    path.write_bytes(pem)
+    config = ClientConfig("tls://localhost:1", trust_store=str(path), validate_hostname=False)
+    context = ssl_context(config)
+    assert len(context.get_ca_certs()) == 2
+    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_REQUIRED)
+    assert (trust_store_pem(config) or "").encode() == grpc_root_certificates(config)
+    assert grpc_root_certificates(config).count(b"BEGIN CERTIFICATE") == 2
+
+
+def test_without_a_trust_store_grpc_trusts_what_ssl_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ClientConfig("tls://localhost:1")
+    by_file, by_directory = trustme.CA(), trustme.CA()
+    file, directory = tmp_path / "ca.pem", tmp_path / "certs"
+    by_file.cert_pem.write_to_path(str(file))
+    directory.mkdir()
+    by_directory.cert_pem.write_to_path(str(directory / "0a1b2c3d.0"))
+    (directory / "dangling.0").symlink_to(tmp_path / "nothing")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    monkeypatch.setenv("SSL_CERT_DIR", str(directory))
+    found = grpc_root_certificates(config)
+    assert found == system_root_certificates()
+    ders = {
+        ssl.PEM_cert_to_DER_cert(part + "-----END CERTIFICATE-----")
+        for part in found.decode().replace("\n-----BEGIN", "-----BEGIN").split("-----END CERTIFICATE-----")[:-1]
+    }
+    assert ders == {ssl.PEM_cert_to_DER_cert(ca.cert_pem.bytes().decode()) for ca in (by_file, by_directory)}
+
+
+def test_a_machine_without_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    with pytest.raises(TlsError, match="has no CA certificates"):
+        grpc_root_certificates(ClientConfig("tls://localhost:1"))
+
+
+def test_importing_the_client_loads_no_network_library() -> None:
+    program = (
+        "import sys, pyspark_pravega.client as client; client.connect(client.ClientConfig('tcp://localhost:1')); "
+        "print([name for name in ('grpc', 'google.protobuf', 'httpx', 'numpy', 'pyarrow') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_errors_pickle() -> None:
+    error = pickle.loads(pickle.dumps(TlsError("why")))
+    assert isinstance(error, PravegaError)
+    assert str(error) == "[PRAVEGA_TLS_FAILED] why"

@@ -1,0 +1,168 @@
+"""Transactions against a real controller. What they carry is tested with the appender."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.controller import Controller, TransactionStatus
+from pyspark_pravega.client.stream import (
+    ScalingPolicy,
+    Stream,
+    StreamConfiguration,
+    segment_epoch,
+    segment_number,
+    transaction_epoch,
+)
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import InvalidOptionError, TransactionNotOpenError
+
+SHORTEST_LEASE = 10_000
+
+
+@pytest.fixture(scope="module")
+def controller(client_config: ClientConfig) -> Iterator[Controller]:
+    with Controller(client_config) as connected:
+        yield connected
+
+
+@pytest.fixture
+def stream(controller: Controller, scope: str) -> Stream:
+    made = Stream(scope, "stream")
+    controller.create_stream(made, StreamConfiguration(ScalingPolicy(min_segments=2)))
+    return made
+
+
+@pytest.fixture
+def transaction(controller: Controller, stream: Stream) -> Iterator[Transaction]:
+    begun = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    yield begun
+    begun.stop()
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Leases end by the clock, so there is nothing to do but to look again and again."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_commit(transaction: Transaction) -> None:
+    assert transaction.status() is TransactionStatus.OPEN
+    assert [segment.segment_id for segment in transaction.segments] == [0, 1]
+    transaction.keep_alive()
+    transaction.commit()
+    assert transaction.status() is TransactionStatus.COMMITTED
+    assert transaction.failure is None
+
+
+def test_commit_again_is_harmless_and_abort_is_too_late(controller: Controller, transaction: Transaction) -> None:
+    transaction.commit()
+    transaction.commit()
+    with pytest.raises(TransactionNotOpenError, match="cannot be aborted: it is committed"):
+        transaction.abort()
+    with pytest.raises(TransactionNotOpenError, match="not open any more \\(committed\\)"):
+        controller.ping_transaction(transaction.stream, transaction.id, SHORTEST_LEASE)
+
+
+def test_abort_again_is_harmless_and_commit_is_too_late(controller: Controller, transaction: Transaction) -> None:
+    transaction.abort()
+    transaction.abort()
+    wait_until(lambda: transaction.status() is TransactionStatus.ABORTED, "never aborted")
+    transaction.abort()
+    with pytest.raises(TransactionNotOpenError, match="cannot be committed: it is aborted"):
+        transaction.commit()
+    with pytest.raises(TransactionNotOpenError, match="not open any more \\(aborted\\)"):
+        controller.ping_transaction(transaction.stream, transaction.id, SHORTEST_LEASE)
+
+
+def test_a_transaction_that_never_was(controller: Controller, stream: Stream) -> None:
+    unknown = uuid.uuid4()
+    assert controller.transaction_status(stream, unknown) is TransactionStatus.UNKNOWN
+    for call in (controller.commit_transaction, controller.abort_transaction):
+        with pytest.raises(TransactionNotOpenError, match="it is unknown"):
+            call(stream, unknown)
+    with pytest.raises(TransactionNotOpenError, match="not open any more \\(unknown\\)"):
+        controller.ping_transaction(stream, unknown, SHORTEST_LEASE)
+    Transaction(controller, stream, unknown, [], SHORTEST_LEASE).abort()
+
+
+def test_whoever_knows_the_id_can_decide(controller: Controller, transaction: Transaction) -> None:
+    rejoined = Transaction.rejoin(controller, transaction.stream, transaction.id, SHORTEST_LEASE)
+    assert rejoined.segments == transaction.segments
+    rejoined.commit()
+    assert transaction.status() is TransactionStatus.COMMITTED
+
+
+def test_the_segments_of_a_transaction_carry_its_epoch(controller: Controller, stream: Stream) -> None:
+    """Also the one that is older than the transaction: it took no part in the scaling."""
+    controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
+    transaction = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    assert transaction_epoch(transaction.id) == 1
+    numbers_and_epochs = [
+        (segment_number(segment.segment_id), segment_epoch(segment.segment_id)) for segment in transaction.segments
+    ]
+    assert numbers_and_epochs == [(2, 1), (3, 1), (1, 1)]
+    assert Transaction.rejoin(controller, stream, transaction.id, SHORTEST_LEASE).segments == transaction.segments
+    transaction.commit()
+
+
+def test_a_lease_ends_unless_it_is_kept_alive(controller: Controller, stream: Stream) -> None:
+    left, kept = (Transaction.begin(controller, stream, SHORTEST_LEASE) for _ in range(2))
+    kept.keep_alive()
+    kept.keep_alive()
+    # The one that was begun first and is left alone shows that the lease of the other is over as well.
+    wait_until(lambda: left.status() is TransactionStatus.ABORTED, "the lease never ended")
+    later = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    wait_until(lambda: later.status() is TransactionStatus.ABORTED, "the lease never ended")
+    assert kept.status() is TransactionStatus.OPEN
+    assert kept.failure is None
+    with pytest.raises(TransactionNotOpenError, match="cannot be committed: it is aborted; its lease may have ended"):
+        left.commit()
+    kept.commit()
+    assert kept.status() is TransactionStatus.COMMITTED
+
+
+def test_a_failing_keep_alive_is_recorded(controller: Controller, transaction: Transaction) -> None:
+    transaction.keep_alive()
+    transaction.abort()
+    assert transaction.failure is None, "an abort of our own is no failure"
+    lost = Transaction.begin(controller, transaction.stream, SHORTEST_LEASE)
+    lost.keep_alive()
+    # The server aborts what is open on a stream that is sealed.
+    controller.seal_stream(transaction.stream)
+    wait_until(lambda: lost.failure is not None, "the keep-alive never noticed")
+    assert isinstance(lost.failure, TransactionNotOpenError)
+
+
+@pytest.mark.parametrize("lease", [-1, 0, 9_999, 600_001, 1 << 40])
+def test_leases_out_of_bounds(controller: Controller, stream: Stream, lease: int) -> None:
+    with pytest.raises(InvalidOptionError, match=f"lease of {lease} ms is refused.*from 10000 to 600000 ms"):
+        Transaction.begin(controller, stream, lease)
+
+
+def test_a_ping_with_too_long_a_lease(controller: Controller, transaction: Transaction) -> None:
+    with pytest.raises(InvalidOptionError, match="lease of 600001 ms is refused"):
+        controller.ping_transaction(transaction.stream, transaction.id, 600_001)
+    controller.ping_transaction(transaction.stream, transaction.id, 600_000)
+    assert transaction.status() is TransactionStatus.OPEN
+    transaction.abort()
+
+
+def test_empty_transactions_in_parallel(controller: Controller, stream: Stream) -> None:
+    transactions = [Transaction.begin(controller, stream, SHORTEST_LEASE) for _ in range(5)]
+    assert len({transaction.id for transaction in transactions}) == 5
+    for transaction in transactions:
+        controller.commit_transaction(stream, transaction.id)
+    for transaction in transactions:
+        transaction.commit()
+
+
+def test_event_time_goes_with_the_commit(controller: Controller, transaction: Transaction) -> None:
+    controller.commit_transaction(transaction.stream, transaction.id, writer="w", event_time=1_700_000_000_000)
+    transaction.commit()
