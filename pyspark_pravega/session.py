@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import PREFIX, CatalogConf, catalog_conf, settings_from_keywords
 from pyspark_pravega.errors import SetupError
+from pyspark_pravega.launch import find_spark_home
+from pyspark_pravega.spark_arguments import add_jar, jars_of, join_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,16 +43,17 @@ def configure(
     if _is_remote(builder):
         _apply(builder, given, hide=False)  # the jar and the interpreter are the server's business
         return builder
-    if running is not None and str(adapter_jar()) not in running.getConf().get("spark.jars", ""):
+    if running is not None and adapter_jar().name not in (running.getConf().get("spark.jars") or ""):
         raise SetupError(
             "A Spark session already runs without the Pravega adapter, and its class path cannot be changed. "
             "Call configure() before the first getOrCreate(), stop that session, or start this program by "
             "`pyspark-pravega submit`."
         )
     driver_started = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if not driver_started:
+        _join_submit_arguments()
     _apply(builder, given, hide=not driver_started)
-    jars = [jar for jar in _jars_so_far(builder, driver_started).split(",") if jar]
-    builder.config("spark.jars", ",".join(dict.fromkeys([*jars, str(adapter_jar())])))
+    builder.config("spark.jars", join_jars(_jars_so_far(builder, driver_started), adapter_jar()))
     if running is None and "spark.pyspark.python" not in builder._options:
         # Spark looks for Python data sources with this interpreter: it must be one that has this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -69,7 +73,7 @@ def _is_remote(builder: SparkSession.Builder) -> bool:
 
 
 def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
-    """Return the `spark.jars` that ours must join: the builder's, else what the driver was started with."""
+    """Return the `spark.jars` that ours must join: the builder's, else what the driver is or will be started with."""
     from pyspark import SparkConf, SparkContext
 
     if "spark.jars" in builder._options:
@@ -77,4 +81,17 @@ def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
     if driver_started:
         SparkContext._ensure_initialized()
         return SparkConf().get("spark.jars", "") or ""
-    return ""
+    return jars_of(_submit_arguments(), mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
+
+
+def _submit_arguments() -> list[str]:
+    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+
+
+def _join_submit_arguments() -> None:
+    """Add the jar to a `--jars` in PySpark's own environment variable: it counts more than the conf `spark.jars`."""
+    if any(argument == "--jars" or argument.startswith("--jars=") for argument in _submit_arguments()):
+        spark_home = find_spark_home(os.environ)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(
+            add_jar(_submit_arguments(), adapter_jar(), mixed=False, environment=os.environ, spark_home=spark_home)
+        )

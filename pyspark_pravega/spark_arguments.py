@@ -27,24 +27,31 @@ def add_jar(
     arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
 ) -> list[str]:
     """Add a jar to the class path, keeping every jar that was there: `--jars` would replace all of them."""
-    found: dict[str, str] = {}
-
-    def look(name: str, value: str) -> str:
-        if name == "--jars" or value.startswith("spark.jars="):
-            found["--jars" if name == "--jars" else "conf"] = value.removeprefix("spark.jars=")
-        elif name == "--properties-file":
-            found["file"] = value
-        return value
-
-    _rewrite(arguments, mixed, look)
-    before = found.get("--jars", found.get("conf"))
-    if before is None:
-        folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
-        before = _property(Path(found.get("file", folder / "spark-defaults.conf")), "spark.jars")
-    jars = ",".join(dict.fromkeys([*filter(None, before.split(",")), str(jar)]))
-    if "--jars" in found:
+    jars = join_jars(jars_of(arguments, mixed=mixed, environment=environment, spark_home=spark_home), jar)
+    if "--jars" in _options(arguments, mixed):
         return _rewrite(arguments, mixed, lambda name, value: jars if name == "--jars" else value)
     return ["--jars", jars, *arguments]
+
+
+def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
+    """Return the jars that Spark would take with these arguments, comma-separated."""
+    options = _options(arguments, mixed)
+    if "--jars" in options:
+        return options["--jars"][-1]
+    confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith("spark.jars=")]
+    if confs:
+        return confs[-1].removeprefix("spark.jars=")
+    folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+    file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
+    return _property(Path(file), "spark.jars")
+
+
+def join_jars(before: str, jar: Path) -> str:
+    """Add a jar to a comma-separated list unless it is there, be it as the URI that Spark makes of a path."""
+    jars = [path for path in before.split(",") if path]
+    if not any(path in (str(jar), f"file:{jar}", f"file://{jar}") for path in jars):
+        jars.append(str(jar))
+    return ",".join(jars)
 
 
 def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], dict[str, str]]:
@@ -60,6 +67,18 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
         return f"{key}={shown}"
 
     return _rewrite(arguments, mixed, hide), secrets
+
+
+def _options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:
+    """Return the values of Spark's options by name, each in the order given."""
+    found: dict[str, list[str]] = {}
+
+    def look(name: str, value: str) -> str:
+        found.setdefault(name, []).append(value)
+        return value
+
+    _rewrite(arguments, mixed, look)
+    return found
 
 
 def _rewrite(arguments: Sequence[str], mixed: bool, change: Callable[[str, str], str]) -> list[str]:

@@ -1,0 +1,95 @@
+"""Launching Spark's programs: the command lines, and that they really run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyspark_pravega.adapter import CATALOG_CLASS, adapter_jar
+from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SetupError
+from pyspark_pravega.launch import PROGRAMS, Launch, plan
+
+COMMAND = [sys.executable, "-m", "pyspark_pravega"]
+
+
+def planned(name: str, *arguments: str, settings: dict[str, str] | None = None, **environment: str) -> Launch:
+    return plan(name, arguments, catalog="pravega", settings=settings or {}, environment=environment)
+
+
+def test_every_program_exists_in_the_installed_spark() -> None:
+    for name in PROGRAMS:
+        assert os.access(planned(name).command[0], os.X_OK), name
+
+
+def test_the_catalog_is_configured_before_the_users_own_confs() -> None:
+    launch = planned("sql", "--conf", "a=b", "-e", "SELECT 1", settings={"controller-uri": "tcp://h:1"})
+    command = list(launch.command)
+    assert command[1:3] == ["--conf", f"spark.sql.catalog.pravega={CATALOG_CLASS}"]
+    assert "spark.sql.catalog.pravega.controller-uri=tcp://h:1" in command
+    assert command[-4:] == ["--conf", "a=b", "-e", "SELECT 1"]
+    assert command[command.index("--jars") + 1] == str(adapter_jar())
+
+
+def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
+    assert planned("pyspark").environment["PYSPARK_PYTHON"] == sys.executable
+    chosen = planned("pyspark", PYSPARK_PYTHON="/usr/bin/python3.11", PYSPARK_DRIVER_PYTHON="jupyter").environment
+    assert (chosen["PYSPARK_PYTHON"], chosen["PYSPARK_DRIVER_PYTHON"]) == ("/usr/bin/python3.11", "jupyter")
+    assert planned("pyspark", PYSPARK_PYTHON="p").environment["PYSPARK_DRIVER_PYTHON"] == "p"
+
+
+def test_beeline_gets_its_arguments_only() -> None:
+    assert planned("beeline", "-u", "jdbc:hive2://h:1").command[1:] == ("-u", "jdbc:hive2://h:1")
+
+
+def test_no_secret_is_on_the_command_line_or_printed() -> None:
+    launch = planned(
+        "sql",
+        "--conf",
+        "spark.sql.catalog.other.security.auth-token=swordfish1",
+        settings={"security.username": "u", "security.password": "swordfish2"},
+    )
+    assert "swordfish" not in " ".join(launch.command) + repr(launch)
+    assert {"swordfish1", "swordfish2"} <= set(launch.environment.values())
+
+
+def test_wrong_settings_fail_before_spark_starts() -> None:
+    with pytest.raises(InvalidOptionError, match="Did you mean 'controller-uri'"):
+        planned("sql", settings={"controler-uri": "tcp://h:1"})
+    with pytest.raises(InvalidNameError, match="catalog name 'a.b'"):
+        plan("sql", [], catalog="a.b", settings={}, environment={})
+    with pytest.raises(InvalidNameError, match="Spark's own"):
+        plan("sql", [], catalog="spark_catalog", settings={}, environment={})
+    with pytest.raises(SetupError, match=r"bin/spark-submit is missing. Correct or unset SPARK_HOME"):
+        planned("sql", SPARK_HOME="/nowhere")
+
+
+@pytest.mark.parametrize("name", ["submit", "pyspark", "sql", "beeline"])
+def test_the_program_itself_answers_its_own_options(name: str) -> None:
+    option = {"beeline": "--help"}.get(name, "--version")
+    shown = subprocess.run([*COMMAND, name, option], text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    text = shown.stdout + shown.stderr
+    assert ("beeline" if name == "beeline" else "version 4.3") in text.lower(), text
+
+
+def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        "import sys, os\n"
+        "from pyspark import SparkConf\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "print('ARGUMENTS', sys.argv[1:], sys.executable)\n"
+        "print('JARS', spark.sparkContext.getConf().get('spark.jars'))\n"
+        "spark.sparkContext._jvm.java.lang.Class.forName(\n"
+        "    spark.conf.get('spark.sql.catalog.pravega'), True,\n"
+        "    spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader())\n"
+        "sys.exit(7)\n"
+    )
+    command = [*COMMAND, "submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false", "job.py", "--jars", "x"]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=tmp_path)
+    assert done.returncode == 7, done.stderr
+    assert f"ARGUMENTS ['--jars', 'x'] {sys.executable}" in done.stdout
+    assert "pyspark-pravega-adapter.jar" in done.stdout

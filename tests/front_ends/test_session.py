@@ -1,0 +1,109 @@
+"""`configure`: in processes of their own, because a driver can be started once a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyspark_pravega.adapter import CATALOG_CLASS
+
+BEGIN = """\
+import os, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from pyspark_pravega import configure
+from pyspark_pravega.errors import PravegaError
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+"""
+
+
+def run(tmp_path: Path, program: str, *command: str, **environment: str) -> str:
+    script = tmp_path / "program.py"
+    script.write_text(BEGIN + program)
+    done = subprocess.run(
+        [sys.executable, *command, str(script)],
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_session_has_catalog_jar_and_interpreter(tmp_path: Path) -> None:
+    shown = run(
+        tmp_path,
+        'spark = configure(builder, controller_uri="tcp://h:1", request_timeout="5s").getOrCreate()\n'
+        'for key in ("spark.sql.catalog.pravega", "spark.sql.catalog.pravega.controller-uri",\n'
+        '            "spark.sql.catalog.pravega.request-timeout", "spark.jars"):\n'
+        "    print(spark.conf.get(key))\n"
+        "print(spark.sparkContext.pythonExec)\n",
+    ).splitlines()
+    assert shown[:3] == [CATALOG_CLASS, "tcp://h:1", "5s"]
+    assert shown[3].endswith("pyspark-pravega-adapter.jar")
+    assert shown[4] == sys.executable
+
+
+def test_several_catalogs_and_the_users_jars(tmp_path: Path) -> None:
+    shown = run(
+        tmp_path,
+        'builder = builder.config("spark.jars", "file:///tmp")\n'
+        'configure(builder, catalog="a")\n'
+        'configure(builder, catalog="b", **{"security.validate-hostname": False})\n'
+        "print(builder._options)\n",
+    )
+    assert "'spark.sql.catalog.a': 'io.github" in shown and "'spark.sql.catalog.b': 'io.github" in shown
+    assert "'spark.sql.catalog.b.security.validate-hostname': 'false'" in shown
+    assert shown.count("pyspark-pravega-adapter.jar") == 1 and "'spark.jars': 'file:///tmp,/" in shown
+
+
+def test_no_secret_is_on_a_command_line(tmp_path: Path) -> None:
+    shown = run(
+        tmp_path,
+        'spark = configure(builder, security_username="u", security_password="swordfish").getOrCreate()\n'
+        'lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.exists()]\n'
+        'print([line for line in lines if b"swordfish" in line])\n'
+        'print(spark.conf.get("spark.sql.catalog.pravega.security.password"))\n'
+        'print(os.environ["SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"])\n',
+    ).splitlines()
+    assert shown == ["[]", "${env:SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD}", "swordfish"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ('configure(builder, controler_uri="x")', "Did you mean 'controller-uri'?"),
+        ("configure(builder, split_size=1)", "allowed is at least 64k"),
+        ('configure(builder, catalog="my-catalog")', "[PRAVEGA_INVALID_NAME]"),
+        ("configure(builder, scope=1.5)", "is a float"),
+        ("builder.getOrCreate(); configure(builder)", "Call configure() before the first getOrCreate()"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, call: str, message: str) -> None:
+    program = f"try:\n    {call}\nexcept PravegaError as error:\n    print(error)\n"
+    assert message in run(tmp_path, program)
+
+
+def test_jars_of_the_environment_and_of_the_defaults_are_kept(tmp_path: Path) -> None:
+    jar = tmp_path / "mine.jar"
+    jar.write_bytes(b"PK\x05\x06" + bytes(18))  # an empty archive
+    program = 'print("JARS", configure(builder).getOrCreate().conf.get("spark.jars"))\n'
+    shown = run(tmp_path, program, PYSPARK_SUBMIT_ARGS=f"--jars {jar} pyspark-shell")
+    assert "mine.jar" in shown and shown.count("pyspark-pravega-adapter.jar") == 1
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars {jar}\n")
+    shown = run(tmp_path, program, SPARK_CONF_DIR=str(tmp_path))
+    assert "mine.jar" in shown and shown.count("pyspark-pravega-adapter.jar") == 1
+
+
+def test_configure_inside_a_submitted_program_keeps_the_jars_of_the_command_line(tmp_path: Path) -> None:
+    jar = tmp_path / "mine.jar"
+    jar.write_bytes(b"PK\x05\x06" + bytes(18))  # an empty archive
+    program = 'print("JARS", configure(builder).getOrCreate().conf.get("spark.jars"))\n'
+    submit = ["-m", "pyspark_pravega", "submit", "--master", "local[1]", "--jars", str(jar)]
+    jars = next(line for line in run(tmp_path, program, *submit).splitlines() if line.startswith("JARS"))
+    assert "mine.jar" in jars and jars.count("pyspark-pravega-adapter.jar") == 1

@@ -1,0 +1,71 @@
+"""Arguments of spark-submit: what is changed, and above all what is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyspark_pravega.spark_arguments import add_jar, hide_secrets
+
+JAR = Path("/opt/adapter.jar")
+PASSWORD = "spark.sql.catalog.pravega.security.password"
+VARIABLE = "SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"
+
+
+def with_jar(*arguments: str, mixed: bool = False, home: Path = Path("/nowhere"), **environment: str) -> list[str]:
+    return add_jar(arguments, JAR, mixed=mixed, environment=environment, spark_home=home)
+
+
+def test_the_jar_comes_first() -> None:
+    assert with_jar("--master", "local[2]", "job.py", "x") == [
+        "--jars", "/opt/adapter.jar", "--master", "local[2]", "job.py", "x",
+    ]  # fmt: skip
+
+
+def test_jars_of_the_user_are_kept() -> None:
+    assert with_jar("--jars", "a.jar,b.jar", "job.py") == ["--jars", "a.jar,b.jar,/opt/adapter.jar", "job.py"]
+    assert with_jar("--jars=a.jar", "job.py") == ["--jars=a.jar,/opt/adapter.jar", "job.py"]
+    assert with_jar("--jars", "/opt/adapter.jar") == ["--jars", "/opt/adapter.jar"]
+    assert with_jar("--conf", "spark.jars=a.jar") == ["--jars", "a.jar,/opt/adapter.jar", "--conf", "spark.jars=a.jar"]
+
+
+@pytest.mark.parametrize("line", ["spark.jars a.jar", "spark.jars=a.jar", " spark.jars : a.jar  ", "spark.jars\ta.jar"])
+def test_jars_of_the_defaults_are_kept(tmp_path: Path, line: str) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(f"# spark.jars no.jar\nspark.jars.packages g:a:1\n{line}\n")
+    expected = ["--jars", "a.jar,/opt/adapter.jar"]
+    assert with_jar(home=tmp_path) == expected
+    assert with_jar(SPARK_CONF_DIR=str(tmp_path / "conf")) == expected
+    file = ["--properties-file", str(tmp_path / "conf" / "spark-defaults.conf")]
+    assert with_jar(*file) == expected + file
+
+
+def test_arguments_of_the_program_are_left_alone() -> None:
+    program = ["job.py", "--jars", "mine.jar", "--conf", f"{PASSWORD}=x"]
+    assert with_jar("--verbose", *program) == ["--jars", "/opt/adapter.jar", "--verbose", *program]
+    assert hide_secrets(program, mixed=False) == (program, {})
+
+
+def test_the_shells_mix_their_options_with_those_of_spark() -> None:
+    assert with_jar("-e", "SELECT 1", "--jars", "a.jar", mixed=True) == [
+        "-e", "SELECT 1", "--jars", "a.jar,/opt/adapter.jar",
+    ]  # fmt: skip
+
+
+def test_secret_confs_move_to_the_environment() -> None:
+    shown, secrets = hide_secrets(
+        ["--conf", f"{PASSWORD}=hun=ter2", "--conf=spark.sql.catalog.b.security.auth-token=t", "-c", "spark.x=1"],
+        mixed=True,
+    )
+    assert shown == [
+        "--conf", f"{PASSWORD}=${{env:{VARIABLE}}}",
+        "--conf=spark.sql.catalog.b.security.auth-token=${env:SPARK_SQL_CATALOG_B_SECURITY_AUTH_TOKEN}",
+        "-c", "spark.x=1",
+    ]  # fmt: skip
+    assert secrets == {VARIABLE: "hun=ter2", "SPARK_SQL_CATALOG_B_SECURITY_AUTH_TOKEN": "t"}
+
+
+def test_a_reference_stays_a_reference() -> None:
+    arguments = ["--conf", f"{PASSWORD}=${{env:MINE}}"]
+    assert hide_secrets(arguments, mixed=True) == (arguments, {})
