@@ -168,4 +168,4 @@ def frame(payloads: pa.Array) -> memoryview:
     )
     joined = pc.binary_join_element_wise(header_column, wide, pa.scalar(b"", pa.large_binary()))
     total = int(lengths.sum()) + headers.nbytes
-    return memoryview(joined.buffers()[2])[:total]
+    return memoryview(joined.buffers()[2]).cast("B")[:total]

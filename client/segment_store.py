@@ -47,6 +47,8 @@ class SegmentLocator(Protocol):
 
     def segment_location(self, stream: Stream, segment_id: int) -> Endpoint: ...
 
+    def stream_exists(self, stream: Stream) -> bool: ...
+
 
 @dataclass(frozen=True)
 class SegmentInfo:
@@ -115,6 +117,10 @@ class SegmentStore:
         """Ask the controller the next time, because the segment was not where it was thought to be."""
         with self._lock:
             self._locations.pop((stream, segment_id), None)
+
+    def stream_exists(self, stream: Stream) -> bool:
+        """Whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        return self._controller.stream_exists(stream)
 
     def token(self, stream: Stream, access: Access) -> str:
         """A delegation token for a stream, renewed in time; "" without authentication."""
