@@ -97,7 +97,7 @@ class Leaf(Column):
 
 @dataclass(frozen=True)
 class Member:
-    """One field of a struct: `key` finds its value in the parsed struct."""
+    """One field of a struct: `key` finds its value in the parsed struct; None if it is not in there."""
 
     key: Any
     column: Column
@@ -112,14 +112,20 @@ class StructColumn(Column):
         self._members = members
         self._kind = kind
 
+    @property
+    def width(self) -> int:
+        """How many values a struct parsed as a list has."""
+        return sum(member.key is not None for member in self._members)
+
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """The arrays of the members, for structs that are all there."""
         columns: Sequence[Sequence[Any]]
         if self._kind is dict:
             columns = [[value.get(member.key) for value in values] for member in self._members]
         else:
-            parts = list(zip(*values, strict=True)) if len(values) else []
-            columns = [parts[member.key] if parts else () for member in self._members]
+            parts = list(zip(*values, strict=True))
+            nothing = [None] * len(values)
+            columns = [nothing if member.key is None or not parts else parts[member.key] for member in self._members]
         arrays = []
         for member, column in zip(self._members, columns, strict=True):
             array = member.column.build(column, rows, problems)

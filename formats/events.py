@@ -33,9 +33,8 @@ class EventBuffer:
     @classmethod
     def of(cls, payloads: list[bytes]) -> EventBuffer:
         """The given payloads, one after the other."""
-        lengths: Positions = np.fromiter(map(len, payloads), np.int64, len(payloads))
-        ends = np.cumsum(lengths).astype(np.int64, copy=False)
-        return cls(b"".join(payloads), np.asarray(ends - lengths, np.int64), lengths)
+        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+        return cls(b"".join(payloads), np.cumsum(lengths) - lengths, lengths)
 
     @classmethod
     def of_arrow(cls, payloads: pa.BinaryArray | pa.LargeBinaryArray) -> EventBuffer:
@@ -45,8 +44,8 @@ class EventBuffer:
         count = len(payloads)
         if count == 0:
             return cls.of([])
-        bounds = np.frombuffer(offsets, np.int64 if wide else np.int32)
-        bounds = bounds[payloads.offset : payloads.offset + count + 1].astype(np.int64)
+        every_bound = np.frombuffer(offsets, np.int64 if wide else np.int32)
+        bounds: Positions = every_bound[payloads.offset : payloads.offset + count + 1].astype(np.int64)
         return cls(b"" if data is None else data, bounds[:-1], np.diff(bounds))
 
     def __len__(self) -> int:

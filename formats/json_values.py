@@ -48,6 +48,7 @@ from pyspark_pravega.formats.columns import (
     kind_of,
 )
 from pyspark_pravega.formats.schema import json_model as model
+from pyspark_pravega.formats.schema.arrow import arrow_type_of
 from pyspark_pravega.formats.schema.spark_visitor import child_path
 
 
@@ -80,16 +81,13 @@ def column_of(data_type: DataType, path: str, node: model.Node | None) -> Column
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
         element = column_of(data_type.elementType, child_path(path, "element"), items)
-        arrow_type = pa.list_(pa.field("element", element.type, data_type.containsNull))
         kind = _ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
-        return kind(path, arrow_type, element, data_type.containsNull)
+        return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
         value = column_of(data_type.valueType, child_path(path, "value"), values)
         key = _string(child_path(path, "key"))
-        value_field = pa.field("value", value.type, data_type.valueContainsNull)
-        arrow_type = pa.map_(pa.field("key", pa.string(), False), value_field)
-        return MapColumn(path, arrow_type, key, value, data_type.valueContainsNull)
+        return MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
     if isinstance(data_type, StringType):
         return _anything(path) if isinstance(node, model.Anything) else _string(path)
     make = _LEAVES.get(type(data_type))
@@ -104,12 +102,10 @@ def struct_column(struct: StructType, path: str, node: model.Node | None) -> Str
     """How objects are read as structs."""
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
-    fields = []
     for field in struct.fields:
         column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name))
         members.append(Member(field.name, column, field.nullable))
-        fields.append(pa.field(field.name, column.type, field.nullable))
-    return StructColumn(path, pa.struct(fields), members, dict)
+    return StructColumn(path, arrow_type_of(struct), members, dict)
 
 
 def needs_number_text(data_type: DataType, node: model.Node | None) -> bool:

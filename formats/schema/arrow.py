@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     CharType,
@@ -21,6 +21,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     replaced = strings_for_char_types(schema)
     assert isinstance(replaced, StructType)
     return to_arrow_schema(replaced, timezone="UTC")
+
+
+def arrow_type_of(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a column of this type, as in `arrow_schema`."""
+    return to_arrow_type(strings_for_char_types(data_type), timezone="UTC")
 
 
 def strings_for_char_types(data_type: DataType) -> DataType:

@@ -89,6 +89,15 @@ def spark_struct(root: avro.Node) -> StructType:
     return StructType([StructField(ROOT_COLUMN, data_type, nullable)])
 
 
+def targets(node: avro.Node) -> list[avro.Node]:
+    """The types that a column of this type may hold, apart from null: one, or the members of a struct."""
+    branches = avro.without_null(node)[0]
+    names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
+    if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
+        return [avro.Primitive("long" if "long" in names else "double")]
+    return branches
+
+
 class _AvroToSpark:
     """Visits every type, and knows which records it is inside of."""
 
@@ -101,14 +110,12 @@ class _AvroToSpark:
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the Avro schema stands for more than {LARGEST_SCHEMA} columns")
-        branches, nullable = avro.without_null(node)
+        nullable = avro.without_null(node)[1]
+        branches = targets(node)
         if len(branches) == 1:
             return self._single(branches[0], path), nullable
         if not branches:
             raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
-        names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
-        if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
-            return (LongType() if "long" in names else DoubleType()), nullable
         members = [
             StructField(f"member{place}", self._single(branch, child_path(path, f"member{place}")))
             for place, branch in enumerate(branches)
