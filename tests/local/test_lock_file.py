@@ -12,8 +12,8 @@ from pyspark_pravega.local.lock_file import SERVERS_LOCK, Artifact, read_lock
 
 def test_lock_of_the_servers_is_complete() -> None:
     artifacts = read_lock(SERVERS_LOCK)
-    assert len(artifacts) == 95
-    assert len({artifact.relative_path for artifact in artifacts}) == 95
+    assert len(artifacts) == 97
+    assert len({artifact.relative_path for artifact in artifacts}) == 97
     assert {artifact.name for artifact in artifacts} >= {"pravega-standalone", "schemaregistry-server"}
 
 
