@@ -1,0 +1,64 @@
+"""The command line: what it prints, and how it fails."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pyspark_pravega import __version__
+from pyspark_pravega.adapter import CATALOG_CLASS
+from pyspark_pravega.cli import main
+
+
+def run(*arguments: str, **environment: str | None) -> Result:
+    unset = {"PRAVEGA_CONTROLLER_URI": None, "PRAVEGA_SCHEMA_REGISTRY_URI": None, "PRAVEGA_TRUST_STORE": None}
+    return CliRunner(env={**unset, **environment}).invoke(main, arguments)
+
+
+def test_help_lists_every_command() -> None:
+    shown = run("--help").output
+    for command in ("local", "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit", "conf", "doctor"):
+        assert f"\n  {command} " in shown, command
+    assert __version__ in run("--version").output
+
+
+def test_conf_prints_lines_for_spark_defaults() -> None:
+    shown = run("conf", "--controller-uri", "tcp://h:1").output.splitlines()
+    pairs = dict(line.split(None, 1) for line in shown)
+    assert pairs["spark.sql.catalog.pravega"] == CATALOG_CLASS
+    assert pairs["spark.sql.catalog.pravega.controller-uri"] == "tcp://h:1"
+    assert pairs["spark.pyspark.python"] == sys.executable
+    assert Path(pairs["spark.jars"]).is_file()
+
+
+def test_conf_takes_the_environment_and_refers_to_its_secrets() -> None:
+    login = {"pravega_client_auth_method": "Basic", "pravega_client_auth_token": "c3dvcmRmaXNo"}
+    shown = run("conf", "--catalog", "p", "--arguments", PRAVEGA_CONTROLLER_URI="tls://h:1", **login).output
+    assert "--conf spark.sql.catalog.p.controller-uri=tls://h:1" in shown
+    assert "--conf spark.sql.catalog.p.security.auth-type=Basic" in shown
+    assert "'spark.sql.catalog.p.security.auth-token=${env:pravega_client_auth_token}'" in shown
+    assert "c3dvcmRmaXNo" not in shown
+
+
+def test_jar_prints_one_path() -> None:
+    assert Path(run("jar").output.strip()).is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("conf", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("conf", "--catalog", "a-b"), "[PRAVEGA_INVALID_NAME]"),
+        (("sql", "--catalog", "system"), "is Spark's own"),
+        (("sql", "--controller-uri", ""), "it is empty"),
+        (("thriftserver", "--port", "port"), "is not a valid integer"),
+        (("sequel",), "No such command 'sequel'"),
+    ],
+)
+def test_mistakes_are_one_message_and_an_exit_code(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert message in result.output and "Traceback" not in result.output and "secret" not in result.output

@@ -1,0 +1,114 @@
+"""The doctor: nothing to complain of on sound servers, and advice for everything that can be wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pyspark_pravega.doctor import Finding, examine
+from pyspark_pravega.local.state import ClusterInfo
+
+NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
+
+
+def look(settings: Mapping[str, str] | None = None, **environment: str) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in examine(settings or {}, {**NO_SERVERS, **environment})}
+
+
+def settings_of(cluster: ClusterInfo) -> dict[str, str]:
+    settings = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
+    if cluster.ca_file:
+        settings["security.trust-store"] = cluster.ca_file
+    return settings
+
+
+def test_all_is_well(cluster: ClusterInfo) -> None:
+    findings = look({**settings_of(cluster), **_login_of_the_environment()})
+    assert [finding for finding in findings.values() if not finding.good] == []
+    assert set(findings) == {
+        "Python", "Packages", "Spark", "Java", "Adapter", "Python of Spark's workers", "Controller", "Schema registry",
+    }  # fmt: skip
+
+
+def _login_of_the_environment() -> dict[str, str]:
+    names = {"security.auth-type": "pravega_client_auth_method", "security.auth-token": "pravega_client_auth_token"}
+    return {key: os.environ[name] for key, name in names.items() if name in os.environ}
+
+
+def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
+    for user in ("admin", "nobody"):
+        login = {"security.username": user, "security.password": secure_cluster.users[user]}
+        findings = look({**settings_of(secure_cluster), **login})
+        assert findings["Controller"].good and findings["Schema registry"].good, findings
+
+
+def test_a_wrong_password(secure_cluster: ClusterInfo) -> None:
+    login = {"security.username": "admin", "security.password": "swordfish"}
+    findings = look({**settings_of(secure_cluster), **login})
+    for subject in ("Controller", "Schema registry"):
+        assert not findings[subject].good and "PRAVEGA_AUTHENTICATION_FAILED" in findings[subject].text
+        assert "pravega_client_auth_token" in findings[subject].advice
+    assert "swordfish" not in str(findings)
+
+
+def test_an_unknown_authority(secure_cluster: ClusterInfo) -> None:
+    settings = settings_of(secure_cluster)
+    del settings["security.trust-store"]
+    findings = look(settings)
+    for subject in ("Controller", "Schema registry"):
+        assert not findings[subject].good and "PRAVEGA_TLS_FAILED" in findings[subject].text
+        assert "PRAVEGA_TRUST_STORE" in findings[subject].advice
+
+
+def test_nothing_listens() -> None:
+    findings = look({"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"})
+    for subject in ("Controller", "Schema registry"):
+        assert not findings[subject].good and "Is the server running" in findings[subject].advice
+
+
+def test_no_address() -> None:
+    controller = look()["Controller"]
+    assert not controller.good and "pyspark-pravega local start" in controller.advice
+
+
+def test_a_wrong_option() -> None:
+    connection = look({"controller-uri": "ftp://h:1"})["Connection"]
+    assert not connection.good and "ftp" in connection.text
+
+
+@pytest.mark.parametrize("home", ["", "bin"])
+def test_no_java(tmp_path: Path, home: str) -> None:
+    (tmp_path / "bin").mkdir()
+    java = look(JAVA_HOME=str(tmp_path) if home else "", PATH=str(tmp_path))["Java"]
+    assert not java.good and "JAVA_HOME" in java.advice
+
+
+def test_an_old_java(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    finding = look(JAVA_HOME=str(tmp_path))["Java"]
+    assert not finding.good and finding.text.startswith("11.0.2") and "17 or 21" in finding.advice
+
+
+def test_another_spark(tmp_path: Path) -> None:
+    assert "Correct or unset SPARK_HOME" in look(SPARK_HOME=str(tmp_path))["Spark"].text
+    for file in ("bin/spark-submit", "jars/spark-core_2.13-3.5.1.jar"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    spark = look(SPARK_HOME=str(tmp_path))["Spark"]
+    assert not spark.good and spark.text.startswith("3.5.1") and "Unset SPARK_HOME" in spark.advice
+
+
+def test_workers_that_lack_the_package(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    python = look(PYSPARK_PYTHON=str(bare))["Python of Spark's workers"]
+    assert not python.good and "No module named 'pyspark_pravega'" in python.text and "PYSPARK_PYTHON" in python.advice
+    assert "does not run" in look(PYSPARK_PYTHON="/nowhere/python")["Python of Spark's workers"].text
