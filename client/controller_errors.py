@@ -67,7 +67,7 @@ def controller_error(
     said = server_text(details)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         if with_credentials:
-            return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the user name or password")
+            return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
         return AuthenticationError(f"{cannot}: the controller at {endpoint} wants credentials and none are given")
     if status is grpc.StatusCode.PERMISSION_DENIED:
         # The same status also stands for an operation that the state of a stream forbids, with the store's

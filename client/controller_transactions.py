@@ -19,6 +19,7 @@ from pyspark_pravega.client.stream import SegmentRange, Stream
 from pyspark_pravega.errors import (
     InvalidOptionError,
     PravegaError,
+    ServerFailedError,
     ServerUnavailableError,
     StreamSealedError,
     TransactionNotOpenError,
@@ -41,6 +42,10 @@ class TransactionStatus(enum.Enum):
     COMMITTED = pb.TxnState.COMMITTED
     ABORTING = pb.TxnState.ABORTING
     ABORTED = pb.TxnState.ABORTED
+
+
+_COMMITTED = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
+_ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ class TransactionCalls(ControllerCalls):
         )
         reply: pb.TxnStatus = self._call("commitTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
-            raise self._not_open("committed", stream, transaction)
+            self._check_refusal("committed", stream, transaction, _COMMITTED)
 
     def abort_transaction(self, stream: Stream, transaction: uuid.UUID) -> None:
         """Drop a transaction and all that was appended to it. Asking again is harmless.
@@ -147,7 +152,7 @@ class TransactionCalls(ControllerCalls):
         )
         reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)
         if reply.status != pb.TxnStatus.SUCCESS:
-            raise self._not_open("aborted", stream, transaction)
+            self._check_refusal("aborted", stream, transaction, _ABORTED)
 
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
         """How far a transaction is. Needs only READ."""
@@ -156,12 +161,18 @@ class TransactionCalls(ControllerCalls):
         reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
         return TransactionStatus(reply.state)
 
-    def _not_open(self, done: str, stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
+    def _check_refusal(
+        self, done: str, stream: Stream, transaction: uuid.UUID, wanted: tuple[TransactionStatus, ...]
+    ) -> None:
+        """Find out what a FAILURE, which comes without a reason, means; it is none if the wish is fulfilled already."""
         status = self.transaction_status(stream, transaction)
-        return TransactionNotOpenError(
-            f"transaction {transaction} on stream '{stream}' cannot be {done}: it is {status.name.lower()}"
-            + ("; its lease may have ended before" if status is not TransactionStatus.COMMITTED else "")
-        )
+        if status in wanted:
+            return
+        cannot = f"transaction {transaction} on stream '{stream}' cannot be {done}"
+        if status is TransactionStatus.OPEN:
+            raise ServerFailedError(f"{cannot} although it is open; see the controller's log")
+        lease = "" if status in _COMMITTED else "; its lease may have ended before"
+        raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
 
 
 def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:

@@ -44,6 +44,7 @@ class Transaction:
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
         self._failure: PravegaError | None = None
+        self._decided = False
 
     @classmethod
     def begin(cls, controller: Controller, stream: Stream, lease_ms: int) -> Transaction:
@@ -79,7 +80,7 @@ class Transaction:
             try:
                 self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
             except PravegaError as error:
-                if self._stop.is_set():
+                if self._decided or self._stop.is_set():
                     # A ping that overlaps with the commit finds the transaction no longer open.
                     return
                 self._failure = error
@@ -102,6 +103,7 @@ class Transaction:
         will be, some time).
         """
         # Pings go on until the request is accepted: it may take several tries.
+        self._decided = True
         self._controller.commit_transaction(self.stream, self.id)
         self._stop.set()
         self._wait_committed(timeout)

@@ -115,7 +115,7 @@ def test_wrong_password_or_user(
 ) -> None:
     wrong = BasicCredentials(user, WRONG_PASSWORD)
     with Controller(replace(secure_client_config(), credentials=wrong)) as controller:
-        failure(AuthenticationError, controller.list_scopes, "refused the user name or password")
+        failure(AuthenticationError, controller.list_scopes, "refused the credentials")
 
 
 def test_a_scheme_the_server_does_not_know(
