@@ -91,6 +91,7 @@ class KeyValueTable:
         self._controller = controller
         self._scope = scope
         self._name = name
+        self._title = f"key-value table '{scope}/{name}'"
         self._stream = key_value_table_stream(scope, name)
         self._primary = primary_key_length
         self._partitions: int | None = None
@@ -143,7 +144,7 @@ class KeyValueTable:
         for _, value, _ in writes:
             if len(value) > MAX_VALUE_BYTES:
                 raise InvalidRowError(
-                    f"a value of {len(value):,} bytes does not fit key-value table '{self._scope}/{self._name}'; at "
+                    f"a value of {len(value):,} bytes does not fit {self._title}; at "
                     f"most {MAX_VALUE_BYTES:,} are allowed"
                 )
         keys = [key for key, _, _ in writes]
@@ -211,11 +212,12 @@ class KeyValueTable:
             yield from (key.key for key in reply.keys)
 
     def _pages(self, request: _PageRequest, expected: type[Reply], first: bytes, last: bytes) -> Iterator[Reply]:
+        bounds = [key for key in (first, last) if key]
         for partition in range(self._partition_count()):
             start: bytes | None = first
             while start is not None:
                 make = _page(request, start, last)
-                reply = self._request(partition, Access.READ, "read", make, expected, keys=[first, last])
+                reply = self._request(partition, Access.READ, "read", make, expected, keys=bounds)
                 yield reply
                 start = _start_of_next(reply)
                 if start is not None and last and start > last:
@@ -244,8 +246,8 @@ class KeyValueTable:
         partitions = {self._partition(key) for key in keys}
         if len(partitions) != 1:
             raise InvalidRowError(
-                f"{len(keys)} keys of key-value table '{self._scope}/{self._name}' are in {len(partitions)} partitions; "
-                "what is written at once must be in one"
+                f"{len(keys)} keys of {self._title} are in {len(partitions)} "
+                "partitions; what is written at once must be in one"
             )
         return partitions.pop()
 
@@ -264,7 +266,7 @@ class KeyValueTable:
         reply = self._store.request(
             address,
             access,
-            f"{action} key-value table '{self._scope}/{self._name}':",
+            f"{action} {self._title}:",
             make,
             *expected,
             ErrorMessage,
@@ -278,20 +280,19 @@ class KeyValueTable:
         # The segment store only says that an argument was wrong, and the key's length nearly always is it.
         info = self._store.request(address, Access.READ, "look up", wire.get_table_info, TableSegmentInfo)
         assert isinstance(info, TableSegmentInfo)
-        wrong = sorted({len(key) for key in keys if key and len(key) != info.key_length})
-        if wrong or b"" in keys:
+        wrong = [key for key in keys if len(key) != info.key_length]
+        if wrong:
             return InvalidRowError(
-                f"a key of {(wrong or [0])[0]} bytes does not fit key-value table '{self._scope}/{self._name}'; its keys "
-                f"have {info.key_length} bytes"
+                f"a key of {len(wrong[0])} bytes does not fit {self._title}; its keys have {info.key_length} bytes"
             )
         return ServerFailedError(
-            f"the segment store refused a request about key-value table '{self._scope}/{self._name}': "
+            f"the segment store refused a request about {self._title}: "
             f"{reply.message.splitlines()[0] if reply.message else 'no reason given'}"
         )
 
     def _lost_race(self, what: str) -> ConditionalUpdateError:
         return ConditionalUpdateError(
-            f"an entry of key-value table '{self._scope}/{self._name}' was not {what}: its version is not the expected "
+            f"an entry of {self._title} was not {what}: its version is not the expected "
             "one, because somebody else changed it; read it again"
         )
 

@@ -1,0 +1,203 @@
+"""What the tests of segments share: connections, streams, events, and a network that can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.segment_store import SegmentStore
+from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
+
+
+@pytest.fixture(scope="module")
+def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(client_config) as connected:
+        yield connected
+
+
+@pytest.fixture
+def stream(pravega: Pravega, scope: str) -> Stream:
+    """A new stream with one segment, 0."""
+    made = Stream(scope, "stream")
+    pravega.controller.create_stream(made, StreamConfiguration())
+    return made
+
+
+class CuttingProxy:
+    """A TCP proxy in front of one server. Each connection in turn is cut after a given number of bytes.
+
+    `limits` holds (bytes to the server, bytes to the client) for the next connections, None for no limit; when it is
+    empty, connections live for ever. A cut closes both sides, so that bytes on their way are lost.
+    """
+
+    def __init__(self, target: Endpoint) -> None:
+        self.target = target
+        self.limits: deque[tuple[int | None, int | None]] = deque()
+        self.connections = 0
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = Endpoint("localhost", self._listener.getsockname()[1])
+        self._start(self._accept)
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection((self.target.host, self.target.port))
+            pair = (client, server)
+            with self._lock:
+                self.connections += 1
+                self._pairs.add(pair)
+                to_server, to_client = self.limits.popleft() if self.limits else (None, None)
+            self._start(self._forward, pair, client, server, to_server)
+            self._start(self._forward, pair, server, client, to_client)
+
+    def _forward(
+        self, pair: tuple[socket.socket, socket.socket], source: socket.socket, target: socket.socket, limit: int | None
+    ) -> None:
+        left = float("inf") if limit is None else limit
+        with contextlib.suppress(OSError):
+            while left > 0 and (data := source.recv(int(min(left, 65536)))):
+                target.sendall(data)
+                left -= len(data)
+        self._cut(pair)
+
+    def _cut(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        with self._lock:
+            self._pairs.discard(pair)
+        for side in pair:
+            with contextlib.suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
+            side.close()
+
+    def cut_all(self) -> None:
+        """Cut every connection there is."""
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            self._cut(pair)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut_all()
+        for thread in self._threads:
+            thread.join()
+
+
+class BehindProxy:
+    """The controller's answers, with segments found behind a proxy."""
+
+    def __init__(self, pravega: Pravega, proxy: CuttingProxy) -> None:
+        self._pravega = pravega
+        self._proxy = proxy
+
+    def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
+        assert self._pravega.controller.segment_location(stream, segment_id).port == self._proxy.target.port
+        return self._proxy.endpoint
+
+    def stream_exists(self, stream: Stream) -> bool:
+        return self._pravega.controller.stream_exists(stream)
+
+
+@pytest.fixture
+def proxy(pravega: Pravega, stream: Stream) -> Iterator[CuttingProxy]:
+    """A proxy in front of the segment store of `stream`."""
+    cutting = CuttingProxy(pravega.controller.segment_location(stream, 0))
+    yield cutting
+    cutting.close()
+
+
+@pytest.fixture
+def proxied(pravega: Pravega, proxy: CuttingProxy) -> Iterator[SegmentStore]:
+    """The segment stores, reached through `proxy`."""
+    with SegmentStore(pravega.config, BehindProxy(pravega, proxy), pravega.tokens) as store:
+        yield store
+
+
+class Events:
+    """Random events: `payloads`, and the same framed in one buffer, `frames`, with the position after each, `ends`."""
+
+    def __init__(self, sizes: list[int], seed: int = 0) -> None:
+        content = np.random.default_rng(seed).integers(0, 256, sum(sizes), np.uint8).tobytes()
+        ends = np.cumsum(sizes).tolist()
+        self.payloads = [content[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        self.frames = b"".join(struct.pack(">ii", 0, len(payload)) + payload for payload in self.payloads)
+        self.ends = (np.cumsum(sizes) + 8 * np.arange(1, len(sizes) + 1)).tolist()
+
+    def blocks(self, events: int) -> Iterator[tuple[bytes, int]]:
+        """The frames in blocks of so many events, as `SegmentAppender.append` takes them."""
+        for first in range(0, len(self.payloads), events):
+            last = min(first + events, len(self.payloads))
+            begin = self.ends[first - 1] if first else 0
+            yield self.frames[begin : self.ends[last - 1]], last - first
+
+    def array(self) -> pa.Array:
+        return pa.array(self.payloads, pa.binary())
+
+
+@pytest.fixture
+def events() -> Callable[..., Events]:
+    """A function from sizes in bytes (and a seed) to random events of these sizes."""
+    return Events
+
+
+class MintedTokens:
+    """A source of delegation tokens that signs them itself, with the key that standalone servers have.
+
+    `lives` are the lives in seconds of the next tokens, then `life` holds. The server verifies them as any.
+    """
+
+    def __init__(self, life: float, lives: list[float] | None = None, right: str = "READ_UPDATE") -> None:
+        self.life = life
+        self.lives = list(lives or [])
+        self.right = right
+        self.minted = 0
+
+    def delegation_token(self, stream: Stream, access: Access) -> str:
+        import base64
+        import hashlib
+        import hmac
+        import json
+        import time
+
+        self.minted += 1
+        life = self.lives.pop(0) if self.lives else self.life
+        issued = time.time()
+        claims = {
+            "sub": "segmentstoreresource",
+            "aud": "segmentstore",
+            "iat": int(issued),
+            "exp": issued + life,
+            f"prn::/scope:{stream.scope}/stream:{stream.name}": self.right,
+        }
+        parts = [
+            base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "HS512"}, claims)
+        ]
+        signature = hmac.new(b"secret", b".".join(parts), hashlib.sha512).digest()
+        return b".".join([*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")]).decode()
+
+
+@pytest.fixture
+def minted_tokens() -> type[MintedTokens]:
+    return MintedTokens
