@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 from pyspark_pravega.local import accounts as user_accounts
-from pyspark_pravega.local import certificates, jar_cache, lifeline, processes, readiness, server_log
+from pyspark_pravega.local import certificates, class_archive, jar_cache, lifeline, processes, readiness, server_log
 from pyspark_pravega.local.accounts import SERVER_USER, Account
 from pyspark_pravega.local.directories import default_cluster_directory
 from pyspark_pravega.local.file_lock import exclusive
@@ -136,7 +136,7 @@ class LocalCluster:
         """Directory of the servers' logs; kept when the cluster stops."""
         return self.directory / "logs"
 
-    def stop(self) -> None:
+    def stop(self, report: Report = silent) -> None:
         """End the servers and delete all that belongs to the run but its logs; stopping twice is harmless.
 
         Raises:
@@ -147,7 +147,7 @@ class LocalCluster:
                 # Another command may have stopped this cluster and started the next one meanwhile.
                 current = ClusterState.read(self.directory / "state.json")
                 if current is not None and current.started_at == self.state.started_at:
-                    _clear(self.directory, current)
+                    _clear(self.directory, current, report)
         if self._lifeline is not None:
             self._lifeline.detach()
 
@@ -255,7 +255,7 @@ class _Start:
         process = processes.spawn(
             program.command, directory=self._run, output=program.output, environment=server_environment()
         )
-        self._state = self._state.with_process(program.name, process)
+        self._state = self._state.with_server(program.name, process, program.recordings)
         # Before it is ready, so that `stop` finds it even if this process is killed while waiting.
         self._write()
 
@@ -325,9 +325,16 @@ def _running(path: Path, plan: ClusterPlan, report: Report) -> ClusterState | No
     return state
 
 
-def _clear(path: Path, state: ClusterState) -> None:
+def _clear(path: Path, state: ClusterState, report: Report = silent) -> None:
     """End the servers and delete the files of a run; the logs stay."""
-    processes.end(list(state.processes.values()))
+    recording = state.running and bool(state.recordings)
+    grace = processes.TERMINATION_GRACE_S
+    if recording:
+        report("recording the servers' classes, with which they start faster from now on (once)")
+        grace = class_archive.RECORDING_GRACE_S
+    if processes.end(list(state.processes.values()), grace) and recording:
+        for recorded, file in state.recordings.items():
+            class_archive.keep(Path(recorded), Path(file))
     if (path / "run").exists():
         shutil.rmtree(path / "run")
     if state.storage is not None and Path(state.storage).exists():

@@ -63,7 +63,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
             heap=heap,
             storage=storage,
             ivy_settings=ivy_settings,
-            report=lambda line: click.echo(line, err=True),
+            report=_report,
         )
     _describe(cluster)
     option = _option(directory)
@@ -80,7 +80,7 @@ def stop(directory: Path) -> None:
         if cluster is None:
             click.echo(f"not running in {directory}")
             return
-        cluster.stop()
+        cluster.stop(report=_report)
     click.echo(f"stopped; logs are in {cluster.logs}")
 
 
@@ -131,6 +131,10 @@ def env(directory: Path, user: str) -> None:
         values["pravega_client_auth_token"] = token
     for name, value in values.items():
         click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _report(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _describe(cluster: LocalCluster) -> None:

@@ -27,6 +27,8 @@ class Java:
 
     executable: Path
     version: int
+    build: str
+    """All it says about its version."""
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
@@ -64,7 +66,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             f"Java at {executable} ({origin}) is version {major}; Spark and the local servers need "
             f"{MINIMUM_VERSION} or newer: {_INSTALL_HINT}"
         )
-    return Java(executable, major)
+    return Java(executable, major, result.stderr)
 
 
 def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:

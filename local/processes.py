@@ -103,14 +103,17 @@ def _birth_from_proc(pid: int) -> str | None:
     return f"{boot}/{start_ticks}"
 
 
-def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> None:
+def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S) -> bool:
     """End the processes that still run: ask first, kill those that do not comply in time.
+
+    Returns whether none had to be killed.
 
     Raises:
         SetupError: a process that may not be signalled, or that survives being killed.
     """
     _signal(processes, signal.SIGTERM)
-    if not _all_ended(processes, grace_s):
+    willing = _all_ended(processes, grace_s)
+    if not willing:
         _signal(processes, signal.SIGKILL)
         if not _all_ended(processes, _KILL_WAIT_S):
             left = ", ".join(str(process.pid) for process in processes if process.is_alive())
@@ -121,6 +124,7 @@ def end(processes: Sequence[ServerProcess], grace_s: float = TERMINATION_GRACE_S
     for process in processes:
         if (child := _children.pop(process, None)) is not None:
             child.wait()
+    return willing
 
 
 def _signal(processes: Sequence[ServerProcess], number: signal.Signals) -> None:

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file, server_password
 from pyspark_pravega.local.certificates import Certificates
+from pyspark_pravega.local.class_archive import ClassArchive
 from pyspark_pravega.local.java import Java
 from pyspark_pravega.local.ports import Ports
 from pyspark_pravega.local.private_files import private_directory, write_private
@@ -85,6 +86,8 @@ class ServerProgram:
     command: Sequence[str]
     log: Path
     output: Path
+    recordings: Mapping[str, str]
+    """What the server writes when it ends, and where that belongs."""
 
 
 def pravega_program(
@@ -148,9 +151,12 @@ def _program(
     logging = run / f"{name}-logging.xml"
     logging.write_text(_LOGGING.format(file=escape(str(log))), encoding="utf-8")
     temporary = private_directory(run / f"{name}-tmp")
+    archive = ClassArchive.of(name, java, class_path, run)
+    archive_options, recordings = archive.options()
     command = [
         str(java.executable),
         *options,
+        *archive_options,
         # Small and quick to start rather than fast after hours.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
@@ -165,7 +171,7 @@ def _program(
         os.pathsep.join(map(str, class_path)),
         main_class,
     ]
-    return ServerProgram(name, command, log, logs / f"{name}.out")
+    return ServerProgram(name, command, log, logs / f"{name}.out", recordings)
 
 
 def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:

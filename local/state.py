@@ -46,6 +46,7 @@ class ClusterState:
         ready: False from the first started process until all servers answer.
         started_at: when it was started, ISO 8601, UTC.
         storage: directory made for this run's data outside the heap; deleted when the cluster stops.
+        recordings: archives of classes that servers write when they end, and where these belong.
     """
 
     ready: bool
@@ -55,6 +56,7 @@ class ClusterState:
     heap: str
     storage: str | None
     processes: Mapping[str, ServerProcess]
+    recordings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tls(self) -> bool:
@@ -73,8 +75,9 @@ class ClusterState:
         """Whether the cluster can be used: it got ready, and all its servers still run."""
         return self.ready and len(self.alive()) == len(self.processes) > 0
 
-    def with_process(self, name: str, process: ServerProcess) -> Self:
-        return replace(self, processes={**self.processes, name: process})
+    def with_server(self, name: str, process: ServerProcess, recordings: Mapping[str, str]) -> Self:
+        """This state and one more server."""
+        return replace(self, processes={**self.processes, name: process}, recordings={**self.recordings, **recordings})
 
     def write(self, path: Path) -> None:
         write_private(path, json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode("utf-8"))

@@ -19,7 +19,7 @@ from pyspark_pravega.local import ivy, jar_cache
 from pyspark_pravega.local.java import Java, find_java
 from pyspark_pravega.local.lock_file import Artifact
 
-NO_JAVA = Java(Path("/nonexistent/java"), 17)
+NO_JAVA = Java(Path("/nonexistent/java"), 17, "")
 """Fails the test if anything is run with it."""
 
 CONTENTS = {f"lib-{letter}": letter.encode() * 1000 for letter in "abc"}
