@@ -71,10 +71,8 @@ class Inserts:
         if insert is not None:
             return insert
         settings = write_settings(catalog.options(write=handle["options"]))
-        stream = table.stream
-        segments = catalog.pravega.controller.epoch_segments(stream, transaction_id.int >> 96)
-        transaction = Transaction(
-            catalog.pravega.controller, stream, transaction_id, segments, round(settings.lease * 1000)
+        transaction = Transaction.rejoin(
+            catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
         )
         transaction.keep_alive()
         return Insert(catalog.pravega, table, transaction, settings)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller import TransactionStatus
-from pyspark_pravega.client.key_value_table import NOT_EXISTS, KeyValueTable
+from pyspark_pravega.client.key_value_table import ANY, NOT_EXISTS, Entry, KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
@@ -65,10 +65,7 @@ class CommitLog:
             entry = self._table.get(self._key(0))
         except (KeyValueTableNotFoundError, PermissionDeniedError):
             return None
-        if entry is None:
-            return Head()
-        row = json.loads(entry.value)
-        return Head(row["version"], tuple(uuid.UUID(text) for text in row["committing"]), entry.version)
+        return Head() if entry is None else _head(entry)
 
     def enter(self, transaction: uuid.UUID) -> bool:
         """Note that the transaction is about to be committed; the table is made when it is missing.
@@ -80,7 +77,7 @@ class CommitLog:
             try:
                 self._update(lambda head: replace(head, committing=(*self._alive(head), transaction)))
             except KeyValueTableNotFoundError:
-                self._pravega.controller.create_key_value_table(self._stream.scope, TABLE_NAME, 1, KEY_LENGTH)
+                self._table.create(1, KEY_LENGTH)
                 self._update(lambda head: replace(head, committing=(*self._alive(head), transaction)))
         except PermissionDeniedError:
             return False
@@ -90,22 +87,23 @@ class CommitLog:
         """Take the committed transaction out and add a version; return its number."""
 
         def commit(head: Head) -> Head:
-            version = head.version + 1
-            record = {
-                "stream": self._stream.name,
-                "version": version,
-                "cut": cut.to_text(),
-                "timestamp_ms": time.time_ns() // 1_000_000,
-                "rows": rows,
-                "operation": operation,
-                "transaction": str(transaction),
-            }
-            # Written before the head row names it: a row beyond the head's version does not count.
-            self._table.put(self._key(version), json.dumps(record).encode())
             left = tuple(other for other in head.committing if other != transaction)
-            return replace(head, version=version, committing=left)
+            return replace(head, version=head.version + 1, committing=left)
 
-        return self._update(commit).version
+        def record(head: Head) -> bytes:
+            return _bytes(
+                {
+                    "stream": self._stream.name,
+                    "version": head.version,
+                    "cut": cut.to_text(),
+                    "timestamp_ms": time.time_ns() // 1_000_000,
+                    "rows": rows,
+                    "operation": operation,
+                    "transaction": str(transaction),
+                }
+            )
+
+        return self._update(commit, record).version
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
@@ -154,24 +152,33 @@ class CommitLog:
     def _alive(self, head: Head) -> tuple[uuid.UUID, ...]:
         return tuple(one for one, state in self._states(head).items() if state not in _ENDED)
 
-    def _update(self, change: Callable[[Head], Head]) -> Head:
+    def _update(self, change: Callable[[Head], Head], record: Callable[[Head], bytes] | None = None) -> Head:
+        """Replace the head row, and write the row of its version in the same atomic step."""
         while True:
             entry = self._table.get(self._key(0))
-            row: dict[str, Any] = {"version": 0, "committing": []} if entry is None else json.loads(entry.value)
-            old = Head(row["version"], tuple(uuid.UUID(text) for text in row["committing"]))
+            old = Head() if entry is None else _head(entry)
             new = change(old)
-            value = {
-                "stream": self._stream.name,
-                "version": new.version,
-                "committing": [str(transaction) for transaction in new.committing],
-            }
+            writes = [(self._key(0), _bytes(self._row(new)), old.row_version)]
+            if record is not None:
+                writes.append((self._key(new.version), record(new), ANY))
             try:
-                self._table.put(
-                    self._key(0), json.dumps(value).encode(), NOT_EXISTS if entry is None else entry.version
-                )
+                self._table.put_many(writes)
             except ConditionalUpdateError:
                 continue  # another commit of the stream came first: judge its row
             return new
 
+    def _row(self, head: Head) -> dict[str, Any]:
+        committing = [str(transaction) for transaction in head.committing]
+        return {"stream": self._stream.name, "version": head.version, "committing": committing}
+
     def _key(self, number: int) -> bytes:
         return self._prefix + number.to_bytes(8, "big")
+
+
+def _head(entry: Entry) -> Head:
+    row = json.loads(entry.value)
+    return Head(row["version"], tuple(uuid.UUID(text) for text in row["committing"]), entry.version)
+
+
+def _bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()

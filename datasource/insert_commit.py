@@ -19,6 +19,7 @@ from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import SegmentRangeReader
 from pyspark_pravega.client.schema_registry_types import VersionInfo
+from pyspark_pravega.client.stream import transaction_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
@@ -122,10 +123,11 @@ class Insert:
         self._transaction.abort()
 
     def _expected(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
-        lengths = {segment.segment_id: 0 for segment in self._transaction.segments}
+        transaction = self._transaction.id
+        lengths = {transaction_segment_id(segment.segment_id, transaction): 0 for segment in self._transaction.segments}
         for message in messages:
             for segment_id, written in message.segments.items():
-                lengths[segment_id] += written.bytes
+                lengths[transaction_segment_id(segment_id, transaction)] += written.bytes
         return lengths
 
     def _sealed_lengths(self, transaction: Transaction) -> dict[int, int]:
@@ -138,7 +140,7 @@ class Insert:
                 f"Transaction {transaction.id} on stream {stream} is {transaction.status().name.lower()}: its segments "
                 "are gone. Nothing of this INSERT is visible; run it again."
             )
-        return {segment_id: infos[segment_id].write_offset for segment_id in ids}
+        return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
     def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
         """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""

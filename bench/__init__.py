@@ -1,0 +1,1 @@
+"""Measurements. Ratios within one run count; absolute figures depend on the machine."""

@@ -1,0 +1,25 @@
+"""The cluster that a measurement runs on: the one of the environment, else a local one with room for volume."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.local.cluster import LocalCluster
+
+
+@contextmanager
+def cluster() -> Iterator[ClientConfig]:
+    """Yield how to connect."""
+    controller = os.environ.get("PRAVEGA_CONTROLLER_URI")
+    if controller:
+        yield ClientConfig(controller_uri=controller, registry_uri=os.environ.get("PRAVEGA_SCHEMA_REGISTRY_URI"))
+        return
+    with tempfile.TemporaryDirectory(prefix="pyspark-pravega-bench-") as directory:
+        storage = Path(directory) / "storage"
+        with LocalCluster.start(Path(directory) / "cluster", heap="4g", storage=storage, end_with_parent=True) as local:
+            yield ClientConfig(controller_uri=local.info.controller_uri, registry_uri=local.info.registry_uri)
