@@ -113,6 +113,8 @@ class SegmentFetch:
 
     def _place(self, offset: int, size: int) -> memoryview:
         asked = self._outstanding.get(offset)
+        if asked is not None and asked < size <= wire.MIN_READ:
+            return memoryview(bytearray(size))
         if asked is None or not 0 <= size <= asked:
             raise ProtocolError(
                 f"the segment store sent {size:,} bytes from offset {offset:,} of segment '{self._name}', which nobody "
@@ -123,6 +125,10 @@ class SegmentFetch:
     def _received(self, reply: SegmentRead) -> None:
         size = self._outstanding.pop(reply.offset)
         got = len(reply.data)
+        if got > size:
+            # More than asked for, and so not received in place.
+            got = size
+            self._view[reply.offset - self._offset : reply.offset - self._offset + size] = reply.data[:size]
         if got < size:
             # Usual for bytes that come from storage.
             self._todo.appendleft((reply.offset + got, size - got))
@@ -155,6 +161,8 @@ class SegmentFetch:
             if connection.partial_read is not None:
                 offset, got = connection.partial_read
                 size = self._outstanding.pop(offset)
+                if size < wire.MIN_READ:
+                    got = 0  # may not have been received in place
                 if got < size:
                     self._outstanding[offset + got] = size - got
         self._todo = deque(sorted([*self._todo, *self._outstanding.items()]))

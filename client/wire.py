@@ -29,6 +29,9 @@ MAX_FRAME = 0x00FFFFFF
 MAX_READ = 2 * 1024 * 1024
 """Most bytes one SegmentRead returns, whatever was asked for (`PravegaRequestProcessor.MAX_READ_SIZE`)."""
 
+MIN_READ = 8
+"""Fewest bytes the segment store reads: a request for less is answered with up to so many."""
+
 NO_EVENT_NUMBER = -(2**63)
 """Last event number of a writer the segment does not know; also the value of an absent attribute."""
 
