@@ -216,7 +216,9 @@ class Connection:
 
     def _failed(self, error: OSError) -> PravegaError:
         if isinstance(error, BlockingIOError | TimeoutError):
-            return ServerTimeoutError(f"the segment store at {self.endpoint} did not answer within {self._seconds:g} s")
+            return ServerTimeoutError(
+                f"the segment store at {self.endpoint} did not answer within {self._seconds:.3g} s"
+            )
         if isinstance(error, ssl.SSLError):
             return connection_error(error, self.endpoint)
         reason = error.strerror or str(error) or type(error).__name__

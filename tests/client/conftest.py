@@ -40,15 +40,15 @@ class CuttingProxy:
     empty, connections live for ever. A cut closes both sides, so that bytes on their way are lost.
     """
 
-    def __init__(self, target: Endpoint) -> None:
+    def __init__(self, target: Endpoint, host: str = "localhost") -> None:
         self.target = target
         self.limits: deque[tuple[int | None, int | None]] = deque()
         self.connections = 0
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = Endpoint("localhost", self._listener.getsockname()[1])
+        self._listener = socket.create_server((host, 0))
+        self.endpoint = Endpoint(host, self._listener.getsockname()[1])
         self._start(self._accept)
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
@@ -121,11 +121,23 @@ class BehindProxy:
 
 
 @pytest.fixture
-def proxy(pravega: Pravega, stream: Stream) -> Iterator[CuttingProxy]:
+def proxy_to() -> Iterator[Callable[..., CuttingProxy]]:
+    """A function that makes proxies in front of an endpoint, on localhost or another address of this machine."""
+    made: list[CuttingProxy] = []
+
+    def make(target: Endpoint, host: str = "localhost") -> CuttingProxy:
+        made.append(CuttingProxy(target, host))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def proxy(pravega: Pravega, stream: Stream, proxy_to: Callable[..., CuttingProxy]) -> CuttingProxy:
     """A proxy in front of the segment store of `stream`."""
-    cutting = CuttingProxy(pravega.controller.segment_location(stream, 0))
-    yield cutting
-    cutting.close()
+    return proxy_to(pravega.controller.segment_location(stream, 0))
 
 
 @pytest.fixture
