@@ -13,6 +13,7 @@ STAMP := $(VENV)/.setup-done
 TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local sql
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -73,6 +74,10 @@ test: lint types imports jar ## Run everything that must pass: lint, types, impo
 .PHONY: demo
 demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again
 	$(BIN)/python examples/demo.py
+
+.PHONY: bench
+bench: jar ## Measure scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz

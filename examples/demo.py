@@ -7,6 +7,7 @@ sensor_pipeline.sql in PySpark, looks at the tables it made from the SQL shell a
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -22,7 +23,6 @@ from pyspark_pravega import configure
 from pyspark_pravega.local.cluster import LocalCluster
 
 EXAMPLES = Path(__file__).resolve().parent
-CSV = EXAMPLES / "hourly_temperatures.csv"
 PIPELINE = EXAMPLES / "sensor_pipeline.sql"
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 QUESTION = (
@@ -33,6 +33,7 @@ QUESTION = (
 CONFS = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -47,6 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-demo-") as scratch:
         with servers(Path(scratch)) as environment:
             os.environ.update(environment)
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark warns when it has to choose
             answers = {"PySpark": in_pyspark(), "the SQL shell": in_sql_shell(scratch), "JDBC": over_jdbc(scratch)}
     step(f"Done in {time.monotonic() - began:.0f} s")
     if len({tuple(rows) for rows in answers.values()}) != 1:
@@ -85,14 +87,13 @@ def in_pyspark() -> Rows:
     for key, value in CONFS.items():
         builder = builder.config(key, value)
     spark = configure(builder).getOrCreate()
-    spark.conf.set("csv", str(CSV))
     for table in ("sensor", "`sensor-agg`"):  # of an earlier run on a Pravega that stays
         if spark.catalog.databaseExists("pravega.iot"):
             spark.sql(f"DROP TABLE IF EXISTS pravega.iot.{table}")
     for statement in statements(PIPELINE):
         print(f"\n{statement};")
         began = time.monotonic()
-        spark.sql(statement)
+        spark.sql(statement.replace("'examples/", f"'{EXAMPLES}/"))
         print(f"-- {time.monotonic() - began:.1f} s", flush=True)
     step("PySpark: SELECT * FROM pravega.iot.`sensor-agg` ORDER BY date, location LIMIT 6")
     spark.sql("SELECT * FROM pravega.iot.`sensor-agg` ORDER BY date, location LIMIT 6").show()
@@ -137,7 +138,7 @@ def over_jdbc(scratch: str) -> Rows:
 def statements(path: Path) -> list[str]:
     """Split a SQL file; a statement ends with `;` at the end of a line."""
     lines = (line for line in path.read_text().splitlines() if not line.startswith("--"))
-    return [text.strip() for text in "\n".join(lines).split(";\n") if text.strip("; \n")]
+    return [text.strip() for text in re.split(r";\s*\n", "\n".join(lines) + "\n") if text.strip()]
 
 
 def arguments() -> list[str]:
@@ -155,7 +156,9 @@ def output(command: list[str], cwd: str) -> str:
 
 def table(text: str) -> Rows:
     """Show the tab-separated rows of a program's output and return them."""
-    rows = [tuple(line.split("\t")) for line in text.splitlines() if "\t" in line]
+    # beeline puts its prompt before the first row.
+    lines = (re.sub(r"^\d+: jdbc:\S+> ", "", line) for line in text.splitlines())
+    rows = [tuple(line.split("\t")) for line in lines if "\t" in line]
     for row in rows:
         print("  ".join(f"{value:<15}" for value in row))
     return rows

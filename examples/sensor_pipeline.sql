@@ -1,10 +1,10 @@
 -- The sensor pipeline: hourly temperatures into a stream, and from there into a stream of daily figures.
--- By itself: pyspark-pravega sql --hivevar csv=$PWD/examples/hourly_temperatures.csv -f examples/sensor_pipeline.sql
+-- By itself, in the project's root: pyspark-pravega sql -f examples/sensor_pipeline.sql
 
 SET TIME ZONE 'UTC';
 
 CREATE TEMPORARY VIEW temperatures (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE)
-USING csv OPTIONS (path '${csv}', header 'true');
+USING csv OPTIONS (path 'examples/hourly_temperatures.csv', header 'true');
 
 CREATE NAMESPACE IF NOT EXISTS pravega.iot;
 

@@ -60,7 +60,7 @@ def build_wheel(
     compile_adapter()
     # Left-overs of an earlier layout would end up in the wheel.
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
 def build_editable(
@@ -78,9 +78,7 @@ def build_editable(
         metadata = Path(scratch, prepare_metadata_for_build_wheel(scratch, config_settings))
         name = f"{metadata.stem}-py3-none-any.whl"
         files = {"__editable__.pyspark_pravega.pth": f"{ROOT}\n".encode()}
-        wheel_file = (
-            "Wheel-Version: 1.0\nGenerator: pyspark-pravega\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
+        wheel_file = "Wheel-Version: 1.0\nGenerator: pyspark-pravega\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         files[f"{metadata.name}/WHEEL"] = wheel_file.encode()
         for path in sorted(metadata.rglob("*")):
             if path.is_file() and path.name not in ("WHEEL", "RECORD"):
@@ -113,14 +111,12 @@ def compile_adapter() -> bool:
         return False
     with tempfile.TemporaryDirectory() as classes:
         command = [
-            _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g", "-Xlint:all,-classfile,-path",
-            "-cp", str(spark / "jars" / "*"), "-d", classes, *map(str, sources),
+            _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",
+            "-Xlint:all,-classfile,-path", "-cp", str(spark / "jars" / "*"), "-d", classes, *map(str, sources),
         ]  # fmt: skip
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
-            sys.exit(
-                f"{done.stdout}\nThe Java adapter does not compile against Spark {spark_version} ({spark})."
-            )
+            sys.exit(f"{done.stdout}\nThe Java adapter does not compile against Spark {spark_version} ({spark}).")
         sys.stderr.write(done.stdout)
         files = {"META-INF/MANIFEST.MF": manifest}
         for path in sorted(Path(classes).rglob("*.class")):
@@ -146,16 +142,12 @@ def _javac() -> str:
 def _spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        sys.exit(
-            "pyspark is not installed; the Java adapter is compiled against its jars. Run: pip install 'pyspark>=4.3,<4.4'"
-        )
+        sys.exit("The Java adapter is compiled against pyspark's jars. Run: pip install 'pyspark>=4.3,<4.4'")
     return Path(spec.origin).parent
 
 
 def _version_in(path: Path) -> str:
-    match = re.search(
-        r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE
-    )
+    match = re.search(r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE)
     if match is None:
         sys.exit(f"There is no __version__ in {path}.")
     return match[1]
