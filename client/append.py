@@ -250,7 +250,7 @@ class SegmentAppender:
         """Forget the connection, and the segment store's address too: it may be down."""
         if self._connection is None or self._in_flight == 0:
             self._store.forget_location(self._address.stream, self._address.segment_id)
-        self._late_blocks = max(self._late_blocks, self._in_flight)
+        self._late_blocks += self._in_flight
         self.close()
 
     def _skip(self, stored: int) -> None:

@@ -59,6 +59,7 @@ class Connection:
             raise connection_error(error, endpoint) from error
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if context is not None:
                 connected = context.wrap_socket(connected, server_hostname=endpoint.host)
             connection = cls(connected, endpoint, seconds)

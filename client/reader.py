@@ -29,7 +29,7 @@ _HEAD_ROOM = 64 * 1024
 """Bytes kept free before each window for the beginning of an event that the window before ended in."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Window:
     """Some successive events of a segment.
 
@@ -43,7 +43,7 @@ class Window:
     base: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Chunk:
     """Bytes of a segment: `data[_HEAD_ROOM:]` from `offset` on. `gap`: those before are lost."""
 
@@ -121,7 +121,12 @@ class SegmentRangeReader:
             except SegmentNotFoundError:
                 present_from = self._segment_removed(offset)
             if present_from is not None:
-                present_from = min(max(present_from, offset + 1), self._end)
+                if present_from <= offset:
+                    raise ProtocolError(
+                        f"the segment store says that segment '{self._address.name}' begins at offset {present_from:,}, "
+                        f"but refuses to read from offset {offset:,} because of truncation"
+                    )
+                present_from = min(present_from, self._end)
                 if self._fail_on_data_loss:
                     raise self._lost(offset, present_from)
                 offset, gap = present_from, True
