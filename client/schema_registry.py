@@ -72,7 +72,6 @@ class SchemaRegistry:
             headers={"Accept": "application/json"},
         )
         self._encodings: dict[tuple[str, int], Encoding] = {}
-        self._encoding_ids: dict[tuple[str, VersionInfo, str], int] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> SchemaRegistry:
@@ -141,7 +140,6 @@ class SchemaRegistry:
         self._request("DELETE", _group_path(name), group=name, right="delete")
         with self._lock:
             self._encodings = {key: value for key, value in self._encodings.items() if key[0] != name}
-            self._encoding_ids = {key: value for key, value in self._encoding_ids.items() if key[0] != name}
 
     def compatibility(self, group: str) -> Compatibility:
         """Which new schemas the group accepts."""
@@ -238,7 +236,8 @@ class SchemaRegistry:
         self._request("POST", path, body=body, group=group, right="add a codec to")
 
     def encoding(self, group: str, id: int) -> Encoding:
-        """What an encoding id stands for. Asked once: ids never change their meaning."""
+        """What an encoding id stands for. Asked once in the life of this object, as long as a group lives ids keep
+        their meaning."""
         key = (group, id)
         found = self._encodings.get(key)
         if found is None:
@@ -254,15 +253,10 @@ class SchemaRegistry:
         `version` must come from the registry. The codec must be registered (`add_codec`), else
         RegistryError with status 412.
         """
-        key = (group, version, codec)
-        found = self._encoding_ids.get(key)
-        if found is None:
-            body = {"versionInfo": version.to_json(), "codecType": codec}
-            path = _group_path(group, "encodings")
-            found = self._parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
-            with self._lock:
-                self._encoding_ids[key] = found
-        return found
+        # Not remembered: a group dropped and made again has the same versions, and no encoding yet.
+        body = {"versionInfo": version.to_json(), "codecType": codec}
+        path = _group_path(group, "encodings")
+        return self._parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
 
     # Requests
 
