@@ -237,7 +237,8 @@ class SchemaRegistry:
 
     def encoding(self, group: str, id: int) -> Encoding:
         """What an encoding id stands for. Asked once in the life of this object, as long as a group lives ids keep
-        their meaning."""
+        their meaning.
+        """
         key = (group, id)
         found = self._encodings.get(key)
         if found is None:
