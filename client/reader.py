@@ -123,8 +123,8 @@ class SegmentRangeReader:
             if present_from is not None:
                 if present_from <= offset:
                     raise ProtocolError(
-                        f"the segment store says that segment '{self._address.name}' begins at offset {present_from:,}, "
-                        f"but refuses to read from offset {offset:,} because of truncation"
+                        f"segment '{self._address.name}' is said to begin at offset {present_from:,}, "
+                        f"but reading from offset {offset:,} is refused because of truncation"
                     )
                 present_from = min(present_from, self._end)
                 if self._fail_on_data_loss:
