@@ -69,15 +69,11 @@ def login(options: o.Options) -> Login | None:
     ways: list[tuple[tuple[o.Option[str | None], ...], Callable[[], Login]]] = [
         (
             (o.USERNAME, o.PASSWORD),
-            lambda: BasicLogin(
-                _part(options, o.USERNAME, o.PASSWORD), _part(options, o.PASSWORD, o.USERNAME)
-            ),
+            lambda: BasicLogin(_part(options, o.USERNAME, o.PASSWORD), _part(options, o.PASSWORD, o.USERNAME)),
         ),
         (
             (o.AUTH_TYPE, o.AUTH_TOKEN),
-            lambda: TokenLogin(
-                _part(options, o.AUTH_TYPE, o.AUTH_TOKEN), _part(options, o.AUTH_TOKEN, o.AUTH_TYPE)
-            ),
+            lambda: TokenLogin(_part(options, o.AUTH_TYPE, o.AUTH_TOKEN), _part(options, o.AUTH_TOKEN, o.AUTH_TYPE)),
         ),
         ((o.CREDENTIALS,), lambda: PlugInLogin(options.require(o.CREDENTIALS))),
     ]

@@ -72,9 +72,7 @@ class Option(Generic[T]):
 def _duration(text: str) -> timedelta:
     match = re.fullmatch(r"(\d+)\s*([a-z]+)", text.lower())
     if match is None or match[2] not in _DURATION_UNITS:
-        raise ValueError(
-            "expected a whole number and a unit (ms, s, min, h, d), for example 500ms, 10s, 5min, 1h, 2d"
-        )
+        raise ValueError("expected a whole number and a unit (ms, s, min, h, d), for example 500ms, 10s, 5min, 1h, 2d")
     try:
         return int(match[1]) * _DURATION_UNITS[match[2]]
     except OverflowError:
@@ -128,9 +126,7 @@ def at_least(option_type: OptionType[T], low: T, low_text: str) -> OptionType[T]
     return between(option_type, low, low_text, None, "")
 
 
-def between(
-    option_type: OptionType[T], low: T, low_text: str, high: T | None, high_text: str
-) -> OptionType[T]:
+def between(option_type: OptionType[T], low: T, low_text: str, high: T | None, high_text: str) -> OptionType[T]:
     """Restrict an ordered type to low..high (both allowed; high None: no upper bound)."""
     bounds = f"at least {low_text}" if high is None else f"{low_text} to {high_text}"
 

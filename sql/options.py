@@ -228,8 +228,7 @@ CODEC = _option(
     one_of("none", "gzip", "snappy"),
     "none",
     Place.CATALOG | Place.PROPERTY | Place.WRITE,
-    "Compression of written events; needs `framing=registry`. Reading finds the codec of each "
-    "event by itself.",
+    "Compression of written events; needs `framing=registry`. Reading finds the codec of each event by itself.",
     "none",
 )
 ROUTING_KEY = _option(
@@ -262,8 +261,7 @@ SCALING_TYPE = _option(
     one_of("fixed", "by-rate-kb", "by-rate-events"),
     "fixed",
     Place.PROPERTY,
-    "`fixed`: the number of segments stays. Else Pravega splits and merges segments by "
-    "kilobytes or events per second.",
+    "`fixed`: the number of segments stays. Else Pravega splits and merges segments by kilobytes or events per second.",
     "fixed",
 )
 SCALING_MIN_SEGMENTS = _option(
@@ -315,8 +313,7 @@ ROLLOVER_SIZE = _option(
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
     Place.PROPERTY,
-    "Size at which a segment's file in long-term storage is closed and a new one begun. Not "
-    "set: the server's default.",
+    "Size at which a segment's file in long-term storage is closed and a new one begun. Not set: the server's default.",
 )
 
 
@@ -343,8 +340,7 @@ FAIL_ON_DATA_LOSS = _option(
     BOOLEAN,
     True,
     Place.CATALOG | Place.READ,
-    "Fail when events of the scan were removed before they were read. `false`: go on with the "
-    "oldest event there is.",
+    "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
     "true",
 )
 SPLIT_SIZE = _option(

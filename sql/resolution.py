@@ -73,8 +73,7 @@ class Options:
         if value is None:
             variable = f" or by the environment variable {option.env}" if option.env else ""
             raise InvalidOptionError(
-                f"The option '{option.key}' is needed and not set. "
-                f"Set it as {option.places.describe()}{variable}."
+                f"The option '{option.key}' is needed and not set. Set it as {option.places.describe()}{variable}."
             )
         return value
 
@@ -149,9 +148,7 @@ class Resolution:
                 f"'{key}' may not be a table property: it belongs to whoever connects, and table properties "
                 f"are stored for all to see. Set it as {option.places.describe()}."
             )
-        raise InvalidOptionError(
-            f"'{key}' may not stand as {place.describe()}. Set it as {option.places.describe()}."
-        )
+        raise InvalidOptionError(f"'{key}' may not stand as {place.describe()}. Set it as {option.places.describe()}.")
 
 
 def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
@@ -166,9 +163,7 @@ def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
         if place in Place.READ | Place.WRITE and low in _SPARK_OPTIONS:
             continue
         if lowered.get(low, text) != text:
-            raise InvalidOptionError(
-                f"The {place.describe()} '{low}' is given twice with different values; keep one."
-            )
+            raise InvalidOptionError(f"The {place.describe()} '{low}' is given twice with different values; keep one.")
         lowered[low] = text
     return lowered
 
@@ -182,6 +177,4 @@ def _parse(option: Option[T], text: str, where: str) -> T:
         return option.type.parse(text if option.secret else stripped)
     except ValueError as error:
         shown = "" if option.secret or "@" in text else f" '{text}'"
-        raise InvalidOptionError(
-            f"The value{shown} of '{option.key}' ({where}) is not valid: {error}."
-        ) from None
+        raise InvalidOptionError(f"The value{shown} of '{option.key}' ({where}) is not valid: {error}.") from None

@@ -98,8 +98,7 @@ def _scaling(options: o.Options) -> Scaling:
     elif rate is None:
         unit = "kilobytes" if kind == "by-rate-kb" else "events"
         raise InvalidOptionError(
-            f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one "
-            "segment should take."
+            f"'scaling.type'='{kind}' needs 'scaling.target-rate', the {unit} per second that one segment should take."
         )
     return Scaling(
         cast(ScalingKind, kind),  # the option's type lets only these names through
@@ -121,8 +120,7 @@ def _retention(options: o.Options) -> Retention | None:
     if minimum is None:
         example = "7d" if kind == "time" else "10g"
         raise InvalidOptionError(
-            f"'retention.type'='{kind}' needs 'retention.minimum', what is kept in any case, "
-            f"for example '{example}'."
+            f"'retention.type'='{kind}' needs 'retention.minimum', what is kept in any case, for example '{example}'."
         )
     if maximum is not None and maximum <= minimum:
         raise InvalidOptionError(
@@ -138,9 +136,7 @@ def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int 
     if text is None:
         return None
     try:
-        amount = (
-            DURATION.parse(text) // timedelta(milliseconds=1) if kind == "time" else BYTE_SIZE.parse(text)
-        )
+        amount = DURATION.parse(text) // timedelta(milliseconds=1) if kind == "time" else BYTE_SIZE.parse(text)
         if not 0 < amount < 2**63:
             raise ValueError("out of range, allowed is more than 0")
     except ValueError as error:
