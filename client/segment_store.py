@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -37,6 +38,9 @@ from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailabl
 
 _PIPELINED = 64
 """Requests sent ahead of their replies on one connection."""
+
+_LOOKUPS = 8
+"""Questions asked of the controller at the same time."""
 
 Request = Callable[[int, str, str], bytes]
 """Makes the frame of a request from its request id, the segment's name and a token."""
@@ -112,6 +116,16 @@ class SegmentStore:
             known = self._controller.segment_location(stream, segment_id)
             self.seed_location(stream, segment_id, known)
         return known
+
+    def locations(self, stream: Stream, segment_ids: Iterable[int]) -> dict[int, Endpoint]:
+        """As `location` for many segments; the controller is asked for several of them at the same time."""
+        wanted = list(segment_ids)
+        with self._lock:
+            unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
+        if len(unknown) > 1:
+            with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
+                list(threads.map(lambda segment_id: self.location(stream, segment_id), unknown))
+        return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
 
     def forget_location(self, stream: Stream, segment_id: int) -> None:
         """Ask the controller the next time, because the segment was not where it was thought to be."""
@@ -194,9 +208,13 @@ class SegmentStore:
         self, addresses: Collection[SegmentAddress], access: Access, make: Request, seconds_left: float
     ) -> list[tuple[SegmentAddress, Reply]]:
         """Send one request per segment and collect all replies, whatever they say."""
+        by_stream: defaultdict[Stream, list[int]] = defaultdict(list)
+        for address in addresses:
+            by_stream[address.stream].append(address.segment_id)
+        locations = {stream: self.locations(stream, segment_ids) for stream, segment_ids in by_stream.items()}
         by_endpoint: defaultdict[Endpoint, list[SegmentAddress]] = defaultdict(list)
         for address in addresses:
-            by_endpoint[self.location(address.stream, address.segment_id)].append(address)
+            by_endpoint[locations[address.stream][address.segment_id]].append(address)
         results = []
         for endpoint, there in by_endpoint.items():
             try:

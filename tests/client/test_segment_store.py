@@ -68,6 +68,27 @@ def test_states_of_many_segments(pravega: Pravega, wide: Stream, events: Make) -
     assert pravega.segments.segment_infos(wide, []) == {}
 
 
+def test_locations_are_asked_for_once(pravega: Pravega, wide: Stream) -> None:
+    asked: list[int] = []
+
+    class Counting:
+        def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
+            asked.append(segment_id)
+            return pravega.controller.segment_location(stream, segment_id)
+
+        def stream_exists(self, stream: Stream) -> bool:
+            return pravega.controller.stream_exists(stream)
+
+    with SegmentStore(pravega.config, Counting(), pravega.tokens) as store:
+        store.seed_location(wide, 3, pravega.controller.segment_location(wide, 3))
+        found = store.locations(wide, range(150))
+        assert found == store.locations(wide, range(150))
+        assert found == {number: pravega.controller.segment_location(wide, number) for number in range(150)}
+        store.forget_location(wide, 5)
+        store.location(wide, 5)
+    assert sorted(asked) == sorted([*(set(range(150)) - {3}), 5])
+
+
 def test_attributes(pravega: Pravega, stream: Stream) -> None:
     store, name = pravega.segments, uuid.uuid4()
     assert store.attribute(stream, 0, name) is None
