@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import socket
 import threading
@@ -187,34 +188,33 @@ def fixed_store(config: ClientConfig, endpoint: Endpoint, seconds: float = 1.0) 
 
 
 @pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening
+def answering() -> Iterator[Callable[[bytes], Endpoint]]:
+    """A function that makes a server which sends the given bytes to whoever connects, and then keeps silent."""
+    with contextlib.ExitStack() as opened:
 
+        def make(answer: bytes) -> Endpoint:
+            listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+            thread = threading.Thread(target=serve, args=(listening, answer))
+            opened.callback(thread.join)
+            opened.callback(listening.shutdown, socket.SHUT_RDWR)
+            thread.start()
+            return Endpoint("127.0.0.1", listening.getsockname()[1])
 
-def answering(listener: socket.socket, answer: bytes) -> Endpoint:
-    """Let whoever connects have `answer`, and then keep silent."""
-    kept: list[socket.socket] = []
+        def serve(listening: socket.socket, answer: bytes) -> None:
+            with contextlib.ExitStack() as connections, contextlib.suppress(OSError):
+                while True:
+                    connected, _ = listening.accept()
+                    connections.enter_context(connected).sendall(answer)
 
-    def serve() -> None:
-        while True:
-            try:
-                connected, _ = listener.accept()
-            except OSError:
-                return
-            kept.append(connected)
-            connected.sendall(answer)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return Endpoint("127.0.0.1", listener.getsockname()[1])
+        yield make
 
 
 NOWHERE = Stream("no-such", "stream")
 
 
-def test_a_silent_server_is_a_timeout(listener: socket.socket) -> None:
+def test_a_silent_server_is_a_timeout(answering: Make) -> None:
     config = ClientConfig("tcp://localhost:9090")
-    with fixed_store(config, answering(listener, b""), 0.5) as store:
+    with fixed_store(config, answering(b""), 0.5) as store:
         with pytest.raises(ServerTimeoutError, match=r"did not answer within 0.5 s"):
             store.segment_infos(NOWHERE, [0])
 
@@ -229,17 +229,17 @@ def test_a_silent_server_is_a_timeout(listener: socket.socket) -> None:
         (wire.hello() + b"\0\0\0\x1d\0\0\0\x0b\0\0\0\0\0\0\0\1\0\1a", "unexpected SegmentSealed"),
     ],
 )
-def test_other_servers_are_told_apart_without_retries(listener: socket.socket, answer: bytes, message: str) -> None:
+def test_other_servers_are_told_apart_without_retries(answering: Make, answer: bytes, message: str) -> None:
     config = ClientConfig("tcp://localhost:9090")
-    with fixed_store(config, answering(listener, answer), 30) as store:
+    with fixed_store(config, answering(answer), 30) as store:
         with pytest.raises(ProtocolError, match=message):
             store.segment_infos(NOWHERE, [0])
 
 
-def test_signs_of_life_are_skipped(listener: socket.socket) -> None:
+def test_signs_of_life_are_skipped(answering: Make) -> None:
     info = b"\0\0\0\x0c\0\0\0\x1e\0\0\0\0\0\0\0\1\0\1a\1\0\0" + bytes(7) + b"\5" + bytes(7) + b"\x09"
     config = ClientConfig("tcp://localhost:9090")
-    endpoint = answering(listener, wire.keep_alive() + wire.hello() + wire.keep_alive() + wire.keep_alive() + info)
+    endpoint = answering(wire.keep_alive() + wire.hello() + wire.keep_alive() + wire.keep_alive() + info)
     with fixed_store(config, endpoint, 30) as store:
         assert store.segment_infos(NOWHERE, [0]) == {0: SegmentInfo(0, 9, False)}
 
