@@ -14,11 +14,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.state import ClusterInfo
+from tests.interop.foreign import Foreign
 
 
 @pytest.fixture(scope="session")
@@ -73,11 +75,16 @@ def secure_client_config(secure_cluster: ClusterInfo) -> Callable[..., ClientCon
     return config
 
 
+@pytest.fixture(scope="session")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    """The official Java client, to write what we read and to read what we wrote."""
+    with Foreign(tmp_path_factory.mktemp("foreign") / "foreign.log") as started:
+        yield started
+
+
 @contextmanager
 def new_scope(config: ClientConfig) -> Iterator[str]:
     """A new scope for the length of a `with` block; its streams, tables and schemas go with it."""
-    from pyspark_pravega.client import connect
-
     name = f"test-{secrets.token_hex(6)}"
     with connect(config) as pravega:
         pravega.controller.create_scope(name)

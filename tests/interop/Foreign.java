@@ -1,0 +1,323 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.pravega.client.BatchClientFactory;
+import io.pravega.client.ClientConfig;
+import io.pravega.client.EventStreamClientFactory;
+import io.pravega.client.admin.StreamInfo;
+import io.pravega.client.admin.StreamManager;
+import io.pravega.client.batch.SegmentIterator;
+import io.pravega.client.batch.SegmentRange;
+import io.pravega.client.stream.EventStreamWriter;
+import io.pravega.client.stream.EventWriterConfig;
+import io.pravega.client.stream.ScalingPolicy;
+import io.pravega.client.stream.Serializer;
+import io.pravega.client.stream.Stream;
+import io.pravega.client.stream.StreamConfiguration;
+import io.pravega.client.stream.StreamCut;
+import io.pravega.client.stream.Transaction;
+import io.pravega.client.stream.TransactionalEventStreamWriter;
+import io.pravega.client.stream.impl.ByteBufferSerializer;
+import io.pravega.client.stream.impl.UTF8StringSerializer;
+import io.pravega.schemaregistry.client.SchemaRegistryClientConfig;
+import io.pravega.schemaregistry.contract.data.Compatibility;
+import io.pravega.schemaregistry.contract.data.SerializationFormat;
+import io.pravega.schemaregistry.serializer.avro.schemas.AvroSchema;
+import io.pravega.schemaregistry.serializer.json.schemas.JSONSchema;
+import io.pravega.schemaregistry.serializer.shared.codec.Codecs;
+import io.pravega.schemaregistry.serializer.shared.impl.SerializerConfig;
+import io.pravega.schemaregistry.serializers.SerializerFactory;
+import io.pravega.schemaregistry.serializers.WithSchema;
+import io.pravega.shared.security.auth.DefaultCredentials;
+
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.HexFormat;
+import java.util.Iterator;
+import org.apache.avro.Schema;
+import org.apache.avro.generic.GenericContainer;
+import org.apache.avro.generic.GenericDatumReader;
+import org.apache.avro.generic.GenericDatumWriter;
+import org.apache.avro.io.BinaryEncoder;
+import org.apache.avro.io.DecoderFactory;
+import org.apache.avro.io.EncoderFactory;
+import org.apache.avro.io.JsonEncoder;
+
+/**
+ * The other side of the interoperability tests: the official Java client and serializers, remote controlled.
+ *
+ * Reads one JSON request a line from standard input and answers each with one JSON line. `foreign.py` describes the
+ * requests. Avro values are in Avro's own JSON encoding, bytes in hexadecimal.
+ */
+public class Foreign {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final HexFormat HEX = HexFormat.of();
+
+    private final JsonNode request;
+    private final String scope;
+    private final String stream;
+    private final ClientConfig client;
+
+    private Foreign(JsonNode request) {
+        this.request = request;
+        this.scope = request.path("scope").asText();
+        this.stream = request.path("stream").asText();
+        ClientConfig.ClientConfigBuilder builder = ClientConfig.builder()
+                .controllerURI(URI.create(request.get("controller").asText()));
+        if (request.hasNonNull("trustStore")) {
+            builder.trustStore(request.get("trustStore").asText());
+        }
+        if (request.hasNonNull("user")) {
+            builder.credentials(new DefaultCredentials(request.get("password").asText(), request.get("user").asText()));
+        }
+        this.client = builder.build();
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        // Whatever a library prints must not mix with the answers.
+        System.setOut(System.err);
+        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                new Foreign(JSON.readTree(line)).run(answer);
+            } catch (Exception | LinkageError e) {
+                e.printStackTrace();
+                answer.put("error", e.toString());
+            }
+            answers.println(JSON.writeValueAsString(answer));
+        }
+        // Threads of the client would keep the process.
+        System.exit(0);
+    }
+
+    private void run(ObjectNode answer) throws Exception {
+        String operation = request.get("operation").asText();
+        switch (operation) {
+            case "create-stream" -> createStream();
+            case "write" -> write();
+            case "read" -> read(answer.putArray("events"));
+            case "cuts" -> cuts(answer);
+            default -> throw new IllegalArgumentException("unknown operation " + operation);
+        }
+    }
+
+    private void createStream() {
+        try (StreamManager manager = StreamManager.create(client)) {
+            manager.createScope(scope);
+            ScalingPolicy segments = ScalingPolicy.fixed(request.get("segments").asInt());
+            manager.createStream(scope, stream, StreamConfiguration.builder().scalingPolicy(segments).build());
+        }
+    }
+
+    private void cuts(ObjectNode answer) {
+        try (StreamManager manager = StreamManager.create(client)) {
+            StreamInfo info = manager.fetchStreamInfo(scope, stream).join();
+            answer.put("head", info.getHeadStreamCut().asText());
+            answer.put("tail", info.getTailStreamCut().asText());
+        }
+    }
+
+    // ---- writing
+
+    private void write() throws Exception {
+        switch (request.get("format").asText()) {
+            case "avro" -> {
+                Schema schema = new Schema.Parser().parse(request.get("schema").asText());
+                Serializer<Object> serializer = request.get("framed").asBoolean()
+                        ? SerializerFactory.avroSerializer(registry(SerializationFormat.Avro), AvroSchema.of(schema))
+                        : new PlainAvro(schema);
+                writeAll(serializer, event -> new GenericDatumReader<>(schema).read(null,
+                        DecoderFactory.get().jsonDecoder(schema, event.toString())));
+            }
+            case "json" -> {
+                JSONSchema<Object> schema = JSONSchema.of(
+                        request.get("type").asText(), request.get("schema").asText(), Object.class);
+                writeAll(SerializerFactory.jsonSerializer(registry(SerializationFormat.Json), schema), event -> event);
+            }
+            case "bytes" -> writeAll(new ByteBufferSerializer(),
+                    event -> ByteBuffer.wrap(HEX.parseHex(event.asText())));
+            case "text" -> writeAll(new UTF8StringSerializer(), JsonNode::asText);
+            default -> throw new IllegalArgumentException("unknown format " + request.get("format"));
+        }
+    }
+
+    private interface FromJson<T> {
+        T of(JsonNode event) throws IOException;
+    }
+
+    private <T> void writeAll(Serializer<T> serializer, FromJson<T> conversion) throws Exception {
+        EventWriterConfig config = EventWriterConfig.builder().build();
+        try (EventStreamClientFactory factory = EventStreamClientFactory.withScope(scope, client)) {
+            if (request.get("transactional").asBoolean()) {
+                try (TransactionalEventStreamWriter<T> writer =
+                             factory.createTransactionalEventWriter(stream, serializer, config)) {
+                    Transaction<T> transaction = writer.beginTxn();
+                    for (JsonNode event : request.get("events")) {
+                        T value = conversion.of(event.get("value"));
+                        if (event.hasNonNull("key")) {
+                            transaction.writeEvent(event.get("key").asText(), value);
+                        } else {
+                            transaction.writeEvent(value);
+                        }
+                    }
+                    transaction.commit();
+                    while (transaction.checkStatus() == Transaction.Status.COMMITTING) {
+                        Thread.sleep(10);
+                    }
+                    if (transaction.checkStatus() != Transaction.Status.COMMITTED) {
+                        throw new IllegalStateException("transaction is " + transaction.checkStatus());
+                    }
+                }
+            } else {
+                try (EventStreamWriter<T> writer = factory.createEventWriter(stream, serializer, config)) {
+                    for (JsonNode event : request.get("events")) {
+                        T value = conversion.of(event.get("value"));
+                        if (event.hasNonNull("key")) {
+                            writer.writeEvent(event.get("key").asText(), value);
+                        } else {
+                            writer.writeEvent(value);
+                        }
+                    }
+                    writer.flush();
+                }
+            }
+        }
+    }
+
+    // ---- reading
+
+    private void read(ArrayNode events) throws Exception {
+        ToJson conversion = reader();
+        try (BatchClientFactory factory = BatchClientFactory.withScope(scope, client)) {
+            Iterator<SegmentRange> ranges = factory
+                    .getSegments(Stream.of(scope, stream), StreamCut.UNBOUNDED, StreamCut.UNBOUNDED).getIterator();
+            while (ranges.hasNext()) {
+                SegmentRange range = ranges.next();
+                try (SegmentIterator<ByteBuffer> iterator = factory.readSegment(range, new ByteBufferSerializer())) {
+                    while (iterator.hasNext()) {
+                        long offset = iterator.getOffset();
+                        byte[] payload = bytes(iterator.next());
+                        ObjectNode event = events.addObject();
+                        event.put("segment", range.getSegmentId()).put("offset", offset);
+                        event.put("payload", HEX.formatHex(payload));
+                        event.set("value", conversion.of(ByteBuffer.wrap(payload)));
+                    }
+                }
+            }
+        }
+    }
+
+    private interface ToJson {
+        JsonNode of(ByteBuffer payload) throws IOException;
+    }
+
+    private ToJson reader() {
+        String schema = request.path("schema").asText(null);
+        switch (request.get("format").asText()) {
+            case "avro": {
+                Schema reader = schema == null ? null : new Schema.Parser().parse(schema);
+                Serializer<Object> generic = request.get("framed").asBoolean()
+                        ? SerializerFactory.avroGenericDeserializer(
+                                registry(null), reader == null ? null : AvroSchema.of(reader))
+                        : new PlainAvro(reader);
+                return payload -> avroAsJson(generic.deserialize(payload));
+            }
+            case "json": {
+                Serializer<WithSchema<JsonNode>> generic = SerializerFactory.jsonGenericDeserializer(registry(null));
+                return payload -> (JsonNode) generic.deserialize(payload).getObject();
+            }
+            case "any": {
+                Serializer<String> any = SerializerFactory.deserializeAsJsonString(registry(null));
+                return payload -> JSON.readTree(any.deserialize(payload));
+            }
+            case "bytes":
+                return payload -> null;
+            case "text":
+                return payload -> JSON.getNodeFactory().textNode(new UTF8StringSerializer().deserialize(payload));
+            default:
+                throw new IllegalArgumentException("unknown format " + request.get("format"));
+        }
+    }
+
+    /** Avro without a registry; the official serializers always write a header. */
+    private record PlainAvro(Schema schema) implements Serializer<Object> {
+        @Override
+        public ByteBuffer serialize(Object value) {
+            ByteArrayOutputStream output = new ByteArrayOutputStream();
+            try {
+                BinaryEncoder encoder = EncoderFactory.get().binaryEncoder(output, null);
+                new GenericDatumWriter<>(schema).write(value, encoder);
+                encoder.flush();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+            return ByteBuffer.wrap(output.toByteArray());
+        }
+
+        @Override
+        public Object deserialize(ByteBuffer payload) {
+            try {
+                return new GenericDatumReader<>(schema).read(null,
+                        DecoderFactory.get().binaryDecoder(bytes(payload), null));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+    }
+
+    private static JsonNode avroAsJson(Object value) throws IOException {
+        Schema schema = ((GenericContainer) value).getSchema();
+        ByteArrayOutputStream text = new ByteArrayOutputStream();
+        JsonEncoder encoder = EncoderFactory.get().jsonEncoder(schema, text);
+        new GenericDatumWriter<>(schema).write(value, encoder);
+        encoder.flush();
+        return JSON.readTree(text.toByteArray());
+    }
+
+    private static byte[] bytes(ByteBuffer buffer) {
+        byte[] bytes = new byte[buffer.remaining()];
+        buffer.get(bytes);
+        return bytes;
+    }
+
+    // ---- registry
+
+    /** With a format, for a writer, which makes the group; without, for a reader. */
+    private SerializerConfig registry(SerializationFormat format) {
+        SchemaRegistryClientConfig.SchemaRegistryClientConfigBuilder registry = SchemaRegistryClientConfig.builder()
+                .schemaRegistryUri(URI.create(request.get("registry").asText()));
+        if (request.hasNonNull("trustStore")) {
+            registry.certificate(request.get("trustStore").asText()).validateHostName(true);
+        }
+        if (request.hasNonNull("user")) {
+            String token = request.get("user").asText() + ":" + request.get("password").asText();
+            registry.authentication("Basic", Base64.getEncoder().encodeToString(token.getBytes(StandardCharsets.UTF_8)));
+        }
+        SerializerConfig.SerializerConfigBuilder builder = SerializerConfig.builder()
+                .groupId(stream).namespace(scope).registryConfig(registry.build())
+                .writeEncodingHeader(request.get("framed").asBoolean());
+        if (format != null) {
+            Compatibility compatibility = request.get("compatibility").asText().equals("AllowAny")
+                    ? Compatibility.allowAny() : Compatibility.fullTransitive();
+            builder.createGroup(format, compatibility, true).registerSchema(true).registerCodec(true);
+            switch (request.get("codec").asText()) {
+                case "none" -> { }
+                case "gzip" -> builder.encoder(Codecs.GzipCompressor.getCodec());
+                case "snappy" -> builder.encoder(Codecs.SnappyCompressor.getCodec());
+                default -> throw new IllegalArgumentException("unknown codec " + request.get("codec"));
+            }
+        }
+        return builder.build();
+    }
+}

@@ -1,0 +1,250 @@
+"""The official Java client and serializers as the other side of a test: what they write, what they read.
+
+One Java process (Foreign.java) serves a whole test run; it is asked by JSON lines. Get it from the fixture `foreign`:
+
+    java = foreign.connect(cluster)
+    java.write_avro(scope, "sensor", schema, [("key", {"id": 1})], codec="gzip")
+    for event in java.read(scope, "sensor", "avro"): ...
+
+Avro values are in Avro's own JSON encoding: a union's value is `None` or `{"type": value}`, bytes are text of the
+characters 0 to 255.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from pyspark_pravega.local import jar_cache
+from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.lock_file import read_lock
+from pyspark_pravega.local.servers import server_environment
+from pyspark_pravega.local.state import ClusterInfo
+
+_HERE = Path(__file__).parent
+_PATIENCE_S = 180.0
+_CHUNK_BYTES = 1 << 20
+
+Codec = Literal["none", "gzip", "snappy"]
+Compatibility = Literal["AllowAny", "FullTransitive"]
+Reading = Literal["bytes", "text", "avro", "json", "any"]
+Json = Any
+Keyed = tuple[str | None, Json]
+"""A routing key (None: the writer chooses a random one) and a value."""
+
+
+class ForeignError(Exception):
+    """Java refused a request; the text is its exception."""
+
+
+@dataclass(frozen=True)
+class ForeignEvent:
+    """An event as the Java client read it: `payload` is what is stored, `value` what its deserializer made of it."""
+
+    segment: int
+    offset: int
+    payload: bytes
+    value: Json
+
+
+@dataclass(frozen=True)
+class ForeignCuts:
+    """A stream's head and tail as texts of the Java client's stream cuts."""
+
+    head: str
+    tail: str
+
+
+class Foreign:
+    """The Java process."""
+
+    def __init__(self, log: Path) -> None:
+        """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`."""
+        java = find_java()
+        jars = jar_cache.class_path(read_lock(_HERE / "foreign.lock"), java=java, report=print)
+        command: list[str | Path] = [
+            java.executable,
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:-UsePerfData",
+        ]
+        command += ["-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars)), _HERE / "Foreign.java"]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                bufsize=0,
+                # The Java client would take credentials from the environment.
+                env=server_environment(),
+            )
+        self._log = log
+        self._unread = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def connect(self, cluster: ClusterInfo, user: str | None = None) -> ForeignClient:
+        """A client of the cluster; with users, `user` must be one of them."""
+        connection: dict[str, Json] = {
+            "controller": cluster.controller_uri,
+            "registry": cluster.registry_uri,
+            "trustStore": cluster.ca_file,
+        }
+        if user is not None:
+            connection |= {"user": user, "password": cluster.users[user]}
+        return ForeignClient(self, connection)
+
+    def ask(self, request: dict[str, Json]) -> dict[str, Json]:
+        """Send a request and wait for its answer.
+
+        Raises:
+            ForeignError: the answer is an exception, or there is none.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError as broken:
+            raise self._gone() from broken
+        answer: dict[str, Json] = json.loads(self._answer_line())
+        if "error" in answer:
+            raise ForeignError(answer["error"])
+        return answer
+
+    def _answer_line(self) -> bytes:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + _PATIENCE_S
+        searched = 0
+        while (end := self._unread.find(b"\n", searched)) < 0:
+            searched = len(self._unread)
+            ready, _, _ = select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise ForeignError(f"no answer within {_PATIENCE_S:.0f} s; see {self._log}")
+            chunk = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
+            if not chunk:
+                raise self._gone()
+            self._unread += chunk
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 1]
+        return line
+
+    def _gone(self) -> ForeignError:
+        code = self._process.wait()
+        return ForeignError(f"Java ended with exit code {code}:\n{self._log.read_text(errors='replace')[-4000:]}")
+
+
+@dataclass(frozen=True, repr=False)
+class ForeignClient:
+    """The Java client connected to one cluster as one user. The registry group has the stream's name."""
+
+    foreign: Foreign
+    connection: dict[str, Json]
+
+    def create_stream(self, scope: str, stream: str, segments: int = 1) -> None:
+        """Create a stream, and the scope if there is none."""
+        self._ask("create-stream", scope, stream, segments=segments)
+
+    def write_avro(
+        self,
+        scope: str,
+        stream: str,
+        schema: Json,
+        events: Sequence[Keyed],
+        *,
+        codec: Codec = "none",
+        framed: bool = True,
+        transactional: bool = False,
+        compatibility: Compatibility = "AllowAny",
+    ) -> None:
+        """Write with the registry's Avro serializer, or with plain Avro if not `framed`; registers the schema."""
+        self._write(
+            scope, stream, "avro", events, transactional, codec=codec, framed=framed, compatibility=compatibility,
+            schema=_text(schema),
+        )  # fmt: skip
+
+    def write_json(
+        self,
+        scope: str,
+        stream: str,
+        type_name: str,
+        schema: Json,
+        events: Sequence[Keyed],
+        *,
+        codec: Codec = "none",
+        framed: bool = True,
+        transactional: bool = False,
+    ) -> None:
+        """Write with the registry's JSON serializer; registers the schema even when not `framed`."""
+        self._write(
+            scope, stream, "json", events, transactional, codec=codec, framed=framed, compatibility="AllowAny",
+            schema=_text(schema), type=type_name,
+        )  # fmt: skip
+
+    def write_bytes(
+        self, scope: str, stream: str, events: Sequence[tuple[str | None, bytes]], *, transactional: bool = False
+    ) -> None:
+        """Write payloads as they are."""
+        self._write(scope, stream, "bytes", [(key, value.hex()) for key, value in events], transactional)
+
+    def write_text(self, scope: str, stream: str, events: Sequence[Keyed], *, transactional: bool = False) -> None:
+        """Write texts in UTF-8."""
+        self._write(scope, stream, "text", events, transactional)
+
+    def read(
+        self, scope: str, stream: str, as_format: Reading = "bytes", *, schema: Json = None, framed: bool = True
+    ) -> list[ForeignEvent]:
+        """Read all events there are, segment by segment, each in its order.
+
+        Args:
+            as_format: `avro` (with `schema` as the reader's, if given; needed if not `framed`), `json`, `text`, `bytes`
+                (no value), or `any`: whatever the registry says each event is, as JSON.
+        """
+        answer = self._ask(
+            "read", scope, stream, format=as_format, framed=framed, schema=None if schema is None else _text(schema)
+        )
+        return [
+            ForeignEvent(event["segment"], event["offset"], bytes.fromhex(event["payload"]), event["value"])
+            for event in answer["events"]
+        ]
+
+    def cuts(self, scope: str, stream: str) -> ForeignCuts:
+        """Where the stream begins and ends now."""
+        answer = self._ask("cuts", scope, stream)
+        return ForeignCuts(answer["head"], answer["tail"])
+
+    def _write(
+        self, scope: str, stream: str, format_name: str, events: Sequence[Keyed], transactional: bool, **more: Json
+    ) -> None:
+        listed = [{"key": key, "value": value} for key, value in events]
+        self._ask("write", scope, stream, format=format_name, events=listed, transactional=transactional, **more)
+
+    def _ask(self, operation: str, scope: str, stream: str, **more: Json) -> dict[str, Json]:
+        request = {**self.connection, "operation": operation, "scope": scope, "stream": stream, **more}
+        return self.foreign.ask(request)
+
+
+def _text(schema: Json) -> str:
+    return schema if isinstance(schema, str) else json.dumps(schema)
