@@ -15,6 +15,7 @@ from pyspark_pravega.client.config import ClientConfig
 if TYPE_CHECKING:
     from pyspark_pravega.client.controller import Controller
     from pyspark_pravega.client.delegation import DelegationTokens
+    from pyspark_pravega.client.key_value_table import KeyValueTable
     from pyspark_pravega.client.schema_registry import SchemaRegistry
     from pyspark_pravega.client.segment_store import SegmentStore
 
@@ -27,7 +28,7 @@ def connect(config: ClientConfig) -> Pravega:
 
 
 class Pravega:
-    """One cluster: `controller`, `segments`, `tokens` and `registry(namespace)`, made once and shared by threads.
+    """One cluster: `controller`, `segments`, `tokens`, `registry(...)`, `key_value_table(...)`, shared by threads.
 
     Usable as a context manager. Picklable: the copy connects anew.
     """
@@ -40,6 +41,7 @@ class Pravega:
         self._tokens: DelegationTokens | None = None
         self._segments: SegmentStore | None = None
         self._registries: dict[str | None, SchemaRegistry] = {}
+        self._tables: dict[tuple[str, str], KeyValueTable] = {}
 
     @property
     def controller(self) -> Controller:
@@ -70,6 +72,15 @@ class Pravega:
 
                 self._segments = SegmentStore(self.config, self.controller, self.tokens)
             return self._segments
+
+    def key_value_table(self, scope: str, name: str) -> KeyValueTable:
+        """A key-value table that is there or not yet; what was found out about it is kept for the next call."""
+        with self._lock:
+            if (scope, name) not in self._tables:
+                from pyspark_pravega.client.key_value_table import KeyValueTable
+
+                self._tables[scope, name] = KeyValueTable(self.segments, self.controller, scope, name)
+            return self._tables[scope, name]
 
     def registry(self, namespace: str | None = None) -> SchemaRegistry:
         """The schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).

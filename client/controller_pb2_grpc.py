@@ -179,6 +179,11 @@ class ControllerServiceStub(object):
                 request_serializer=pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableConfig.SerializeToString,
                 response_deserializer=pyspark__pravega_dot_client_dot_controller__pb2.CreateKeyValueTableStatus.FromString,
                 _registered_method=True)
+        self.getCurrentSegmentsKeyValueTable = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/getCurrentSegmentsKeyValueTable',
+                request_serializer=pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableInfo.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller__pb2.SegmentRanges.FromString,
+                _registered_method=True)
         self.listKeyValueTablesInScope = channel.unary_unary(
                 '/io.pravega.controller.stream.api.grpc.v1.ControllerService/listKeyValueTablesInScope',
                 request_serializer=pyspark__pravega_dot_client_dot_controller__pb2.KVTablesInScopeRequest.SerializeToString,
@@ -373,6 +378,12 @@ class ControllerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def getCurrentSegmentsKeyValueTable(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def listKeyValueTablesInScope(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -538,6 +549,11 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.createKeyValueTable,
                     request_deserializer=pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableConfig.FromString,
                     response_serializer=pyspark__pravega_dot_client_dot_controller__pb2.CreateKeyValueTableStatus.SerializeToString,
+            ),
+            'getCurrentSegmentsKeyValueTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.getCurrentSegmentsKeyValueTable,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableInfo.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller__pb2.SegmentRanges.SerializeToString,
             ),
             'listKeyValueTablesInScope': grpc.unary_unary_rpc_method_handler(
                     servicer.listKeyValueTablesInScope,
@@ -1338,6 +1354,33 @@ class ControllerService(object):
             '/io.pravega.controller.stream.api.grpc.v1.ControllerService/createKeyValueTable',
             pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableConfig.SerializeToString,
             pyspark__pravega_dot_client_dot_controller__pb2.CreateKeyValueTableStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def getCurrentSegmentsKeyValueTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/getCurrentSegmentsKeyValueTable',
+            pyspark__pravega_dot_client_dot_controller__pb2.KeyValueTableInfo.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller__pb2.SegmentRanges.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ from pyspark_pravega.client.controller_calls import (
     scope_resource,
 )
 from pyspark_pravega.client.controller_errors import Purpose
+from pyspark_pravega.client.controller_messages import decode_ranges
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -138,6 +139,16 @@ class KeyValueTableCalls(ControllerCalls):
         if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
         return reply.config.partitionCount
+
+    def key_value_table_segments(self, scope: str, name: str) -> list[int]:
+        """The segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.
+
+        Needs READ_UPDATE on the table even for reading: Pravega has no other call for it.
+        """
+        purpose = self._table_purpose("look up the partitions of key-value table", scope, name, write=True)
+        request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
+        reply: pb.SegmentRanges = self._call("getCurrentSegmentsKeyValueTable", request, purpose)
+        return [one.segment_id for one in decode_ranges(reply.segmentRanges)]
 
     def delete_key_value_table(self, scope: str, name: str) -> None:
         """Delete a table with its entries. Raises KeyValueTableNotFoundError."""

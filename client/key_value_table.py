@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from pyspark_pravega.client import wire
 from pyspark_pravega.client.routing import hash_table_key
-from pyspark_pravega.client.segment_failures import SegmentAddress
+from pyspark_pravega.client.segment_failures import SegmentAddress, missing_segment
 from pyspark_pravega.client.segment_store import Request, SegmentStore
-from pyspark_pravega.client.stream import Access, key_value_table_stream, segment_id
+from pyspark_pravega.client.stream import Access, key_value_table_stream
+from pyspark_pravega.client.table_partitions import PartitionsController, TablePartitions
 from pyspark_pravega.client.wire_replies import ErrorMessage, Reply
 from pyspark_pravega.client.wire_table_replies import (
     TableEntriesRead,
@@ -29,7 +31,15 @@ from pyspark_pravega.client.wire_table_replies import (
     TableRead,
     TableSegmentInfo,
 )
-from pyspark_pravega.errors import ConditionalUpdateError, InvalidRowError, PravegaError, ServerFailedError
+from pyspark_pravega.errors import (
+    ConditionalUpdateError,
+    InvalidRowError,
+    KeyValueTableNotFoundError,
+    PravegaError,
+    ServerFailedError,
+)
+
+T = TypeVar("T")
 
 ANY = wire.ANY_VERSION
 """Version for `put` and `delete`: whatever is stored, or nothing."""
@@ -54,14 +64,12 @@ class Entry:
     version: int
 
 
-class TableController(Protocol):
+class TableController(PartitionsController, Protocol):
     """What a KeyValueTable needs of the controller."""
 
     def create_key_value_table(
         self, scope: str, name: str, partitions: int, primary_key_length: int, secondary_key_length: int = 0
     ) -> bool: ...
-
-    def key_value_table_partitions(self, scope: str, name: str) -> int: ...
 
     def delete_key_value_table(self, scope: str, name: str) -> None: ...
 
@@ -71,7 +79,8 @@ class KeyValueTable:
 
     Besides what their descriptions say, all calls raise KeyValueTableNotFoundError, PermissionDeniedError,
     InvalidRowError for keys of a wrong length and values that are too long, TlsError, ServerUnavailableError and
-    ServerTimeoutError. Reading needs only READ on the table and its pretend stream.
+    ServerTimeoutError. Reading needs only READ on the table and its pretend stream. A table that somebody deletes
+    and makes again is found again, with what is in it now.
     """
 
     def __init__(
@@ -94,20 +103,23 @@ class KeyValueTable:
         self._title = f"key-value table '{scope}/{name}'"
         self._stream = key_value_table_stream(scope, name)
         self._primary = primary_key_length
-        self._partitions: int | None = None
+        self._partitions = TablePartitions(store, controller, scope, name)
 
     def __repr__(self) -> str:
         return f"KeyValueTable({self._scope}/{self._name})"
 
     def create(self, partitions: int, primary_key_length: int, secondary_key_length: int = 0) -> bool:
         """Create the table; False if it exists already. Lengths are bytes. Needs READ_UPDATE on the scope."""
-        return self._controller.create_key_value_table(
+        created = self._controller.create_key_value_table(
             self._scope, self._name, partitions, primary_key_length, secondary_key_length
         )
+        self._partitions.known = None
+        return created
 
     def drop(self) -> None:
         """Delete the table with all its entries."""
         self._controller.delete_key_value_table(self._scope, self._name)
+        self._partitions.known = None
 
     def get(self, key: bytes) -> Entry | None:
         """The entry of a key, None if there is none."""
@@ -115,6 +127,9 @@ class KeyValueTable:
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
         """The entries of keys, in their order, None where there is none. Atomic for keys of one partition."""
+        return self._as_it_is_now(lambda: self._get_many(keys))
+
+    def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
         found: dict[bytes, Entry | None] = {}
         for partition, wanted in self._by_partition(keys).items():
 
@@ -150,16 +165,18 @@ class KeyValueTable:
         keys = [key for key, _, _ in writes]
         entries = [TableEntry(key, version, value) for key, value, version in writes]
         repeated: list[None] = []
-        reply = self._request(
-            self._one_partition(keys),
-            Access.WRITE,
-            "write to",
-            lambda request_id, segment, token: wire.update_table_entries(request_id, segment, token, entries),
-            TableEntriesUpdated,
-            TableKeyBadVersion,
-            TableKeyDoesNotExist,
-            keys=keys,
-            repeated=repeated,
+        reply = self._as_it_is_now(
+            lambda: self._request(
+                self._one_partition(keys),
+                Access.WRITE,
+                "write to",
+                lambda request_id, segment, token: wire.update_table_entries(request_id, segment, token, entries),
+                TableEntriesUpdated,
+                TableKeyBadVersion,
+                TableKeyDoesNotExist,
+                keys=keys,
+                repeated=repeated,
+            )
         )
         if isinstance(reply, TableEntriesUpdated):
             return list(reply.versions)
@@ -180,18 +197,20 @@ class KeyValueTable:
         If the reply to a first attempt is lost and the key turns out to be absent, it counts as removed.
         """
         repeated: list[None] = []
-        reply = self._request(
-            self._partition(key),
-            Access.WRITE,
-            "remove from",
-            lambda request_id, segment, token: wire.remove_table_keys(
-                request_id, segment, token, [TableKey(key, version)]
-            ),
-            TableKeysRemoved,
-            TableKeyBadVersion,
-            TableKeyDoesNotExist,
-            keys=[key],
-            repeated=repeated,
+        reply = self._as_it_is_now(
+            lambda: self._request(
+                self._partition(key),
+                Access.WRITE,
+                "remove from",
+                lambda request_id, segment, token: wire.remove_table_keys(
+                    request_id, segment, token, [TableKey(key, version)]
+                ),
+                TableKeysRemoved,
+                TableKeyBadVersion,
+                TableKeyDoesNotExist,
+                keys=[key],
+                repeated=repeated,
+            )
         )
         if not isinstance(reply, TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._lost_race("removed")
@@ -213,23 +232,31 @@ class KeyValueTable:
 
     def _pages(self, request: _PageRequest, expected: type[Reply], first: bytes, last: bytes) -> Iterator[Reply]:
         bounds = [key for key in (first, last) if key]
-        for partition in range(self._partition_count()):
+        partition = 0
+        while partition < len(self._partitions.ids()):
             start: bytes | None = first
             while start is not None:
                 make = _page(request, start, last)
-                reply = self._request(partition, Access.READ, "read", make, expected, keys=bounds)
+                ask = partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
+                reply = self._as_it_is_now(ask)
                 yield reply
                 start = _start_of_next(reply)
                 if start is not None and last and start > last:
                     break
+            partition += 1
 
-    def _partition_count(self) -> int:
-        if self._partitions is None:
-            self._partitions = self._controller.key_value_table_partitions(self._scope, self._name)
-        return self._partitions
+    def _as_it_is_now(self, act: Callable[[], T]) -> T:
+        """Do something, once more if the table has other segments than was thought: it was deleted and made again."""
+        known = self._partitions.known
+        try:
+            return act()
+        except KeyValueTableNotFoundError:
+            if known is None or self._partitions.learn() == known:
+                raise
+            return act()
 
     def _partition(self, key: bytes) -> int:
-        count = self._partition_count()
+        count = len(self._partitions.ids())
         if count == 1:
             return 0
         share = 1.0 / count
@@ -262,7 +289,10 @@ class KeyValueTable:
         repeated: list[None] | None = None,
     ) -> Reply:
         """Send a request about `keys` to a partition; `repeated` gets an element for each uncertain attempt before."""
-        address = SegmentAddress(self._stream, segment_id(partition, 0))
+        segments = self._partitions.ids()
+        if partition >= len(segments):  # made again with fewer partitions, while its entries were read
+            raise missing_segment(SegmentAddress(self._stream, partition))
+        address = SegmentAddress(self._stream, segments[partition])
         reply = self._store.request(
             address,
             access,

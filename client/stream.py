@@ -77,9 +77,9 @@ def key_value_table_stream(scope: str, table: str) -> Stream:
     return Stream(scope, table + KEY_VALUE_TABLE_SUFFIX)
 
 
-def key_value_table_segment_name(scope: str, table: str, partition: int) -> str:
-    """The segment store's name of one partition (0, 1, ...) of a key-value table. Tables never scale."""
-    return segment_name(key_value_table_stream(scope, table), segment_id(partition, 0))
+def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
+    """The segment store's name of one segment of a key-value table; `table_partitions` tells the numbers."""
+    return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
 
 
 @dataclass(frozen=True)
