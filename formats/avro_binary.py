@@ -94,10 +94,16 @@ def _read_double(data: bytes, at: int) -> tuple[float, int]:
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    length, at = read_long(data, at)
-    if length < 0:
-        raise Undecodable("it has a string of negative length")
-    end = at + length
+    length = data[at]
+    if length < 128 and not length & 1:
+        # The usual case, a length below 64, without a call.
+        at += 1
+        end = at + (length >> 1)
+    else:
+        length, at = read_long(data, at)
+        if length < 0:
+            raise Undecodable("it has a string of negative length")
+        end = at + length
     # Beyond the payload's end the slice is short; the position tells, at the latest at the very end.
     return data[at:end], end
 
@@ -250,15 +256,19 @@ def block_count(data: bytes, at: int) -> tuple[int, int]:
 
 def nullable_reader(null_branch: int, reader: Reader) -> Reader:
     """Reads a union of null and one other type: None or the value."""
-    other = 1 - null_branch
+    null_byte, other_byte = (0, 2) if null_branch == 0 else (2, 0)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
+        byte = data[at]
+        if byte == other_byte:
+            return reader(data, at + 1)
+        if byte == null_byte:
+            return None, at + 1
+        # Zeros may be written with more bytes than they need.
         branch, at = read_long(data, at)
-        if branch == other:
-            return reader(data, at)
-        if branch == null_branch:
-            return None, at
-        raise Undecodable(f"it has the branch number {branch} of a union of 2 types")
+        if not 0 <= branch < 2:
+            raise Undecodable(f"it has the branch number {branch} of a union of 2 types")
+        return (None, at) if branch == null_branch else reader(data, at)
 
     return read
 

@@ -25,6 +25,8 @@ HEADER_LENGTH = 5
 LARGEST_PAYLOAD = 64 * 1024 * 1024
 """Bytes one event may have after decompression. Events are at most 8 MiB as stored, so that anything
 beyond this is a compression bomb or broken."""
+_SNAPPY_RATIO = 64
+"""More than a snappy block can grow: 3 bytes make at most 64."""
 
 
 def header(encoding_id: int) -> bytes:
@@ -120,6 +122,9 @@ def _unsnappy(payload: bytes) -> bytes:
         size = cramjam.snappy.decompress_raw_len(payload)
         if size > LARGEST_PAYLOAD:
             raise Undecodable(_too_large(str(size)))
+        if size > _SNAPPY_RATIO * len(payload):
+            # So as not to make room for what cannot come.
+            raise Undecodable(f"its snappy data is broken ({len(payload)} bytes cannot become {size})")
         return bytes(cramjam.snappy.decompress_raw(payload))
     except cramjam.DecompressionError as error:
         raise Undecodable(f"its snappy data is broken ({error})") from None

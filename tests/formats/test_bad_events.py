@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import zlib
+from typing import Any
 
 import cramjam
 import fastavro
@@ -321,7 +322,7 @@ def test_what_avro_accepts_another_implementation_reads_alike(tail: bytes, place
     batch, bad = decoder.decode_valid(EventBuffer.of([bytes(payload)]))
     if not bad:
         source = io.BytesIO(bytes(payload))
-        theirs = fastavro.schemaless_reader(source, fastavro.parse_schema(json.loads(AVRO_TEXT)), None)
+        theirs: Any = fastavro.schemaless_reader(source, fastavro.parse_schema(json.loads(AVRO_TEXT)), None)
         ours = batch.to_pylist()[0]
         assert source.read() == b""
         assert (ours["b"], ours["i"], ours["s"], ours["e"], ours["l"], dict(ours["m"])) == tuple(
@@ -454,7 +455,9 @@ def test_order_over_many_pieces_and_ids(choices: list[tuple[int, bool]]) -> None
     payloads, wanted = [], []
     for number, (encoding_id, is_good) in enumerate(choices):
         text = b'{"a": %d}' % number if is_good else b"{"
-        codec = {1: gzip.compress, 2: lambda data: bytes(cramjam.snappy.compress_raw(data))}.get(encoding_id, bytes)
+        codec: Any = {1: gzip.compress, 2: lambda data: bytes(cramjam.snappy.compress_raw(data))}.get(
+            encoding_id, bytes
+        )
         payloads.append(header(encoding_id) + codec(text))
         if is_good and encoding_id != 3:
             wanted.append(number)

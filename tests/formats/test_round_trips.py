@@ -9,6 +9,8 @@ import json
 import math
 import pickle
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     DateType,
     DecimalType,
     DoubleType,
@@ -107,7 +110,7 @@ def test_raw(payloads: list[bytes]) -> None:
     assert [bytes(events.payload(index)) for index in range(len(events))] == payloads
 
 
-def column(format: Format, data_type: object, cells: list[object], nullable: bool = True) -> list[object]:
+def column(format: Format, data_type: DataType, cells: Sequence[Any], nullable: bool = True) -> list[object]:
     """The cells after a round trip in a column `c`."""
     schema = StructType([StructField("c", data_type, nullable)])
     batch = pa.RecordBatch.from_arrays([pa.array(cells, arrow_schema(schema)[0].type)], schema=arrow_schema(schema))
@@ -230,7 +233,7 @@ class TestEdges:
 
 
 @pytest.mark.parametrize(("data_type", "number"), [(TimestampType(), LAST_MICROS + 1), (DateType(), -719_163)])
-def test_json_has_no_dates_outside_the_years_1_to_9999(data_type: object, number: int) -> None:
+def test_json_has_no_dates_outside_the_years_1_to_9999(data_type: DataType, number: int) -> None:
     schema = StructType([StructField("c", data_type)])
     batch = pa.RecordBatch.from_arrays([pa.array([number], arrow_schema(schema)[0].type)], names=["c"])
     with pytest.raises(InvalidRowError, match="column 'c' is a .* outside the years 0001 to 9999"):

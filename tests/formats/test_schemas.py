@@ -60,7 +60,7 @@ def test_spark_to_json_schema_and_back(schema: StructType, comment: str | None) 
     assert comment_of_json_schema(text) == comment
 
 
-class _Point(UserDefinedType):  # type: ignore[misc]
+class _Point(UserDefinedType):
     @classmethod
     def sqlType(cls) -> DataType:
         return StringType()
