@@ -108,11 +108,9 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"conf": {"security.password": "${env:NOT_THERE}"}}, "environment variable NOT_THERE"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_is_allowed(
-    settings: dict[str, dict[str, str]], message: str
-) -> None:
+def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[str, str]], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
-        resolve(**settings, env={})  # type: ignore[arg-type]
+        resolve(**settings, env={})
 
 
 SECRET = "hunter2-swordfish"
@@ -133,7 +131,7 @@ SECRET = "hunter2-swordfish"
 )
 def test_no_secret_is_in_an_error(settings: dict[str, dict[str, str]]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
-        resolve(**settings, env={})  # type: ignore[arg-type]
+        resolve(**settings, env={})
     assert SECRET not in str(caught.value) and SECRET not in repr(caught.value)
     assert caught.value.__cause__ is None
 
@@ -177,10 +175,7 @@ def test_java_dynamic_credentials_of_the_environment_are_refused_unless_replaced
     env = {"pravega_client_auth_loadDynamic": "true", "pravega_client_auth_method": "Bearer"}
     with pytest.raises(InvalidOptionError, match="security.credentials"):
         resolve(env=env)
-    assert (
-        resolve(conf={"security.credentials": "my.module:Login"}, env=env).get(o.CREDENTIALS)
-        == "my.module:Login"
-    )
+    assert resolve(conf={"security.credentials": "my.module:Login"}, env=env).get(o.CREDENTIALS) == "my.module:Login"
 
 
 def test_no_connection_option_may_be_a_table_property() -> None:
@@ -211,7 +206,7 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
     place = {Place.CATALOG: "conf", Place.PROPERTY: "properties", Place.READ: "read", Place.WRITE: "write"}
     keyword = next(name for where, name in place.items() if where in option.places)
     try:
-        resolve(**{keyword: {key: text}}, env={})  # type: ignore[arg-type]
+        resolve(**{keyword: {key: text}}, env={})
     except InvalidOptionError as error:
         assert key in str(error)
 
