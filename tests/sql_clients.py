@@ -110,7 +110,7 @@ class _Console:
             if mark in line:
                 break
             lines.append(line)
-        return self._rows(lines)
+        return self._rows(_without_echo(lines, f"{statement};"))
 
     def _rows(self, lines: list[str]) -> Rows:
         raise NotImplementedError
@@ -119,6 +119,21 @@ class _Console:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)
+
+
+def _without_echo(lines: list[str], statement: str) -> list[str]:
+    """Drop the prompt and the echo of a statement, which a console wraps at its width."""
+    wanted = re.sub(r"\s", "", statement)
+    for first, line in enumerate(lines):
+        echoed = re.sub(r"\s", "", re.sub(r"^[^>]*> ", "", line))
+        last = first
+        while wanted.startswith(echoed) and len(echoed) < len(wanted) and last + 1 < len(lines):
+            last += 1
+            echoed += re.sub(r"^(\. )+> |\s", "", lines[last])
+        if echoed == wanted:
+            # The echo of the statement that asked for the mark may follow.
+            return [one for one in lines[last + 1 :] if "SELECT 'answer' ||" not in one]
+    raise AssertionError(f"no echo of {statement!r} in {lines}")
 
 
 class ShellClient(_Console):
@@ -134,11 +149,10 @@ class ShellClient(_Console):
         self.run("SELECT 1")  # the greeting ends before the first answer
 
     def _rows(self, lines: list[str]) -> Rows:
-        text = [re.sub(r"^(spark-sql[^>]*> |\s+> )+", "", line) for line in lines]
-        for number, line in enumerate(text):
+        for number, line in enumerate(lines):
             if re.search(r"^(Error in query|org\.apache\.spark|.*Exception:)|^\[[A-Z_.]+\]", line):
-                raise SqlError("\n".join(text[number:]))
-        return [tuple(line.split("\t")) for line in text if line and not self._NOISE.search(line)]
+                raise SqlError("\n".join(lines[number:]))
+        return [tuple(line.split("\t")) for line in lines if line and not self._NOISE.search(line)]
 
 
 class BeelineClient(_Console):
@@ -151,8 +165,7 @@ class BeelineClient(_Console):
         super().__init__(["beeline", *options, "-u", url], environment, log)
 
     def _rows(self, lines: list[str]) -> Rows:
-        text = [re.sub(r"^(\d: jdbc:[^>]*> |[. ]+> )+", "", line) for line in lines]
-        for number, line in enumerate(text):
+        for number, line in enumerate(lines):
             if line.startswith("Error:"):
-                raise SqlError("\n".join(text[number:]))
-        return [tuple(line.split("\t")) for line in text if line and not line.startswith(("SLF4J", "WARNING"))]
+                raise SqlError("\n".join(lines[number:]))
+        return [tuple(line.split("\t")) for line in lines if line and not line.startswith(("SLF4J", "WARNING"))]

@@ -3,9 +3,6 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import org.apache.spark.JobArtifactSet;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -36,13 +33,8 @@ final class PravegaBatchWrite implements BatchWrite {
     arguments.set("options", Service.JSON.valueToTree(info.options().asCaseSensitiveMap()));
     JsonNode begun = table.call("begin_insert", arguments);
     insert = begun.get("insert");
-    Option<String> artifacts = JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
-    try {
-      return new PythonBatchWriterFactory(PravegaTable.pythonSource().source(),
-          begun.get("function").binaryValue(), info.schema(), artifacts, Option.empty());
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    return new PythonBatchWriterFactory(PythonWorkers.source(), PravegaScan.bytes(begun.get("function")), info.schema(),
+        PythonWorkers.artifacts(), Option.empty());
   }
 
   @Override

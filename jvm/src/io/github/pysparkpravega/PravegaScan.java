@@ -1,27 +1,34 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.OptionalLong;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 
-/** Spark's Python scan with the service's description and statistics. */
-final class PravegaScan implements Scan, SupportsReportStatistics {
-  private final Scan inner;
+/** A scan as the service planned it: Spark's Python readers run its function over its partitions. */
+final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   private final JsonNode plan;
+  private final StructType schema;
 
-  PravegaScan(Scan inner, JsonNode plan) {
-    this.inner = inner;
+  PravegaScan(JsonNode plan) {
     this.plan = plan;
+    this.schema = PravegaTable.struct(plan.get("schema").asText());
   }
 
   @Override
   public StructType readSchema() {
-    return inner.readSchema();
+    return schema;
   }
 
   @Override
@@ -30,18 +37,34 @@ final class PravegaScan implements Scan, SupportsReportStatistics {
   }
 
   @Override
-  public Batch toBatch() {
-    return inner.toBatch();
+  public ColumnarSupportMode columnarSupportMode() {
+    return ColumnarSupportMode.UNSUPPORTED;
   }
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return inner.supportedCustomMetrics();
+    return PythonWorkers.source().createPythonMetrics();
   }
 
   @Override
-  public ColumnarSupportMode columnarSupportMode() {
-    return inner.columnarSupportMode();
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    JsonNode planned = plan.get("partitions");
+    InputPartition[] partitions = new InputPartition[planned.size()];
+    for (int index = 0; index < partitions.length; index++) {
+      partitions[index] = new PythonInputPartition(index, bytes(planned.get(index)));
+    }
+    return partitions;
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new PythonPartitionReaderFactory(
+        PythonWorkers.source(), bytes(plan.get("function")), schema, PythonWorkers.artifacts(), Option.empty());
   }
 
   @Override
@@ -57,5 +80,13 @@ final class PravegaScan implements Scan, SupportsReportStatistics {
         return OptionalLong.empty();
       }
     };
+  }
+
+  static byte[] bytes(JsonNode base64) {
+    try {
+      return base64.binaryValue();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

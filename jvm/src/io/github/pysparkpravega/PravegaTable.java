@@ -22,9 +22,6 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.datasources.DataSource;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -113,11 +110,6 @@ final class PravegaTable
   JsonNode call(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
     return catalog.call(operation, arguments);
-  }
-
-  /** A fresh instance for every scan and write, because Spark's class keeps the plan it was given. */
-  static PythonDataSourceV2 pythonSource() {
-    return (PythonDataSourceV2) DataSource.lookupDataSourceV2("pravega", SQLConf.get()).get();
   }
 
   static StructType struct(String json) {
