@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,8 @@ class StructColumn(Column):
         super().__init__(path, arrow_type)
         self._members = members
         self._kind = kind
+        # All members of a struct in one call; of one key alone it would give no tuple.
+        self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
 
     @property
     def width(self) -> int:
@@ -119,13 +122,7 @@ class StructColumn(Column):
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """The arrays of the members, for structs that are all there."""
-        columns: Sequence[Sequence[Any]]
-        if self._kind is dict:
-            columns = [[value.get(member.key) for value in values] for member in self._members]
-        else:
-            parts = list(zip(*values, strict=True))
-            nothing = [None] * len(values)
-            columns = [nothing if member.key is None or not parts else parts[member.key] for member in self._members]
+        columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
         arrays = []
         for member, column in zip(self._members, columns, strict=True):
             array = member.column.build(column, rows, problems)
@@ -133,6 +130,19 @@ class StructColumn(Column):
                 require(array, member.column, rows, problems)
             arrays.append(array)
         return arrays
+
+    def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        if self._getter is not None and values:
+            try:
+                return list(zip(*map(self._getter, values), strict=True))
+            except KeyError:
+                pass  # Some member is missing somewhere, so each is asked for.
+        return [[value.get(member.key) for value in values] for member in self._members]
+
+    def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        parts = list(zip(*values, strict=True))
+        nothing = [None] * len(values)
+        return [nothing if member.key is None or not parts else parts[member.key] for member in self._members]
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         kinds = set(map(type, values))
@@ -246,7 +256,7 @@ def kind_of(value: object) -> str:
         return "an integer"
     if isinstance(value, (float, NumberText)):
         return "a number with a fraction or exponent"
-    if isinstance(value, (str, bytes)):
+    if isinstance(value, str):
         return "a string"
     if isinstance(value, list):
         return "an array"
@@ -255,7 +265,6 @@ def kind_of(value: object) -> str:
     return "null"
 
 
-class NumberText(str):
-    """The text of a JSON number with a fraction or exponent, kept where its exact digits matter."""
-
-    __slots__ = ()
+NumberText = bytes
+"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. As bytes, which no JSON
+value is otherwise: nothing is cheaper to make of a text and to tell from a string, and `float` takes it as it is."""

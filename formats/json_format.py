@@ -25,7 +25,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
-from pyspark_pravega.formats.columns import NumberText, Problems, kind_of, require
+from pyspark_pravega.formats.columns import Problems, kind_of, require
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import Decoder, Encoder, Resolve, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
@@ -121,7 +121,7 @@ class _JsonReader(PayloadReader):
         else:
             self._object = struct_column(struct, "", root)
             exact_numbers = needs_number_text(struct, root)
-        decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=NumberText if exact_numbers else None)
+        decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # What `raw_decode` calls, without its cost per call; not in the published types.
         self._scan: _Scan = vars(decoder)["scan_once"]
 

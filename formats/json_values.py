@@ -153,7 +153,7 @@ def _anything(path: str) -> Column:
 def json_text(value: Any) -> str:
     """The JSON text of a parsed value, compact; numbers with the digits they came with."""
     if isinstance(value, NumberText):
-        return str(value)
+        return value.decode()
     if isinstance(value, dict):
         return "{" + ",".join(f"{json_text(key)}:{json_text(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
@@ -221,10 +221,12 @@ def _decimal(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> Decimal:
         if type(value) not in (int, NumberText):
             raise Misfit(f"expected a number, found {kind_of(value)}")
-        return exact_decimal(str(value) if type(value) is int else value, precision, scale)
+        return exact_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
 
     def fast(values: Sequence[Any]) -> pa.Array:
-        texts = [None if value is None else str(value) for value in values]
+        texts = [
+            value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
+        ]
         # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so that only short
         # numbers without exponent are given to it.
         if max(map(len, filter(None, texts)), default=0) > 38:
@@ -361,7 +363,7 @@ def _check_range(array: pa.Array, first: int, last: int) -> None:
 
 def _shortened(value: object) -> str:
     try:
-        text = str(value)
+        text = value.decode() if isinstance(value, NumberText) else str(value)
     except ValueError:
         return "with thousands of digits"
     return text if len(text) <= 40 else text[:37] + "..."
