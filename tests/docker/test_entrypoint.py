@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from pyspark_pravega.local.state import ClusterInfo
+
+STARTED_WITHIN = 600  # seconds; two JVMs on a machine that may be very busy
 ENTRYPOINT = Path(__file__).resolve().parents[2] / "docker" / "entrypoint.sh"
 
 
@@ -42,3 +47,40 @@ def test_the_default_is_the_jdbc_server(arguments: tuple[str, ...]) -> None:
 def test_the_demo_is_the_one_of_the_examples() -> None:
     done = run("demo", EXAMPLES_DIR="/nowhere", PYSPARK_PYTHON=sys.executable)
     assert "/nowhere/demo.py" in done.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_container_answers_over_jdbc(cluster: ClusterInfo, tmp_path: Path) -> None:
+    """No arguments, the servers in the environment: what `docker run` and compose.yaml do."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    servers = {
+        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+    }
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [str(ENTRYPOINT)],
+            stdout=log,
+            stderr=log,
+            cwd=tmp_path,
+            env={**os.environ, **servers, "PATH": path, "THRIFT_PORT": str(port)},
+        )
+    try:
+        deadline = time.monotonic() + STARTED_WITHIN
+        while not _listens(port):
+            assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.2)
+        statement = "SHOW CATALOGS LIKE 'prav*'; SHOW NAMESPACES IN pravega; SELECT 'answered'"
+        done = run("beeline", "-u", f"jdbc:hive2://localhost:{port}", "-e", statement, cwd=tmp_path)
+        assert done.returncode == 0 and "answered" in done.stdout, done.stderr
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
