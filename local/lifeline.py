@@ -10,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+# Kept: closing the pipe by forgetting it would stop the cluster.
+_attached: set[Lifeline] = set()
+
 
 class Lifeline:
     """The owner's end."""
@@ -22,6 +25,7 @@ class Lifeline:
         if self._watcher.stdin is not None:
             self._watcher.stdin.close()
         self._watcher.wait()
+        _attached.discard(self)
 
 
 def attach(directory: Path) -> Lifeline:
@@ -33,7 +37,9 @@ def attach(directory: Path) -> Lifeline:
         # Ctrl-C in the owner's terminal must not end the watcher before the owner.
         start_new_session=True,
     )
-    return Lifeline(watcher)
+    attached = Lifeline(watcher)
+    _attached.add(attached)
+    return attached
 
 
 def _watch(directory: Path) -> None:

@@ -83,7 +83,13 @@ def birth_of(pid: int) -> str | None:
     """A text that differs between processes that had the same id; None if there is none running."""
     if Path("/proc/self/stat").exists():
         return _birth_from_proc(pid)
-    result = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return _birth_from_ps(pid)
+
+
+def _birth_from_ps(pid: int) -> str | None:
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    environment = {**os.environ, "LC_ALL": "C"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     state, _, started = result.stdout.strip().partition(" ")
     return None if not started or state.startswith("Z") else started.strip()
 

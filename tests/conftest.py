@@ -33,15 +33,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
             ca_file=os.environ.get("PRAVEGA_TRUST_STORE"),
         )
         return
-    with LocalCluster.start(tmp_path_factory.mktemp("cluster"), heap="2g", end_with_parent=True) as started:
+    with LocalCluster.start(
+        tmp_path_factory.mktemp("cluster"), heap="2g", timeout=240, end_with_parent=True
+    ) as started:
         yield started.info
 
 
 @pytest.fixture(scope="session")
 def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
-    """A local cluster with TLS and the users admin, writer, reader and nobody."""
+    """A local cluster with TLS and the users admin, writer, reader and nobody, and some for special cases."""
     directory = tmp_path_factory.mktemp("secure-cluster")
-    with LocalCluster.start(directory, tls=True, auth=True, end_with_parent=True) as started:
+    with LocalCluster.start(directory, tls=True, accounts=ACCOUNTS, end_with_parent=True) as started:
         yield started.info
 
 
@@ -93,7 +95,8 @@ def new_scope(config: ClientConfig) -> Iterator[str]:
             return  # Dropped by the test.
         for table in pravega.controller.list_key_value_tables(name):
             pravega.controller.delete_key_value_table(name, table)
-        for stream in pravega.controller.list_streams(name):
+        # A stream's internal companion goes with the stream, if it is not gone before.
+        for stream in sorted(pravega.controller.list_streams(name), key=lambda stream: not stream.startswith("_")):
             pravega.controller.seal_stream(Stream(name, stream))
             pravega.controller.delete_stream(Stream(name, stream))
         if config.registry_uri is not None:

@@ -70,14 +70,9 @@ class Foreign:
         """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`."""
         java = find_java()
         jars = jar_cache.class_path(read_lock(_HERE / "foreign.lock"), java=java, report=print)
-        command: list[str | Path] = [
-            java.executable,
-            "-Xmx512m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:-UsePerfData",
-        ]
-        command += ["-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars)), _HERE / "Foreign.java"]
+        command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars))]
+        command.append(_HERE / "Foreign.java")
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 command,

@@ -92,7 +92,8 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 def test_fetch_verify_and_then_offline(tmp_path: Path, artifacts: list[Artifact], repository: Repository) -> None:
-    settings, cache, reports = repository.settings(tmp_path / "settings.xml"), tmp_path / "cache", []
+    settings, cache = repository.settings(tmp_path / "settings.xml"), tmp_path / "cache"
+    reports: list[str] = []
     java = find_java()
     paths = jar_cache.class_path(artifacts, java=java, report=reports.append, directory=cache, ivy_settings=settings)
     assert [path.read_bytes() for path in paths] == list(CONTENTS.values())

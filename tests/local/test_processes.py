@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,19 @@ def test_ended_child_is_not_alive_before_it_is_reaped(tmp_path: Path) -> None:
     assert not process.is_alive()
     assert processes.exit_code(process) == -signal.SIGKILL
     processes.end([process])
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="this machine has no ps")
+def test_birth_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "birth_of", processes._birth_from_ps)
+    process = _spawn(_OBEDIENT, tmp_path)
+    assert process.is_alive()
+    assert process.birth.endswith(str(date.today().year))
+    os.kill(process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not process.is_alive()
+    processes.end([process])
+    assert not process.is_alive()
 
 
 def test_output_is_private(tmp_path: Path) -> None:
