@@ -33,6 +33,7 @@ from pyspark_pravega.formats.json_values import column_of, needs_number_text, st
 from pyspark_pravega.formats.json_writing import JsonEncoder
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
+from pyspark_pravega.formats.schema.json_portable import portable
 from pyspark_pravega.formats.schema.json_schema_to_spark import json_schema_to_spark
 from pyspark_pravega.formats.schema.spark_to_json_schema import spark_to_json_schema
 
@@ -53,7 +54,7 @@ class JsonFormat:
     registry_format = "Json"
 
     def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
-        return spark_to_json_schema(schema, comment, name)
+        return portable(spark_to_json_schema(schema, comment, name))
 
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.schema.avro_to_spark import LARGEST_SCHEMA
+from pyspark_pravega.formats.schema.json_portable import full_schema
 from pyspark_pravega.formats.schema.spark_names import spark_type_named
 from pyspark_pravega.formats.schema.spark_to_avro import SPARK_METADATA, SPARK_TYPE
 from pyspark_pravega.formats.schema.spark_to_json_schema import SPARK_CONTAINS_NULL
@@ -93,6 +94,7 @@ def parse_json_schema(text: str) -> Node:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
+    root = full_schema(root)
     if not isinstance(root, (dict, bool)):
         raise InvalidSchemaError("the JSON schema is neither an object nor true or false")
     try:

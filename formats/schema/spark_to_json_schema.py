@@ -77,8 +77,7 @@ def spark_to_json_schema(schema: StructType, comment: str | None = None, name: s
 
     `name` becomes the "title". Raises UnsupportedTypeError naming the column by its path.
     """
-    # No "$schema": a registry without a JSON Schema validator on its class path fails on it.
-    head: dict[str, Any] = {}
+    head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
     if name is not None:
         head["title"] = name
     if comment is not None:
