@@ -1,0 +1,83 @@
+"""Thousands of damaged events: each is a row or a bad event, the same alone as among others."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, DecimalType, MapType, StringType, StructField, StructType
+
+from pyspark_pravega.formats.events import EventBuffer
+from pyspark_pravega.formats.format import WriterSchema, find_format
+from pyspark_pravega.formats.framing import find_codec
+from pyspark_pravega.formats.schema.arrow import arrow_schema
+from pyspark_pravega.formats.schema.spark_names import spark_type_named
+
+NAMES = "boolean tinyint int bigint float double string binary date timestamp timestamp_ntz".split()
+FIELDS = [StructField(name, spark_type_named(name) or StringType()) for name in NAMES]
+SCHEMA = StructType(
+    [
+        *FIELDS,
+        StructField("decimal", DecimalType(10, 2)),
+        StructField("list", ArrayType(StringType())),
+        StructField("map", MapType(StringType(), ArrayType(StructType(FIELDS[:3])))),
+        StructField("struct", StructType([StructField("x", StringType(), False), StructField("y", DecimalType(5, 1))])),
+    ]
+)
+ROW = {
+    **dict(zip(NAMES, [True, -5, 70_000, 2**40, 0.5, 1e300, 'é"\\', b"\0\1", 19_000, 10**15, -1], strict=True)),
+    "decimal": -12,
+    "list": ["x", None, ""],
+    "map": [("k", [{"boolean": True, "tinyint": 1, "int": None}, None]), ("l", None)],
+    "struct": {"x": "y", "y": None},
+}
+SPLICES = [
+    b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-", b"1e999", b"1e-999999999", b"9" * 50,
+    b"\\ud800", b"\xed\xa0\x80", b"\xff", b"\x80", b"\0", b"\1", b"\2", b"2024-01-01T00:00:00Z", b"10000-01-01",
+]  # fmt: skip
+
+
+def damaged(payload: bytes, chance: random.Random) -> bytes:
+    data = bytearray(payload)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        place = chance.randrange(len(data) + 1)
+        kind = chance.randrange(5)
+        if kind == 0 and data:
+            data[place % len(data)] = chance.randrange(256)
+        elif kind == 1:
+            data[place:place] = chance.choice(SPLICES)
+        elif kind == 2:
+            del data[place : place + chance.randrange(1, 6)]
+        elif kind == 3:
+            del data[place:]
+        else:
+            data[place : place + chance.randrange(1, 4)] = chance.choice(SPLICES)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("codec", ["", "gzip", "snappy"])
+@pytest.mark.parametrize("format_name", ["avro", "json"])
+def test_damaged_events(format_name: str, codec: str) -> None:
+    chance = random.Random(f"{format_name} {codec}")
+    format = find_format(format_name)
+    text = format.schema_text(SCHEMA, "t", "s")
+    schema = arrow_schema(SCHEMA)
+    rows = pa.RecordBatch.from_pylist([ROW, dict.fromkeys(ROW)], schema=schema)
+    payloads = format.encoder(SCHEMA, text, 3, codec).encode(rows).to_pylist()
+    writer = WriterSchema(text, str(format.registry_format), find_codec(codec).registry_name)
+    decoder = format.decoder(SCHEMA, text, lambda encoding_id: writer)
+    for _ in range(10):
+        events = [payloads[0] if place % 10 == 0 else damaged(payloads[place % 2], chance) for place in range(200)]
+        batch, bad = decoder.decode_valid(EventBuffer.of(events))
+        batch.validate(full=True)
+        reasons = {each.index: each.reason for each in bad}
+        assert batch.num_rows == len(events) - len(bad)
+        assert not any(index % 10 == 0 for index in reasons)
+        good = [index for index in range(len(events)) if index not in reasons]
+        for index in range(0, len(events), 7):
+            alone, bad_alone = decoder.decode_valid(EventBuffer.of([events[index]]))
+            assert [each.reason for each in bad_alone] == ([reasons[index]] if index in reasons else [])
+            if index not in reasons:
+                row = batch.slice(good.index(index), 1)
+                assert list(map(str, alone.columns)) == list(map(str, row.columns))
