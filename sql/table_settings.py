@@ -10,7 +10,6 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
 
-
 ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
 RetentionKind = Literal["time", "size"]
 
