@@ -39,6 +39,9 @@ LOG = logging.getLogger(__name__)
 DEFAULT_WINDOW = 8 * 1024 * 1024
 """Bytes sent ahead of their acknowledgements."""
 
+_LATE_BLOCKS_OF_OTHERS = 2
+"""So often another connection may store blocks of this writer before the first of this appender is acknowledged."""
+
 _LONGEST_SEARCH = 64 * 1024 * 1024
 """Bytes read back at most to find out where blocks were stored whose acknowledgement was lost."""
 
@@ -83,7 +86,8 @@ class SegmentAppender:
         self._in_flight_bytes = 0
         self._ranges = Ranges()
         self._known_end = 0
-        self._late_blocks = 0
+        # A task that was killed may have left blocks on their way, which are stored after this one's set-up.
+        self._late_blocks = _LATE_BLOCKS_OF_OTHERS
         self.skipped_events = 0
         """Events that were left out or whose place is not known: an earlier attempt had stored them, or this one did
         and lost both the acknowledgement and their trace."""

@@ -17,6 +17,7 @@ from pyspark_pravega.client import Pravega, connect, wire
 from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.append_blocks import Block, find_blocks
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.connection import Connection
 from pyspark_pravega.client.delegation import DelegationTokens
 from pyspark_pravega.client.segment_failures import SegmentAddress
 from pyspark_pravega.client.segment_fetch import read_bytes
@@ -171,6 +172,28 @@ def test_another_connection_with_the_same_writer_takes_over(pravega: Pravega, st
         with pytest.raises(WriterFencedError, match=str(writer)):
             zombie.flush()
         append_all(newer, blocks[3:])
+    assert stored(pravega, stream) == given.frames
+
+
+def test_blocks_that_a_killed_attempt_left_on_their_way(pravega: Pravega, stream: Stream, events: Make) -> None:
+    """They are stored after the next attempt was set up, which then has to look again."""
+    given = events([50] * 40)
+    blocks = list(given.blocks(10))
+    writer = uuid.uuid4()
+    killed = Connection.open(pravega.controller.segment_location(stream, 0), None, 30.0)
+    killed.send(wire.setup_append(1, writer, SegmentAddress(stream, 0).name, ""))
+    killed.receive()
+    with SegmentAppender(pravega.segments, stream, 0, writer) as appender:
+        assert appender.last_event_number == 0
+        block, count = blocks[0]
+        end = wire.append_block_end(2, writer, len(block), count, count)
+        killed.send_parts([wire.append_block_header(writer, len(block)), block, end])
+        killed.receive()
+        append_all(appender, blocks)
+        # Whose block it was cannot be told, and does not matter: it is found by reading back.
+        assert appender.skipped_events == 0
+        assert appender.ranges == [(0, len(given.frames))]
+    killed.close()
     assert stored(pravega, stream) == given.frames
 
 
