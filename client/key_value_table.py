@@ -50,6 +50,9 @@ NOT_EXISTS = wire.NOT_EXISTS
 MAX_VALUE_BYTES = 1024 * 1024 - 8 * 1024
 """Most bytes of a value (server constant)."""
 
+MAX_BATCH_KEYS = 256
+"""Most keys of one write (server constant)."""
+
 _PAGE = 1000
 """Entries asked for at once. Segment stores answer with more or fewer, and with at most some 2 MiB."""
 
@@ -214,6 +217,20 @@ class KeyValueTable:
         )
         if not isinstance(reply, TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._lost_race("removed")
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """Remove entries, whatever their versions; they need not exist. All must be in one partition."""
+        gone = [TableKey(key, ANY) for key in keys]
+        self._as_it_is_now(
+            lambda: self._request(
+                self._one_partition(keys),
+                Access.WRITE,
+                "remove from",
+                lambda request_id, segment, token: wire.remove_table_keys(request_id, segment, token, gone),
+                TableKeysRemoved,
+                keys=keys,
+            )
+        )
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
         """All entries from key `first` to key `last`, both included (b"": open), ascending in each partition.

@@ -21,7 +21,7 @@ from pyspark_pravega.errors import PermissionDeniedError
 PROBED_STARTS = 1024
 """How often a table may have been deleted and made again until users with READ alone cannot find it any more."""
 
-_PROBES = (0, 4, 32, 256, PROBED_STARTS)
+_PROBES = (0, 1, 8, 64, 256, PROBED_STARTS)
 
 
 class PartitionsController(Protocol):

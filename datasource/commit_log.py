@@ -6,23 +6,30 @@ name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the
 
 The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
 out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
-entered transaction that moved meanwhile, has measured all or nothing of every transaction.
+entered transaction that moved meanwhile, has measured all or nothing of every transaction. A version's stream cut
+is measured in the same way, and stored only if the head row is still that one: so it holds whole transactions,
+and all that earlier versions hold.
+
+A stream may be deleted by others, and made again under its name, while the log keeps its rows. Segment numbers of a
+new stream go on where those of the old one ended, so the number of its very first segment, the origin, tells them
+apart; the first commit to a new stream begins the log anew. Transaction ids are never given twice by a cluster.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller import TransactionStatus
-from pyspark_pravega.client.key_value_table import ANY, NOT_EXISTS, Entry, KeyValueTable
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.key_value_table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
+from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     ConditionalUpdateError,
@@ -31,20 +38,22 @@ from pyspark_pravega.errors import (
     ServerTimeoutError,
 )
 
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TABLE_NAME = "pyspark-pravega-commits"
 KEY_LENGTH = 24
-_MOVING = (TransactionStatus.COMMITTING, TransactionStatus.ABORTING)
-_ENDED = (TransactionStatus.COMMITTED, TransactionStatus.ABORTED, TransactionStatus.UNKNOWN)
+_UNDECIDED = frozenset((TransactionStatus.OPEN, TransactionStatus.COMMITTING))
+_NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
 @dataclass(frozen=True)
 class Head:
-    """The head row: the newest version and the transactions entered for commit."""
+    """The head row: the newest version, the transactions entered for commit, and the stream's first segment."""
 
     version: int = 0
     committing: tuple[uuid.UUID, ...] = ()
+    origin: int | None = None
     row_version: int = NOT_EXISTS
 
 
@@ -52,20 +61,22 @@ class CommitLog:
     """The commit log of one stream."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
-        """`timeout` bounds, in seconds, how long `settled` waits for a commit in flight."""
+        """`timeout` bounds, in seconds, how long to wait for a moment without a commit in flight."""
         self._pravega = pravega
         self._stream = stream
         self._timeout = timeout
-        self._table = KeyValueTable(pravega.segments, pravega.controller, stream.scope, TABLE_NAME)
+        self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
         self._prefix = hashlib.blake2b(stream.name.encode(), digest_size=16).digest()
+        self._origin: int | None = None
 
     def head(self) -> Head | None:
-        """Return the head row; None when nothing was ever logged or this user may not read the log."""
+        """Return the head row, an empty one when nothing was logged; None when this user may not read the log."""
         try:
-            entry = self._table.get(self._key(0))
-        except (KeyValueTableNotFoundError, PermissionDeniedError):
+            return self._head()
+        except KeyValueTableNotFoundError:
+            return Head()
+        except PermissionDeniedError:
             return None
-        return Head() if entry is None else _head(entry)
 
     def enter(self, transaction: uuid.UUID) -> bool:
         """Note that the transaction is about to be committed; the table is made when it is missing.
@@ -73,111 +84,173 @@ class CommitLog:
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it.
         Transactions that have ended meanwhile (their writers died) are taken out.
         """
+        segments = self._pravega.controller.epoch_segments(self._stream, 0)
+        self._origin = min(segment_number(segment.segment_id) for segment in segments)
         try:
             try:
-                self._update(lambda head: replace(head, committing=(*self._alive(head), transaction)))
+                self._enter(transaction)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
-                self._update(lambda head: replace(head, committing=(*self._alive(head), transaction)))
+                self._enter(transaction)
         except PermissionDeniedError:
             return False
         return True
 
-    def publish(self, transaction: uuid.UUID, cut: StreamCut, *, rows: int, operation: str) -> int:
-        """Take the committed transaction out and add a version; return its number."""
+    def _enter(self, transaction: uuid.UUID) -> None:
+        while True:
+            old = self._head()
+            if old.origin != self._origin:
+                old = Head(origin=self._origin, row_version=old.row_version)  # rows of an older stream of this name
+            others = [
+                one for one, state in self._states(old.committing).items() if state in _UNDECIDED and one != transaction
+            ]
+            if self._replace(old, replace(old, committing=(*others, transaction))):
+                return
 
-        def commit(head: Head) -> Head:
-            left = tuple(other for other in head.committing if other != transaction)
-            return replace(head, version=head.version + 1, committing=left)
+    def publish(
+        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], *, rows: int, operation: str
+    ) -> int | None:
+        """Take the committed transaction out and add a version; return its number.
 
-        def record(head: Head) -> bytes:
-            return _bytes(
-                {
-                    "stream": self._stream.name,
-                    "version": head.version,
-                    "cut": cut.to_text(),
-                    "timestamp_ms": time.time_ns() // 1_000_000,
-                    "rows": rows,
-                    "operation": operation,
-                    "transaction": str(transaction),
-                }
-            )
-
-        return self._update(commit, record).version
+        `tail` measures the stream's end, and is called until no commit was in flight around it. None when the
+        stream was dropped meanwhile. Raises ServerTimeoutError when commits kept the stream moving.
+        """
+        patience = _Patience(self._stream, self._timeout)
+        while True:
+            old = self.head()
+            if old is None or old.origin is None or old.origin != self._origin:
+                return None
+            try:
+                cut = self._undisturbed(old, tail)
+            except _DisturbedError:
+                patience.wait()
+                continue
+            left = tuple(one for one in old.committing if one != transaction)
+            new = replace(old, version=old.version + 1, committing=left)
+            record = {
+                "stream": self._stream.name,
+                "version": new.version,
+                "cut": cut.to_text(),
+                "timestamp_ms": time.time_ns() // 1_000_000,
+                "rows": rows,
+                "operation": operation,
+                "transaction": str(transaction),
+            }
+            # When the reply is lost and others change the head row then, the version is there all the same.
+            if self._replace(old, new, record) or self._record(new.version).get("transaction") == str(transaction):
+                return new.version
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
-        self._update(lambda head: replace(head, committing=tuple(one for one in head.committing if one != transaction)))
+        while True:
+            old = self._head()
+            if transaction not in old.committing:
+                return
+            if self._replace(old, replace(old, committing=tuple(one for one in old.committing if one != transaction))):
+                return
 
     def remove(self) -> None:
-        """Delete all rows of the stream; for DROP TABLE."""
-        head = self.head()
-        if head is None or head.row_version == NOT_EXISTS:
-            return
-        self._table.delete(self._key(0))
-        for version in range(1, head.version + 1):
-            self._table.delete(self._key(version))
+        """Delete all rows of the stream, for DROP TABLE; a user without the right to do so leaves them behind."""
+        try:
+            keys = list(self._table.keys(self._key(0), self._key((1 << 64) - 1)))
+            for first in range(0, len(keys), MAX_BATCH_KEYS):
+                self._table.delete_many(keys[first : first + MAX_BATCH_KEYS])
+        except KeyValueTableNotFoundError:
+            return  # nothing was ever logged
+        except PermissionDeniedError as error:
+            # A stream made again under the name is told from this one by its origin.
+            LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
-    def settled(self, measure: Callable[[], T]) -> T:
-        """Return a measurement during which no transaction of this log was being merged.
+    def settled(self, measure: Callable[[StreamCut | None], T]) -> T:
+        """Return a measurement that no transaction of this log was being merged into.
 
-        Raises ServerTimeoutError when commits kept the stream moving for the whole timeout.
+        `measure` is called with None, to measure to the tail. Where commits leave no gap for that, it is called
+        with the cut of a version that was published meanwhile, to measure up to there.
+        Raises ServerTimeoutError when there was neither for the whole timeout.
         """
-        deadline = time.monotonic() + self._timeout
-        pause = 0.005
+        patience = _Patience(self._stream, self._timeout)
+        first = None
         while True:
-            before = self.head()
-            if before is None:
-                return measure()
-            states = self._states(before)
-            if not any(state in _MOVING for state in states.values()):
-                result = measure()
-                after = self.head()
-                if after == before and self._states(before) == states:
-                    return result
-            if time.monotonic() > deadline:
-                raise ServerTimeoutError(
-                    f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s; the scan found no moment "
-                    "between two of them. Try again, or raise 'transaction.timeout'."
-                )
-            time.sleep(pause)
-            pause = min(pause * 2, 0.2)
-
-    def _states(self, head: Head) -> dict[uuid.UUID, TransactionStatus]:
-        return {
-            transaction: self._pravega.controller.transaction_status(self._stream, transaction)
-            for transaction in head.committing
-        }
-
-    def _alive(self, head: Head) -> tuple[uuid.UUID, ...]:
-        return tuple(one for one, state in self._states(head).items() if state not in _ENDED)
-
-    def _update(self, change: Callable[[Head], Head], record: Callable[[Head], bytes] | None = None) -> Head:
-        """Replace the head row, and write the row of its version in the same atomic step."""
-        while True:
-            entry = self._table.get(self._key(0))
-            old = Head() if entry is None else _head(entry)
-            new = change(old)
-            writes = [(self._key(0), _bytes(self._row(new)), old.row_version)]
-            if record is not None:
-                writes.append((self._key(new.version), record(new), ANY))
+            head = self.head()
+            if head is None:
+                return measure(None)
+            first = first or head
+            # The next version's cut may be older than this call, so that of the version after it is taken.
+            if head.origin == first.origin and head.version >= first.version + 2:
+                return measure(StreamCut.from_text(self._record(head.version)["cut"]))
             try:
-                self._table.put_many(writes)
-            except ConditionalUpdateError:
-                continue  # another commit of the stream came first: judge its row
-            return new
+                return self._undisturbed(head, lambda: measure(None))
+            except _DisturbedError:
+                patience.wait()
 
-    def _row(self, head: Head) -> dict[str, Any]:
-        committing = [str(transaction) for transaction in head.committing]
-        return {"stream": self._stream.name, "version": head.version, "committing": committing}
+    def _undisturbed(self, head: Head, measure: Callable[[], T]) -> T:
+        """Measure; raises _DisturbedError if a transaction was merged or the head row changed meanwhile."""
+        states = self._states(head.committing)
+        if TransactionStatus.COMMITTING in states.values():
+            raise _DisturbedError
+        result = measure()
+        if self.head() != head:
+            raise _DisturbedError
+        still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
+        if not set(self._states(still_open).values()) <= _NOT_MERGED:
+            raise _DisturbedError
+        return result
+
+    def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+        return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}
+
+    def _head(self) -> Head:
+        entry = self._table.get(self._key(0))
+        if entry is None:
+            return Head()
+        row = json.loads(entry.value)
+        committing = tuple(uuid.UUID(text) for text in row["committing"])
+        return Head(row["version"], committing, row["origin"], entry.version)
+
+    def _record(self, version: int) -> dict[str, Any]:
+        entry = self._table.get(self._key(version))
+        record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
+        return record
+
+    def _replace(self, old: Head, new: Head, record: dict[str, Any] | None = None) -> bool:
+        """Replace the head row, and write the row of its version in the same atomic step; False if `old` is old."""
+        committing = [str(transaction) for transaction in new.committing]
+        row = {"stream": self._stream.name, "version": new.version, "committing": committing, "origin": new.origin}
+        writes = [(self._key(0), _bytes(row), old.row_version)]
+        if record is not None:
+            writes.append((self._key(new.version), _bytes(record), ANY))
+        try:
+            self._table.put_many(writes)
+        except ConditionalUpdateError:
+            return False
+        return True
 
     def _key(self, number: int) -> bytes:
         return self._prefix + number.to_bytes(8, "big")
 
 
-def _head(entry: Entry) -> Head:
-    row = json.loads(entry.value)
-    return Head(row["version"], tuple(uuid.UUID(text) for text in row["committing"]), entry.version)
+class _DisturbedError(Exception):
+    """A commit came in between."""
+
+
+class _Patience:
+    """Pauses between attempts, until the time is over."""
+
+    def __init__(self, stream: Stream, timeout: float) -> None:
+        self._stream = stream
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._pause = 0.005
+
+    def wait(self) -> None:
+        """Pause; raises ServerTimeoutError when the time is over."""
+        if time.monotonic() > self._deadline:
+            raise ServerTimeoutError(
+                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
+                "of them. Try again, or raise 'transaction.timeout'."
+            )
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 1.5, 0.1)
 
 
 def _bytes(value: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -110,12 +110,12 @@ class Insert:
                 transaction = self._copy_winners(messages, expected)
             self._publish(transaction, rows, operation)
         except PravegaError:
-            self.abort()
+            _clean_up(self._transaction.abort)
             if transaction is not self._transaction:
-                transaction.abort()
+                _clean_up(transaction.abort)
             raise
         if transaction is not self._transaction:
-            self.abort()
+            _clean_up(self._transaction.abort)
         return rows
 
     def abort(self) -> None:
@@ -192,19 +192,19 @@ class Insert:
 
     def _publish(self, transaction: Transaction, rows: int, operation: str) -> None:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
-        log = CommitLog(self._pravega, self._table.stream)
+        log = CommitLog(self._pravega, self._table.stream, timeout=self._settings.commit_timeout)
         entered = log.enter(transaction.id)
         try:
             transaction.commit(self._settings.commit_timeout)
         except TransactionNotOpenError:
             if entered:
-                log.withdraw(transaction.id)
+                _clean_up(lambda: log.withdraw(transaction.id))
             raise
         if not entered:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
             return
         try:
-            log.publish(transaction.id, self._tail(), rows=rows, operation=operation)
+            log.publish(transaction.id, self._tail, rows=rows, operation=operation)
         except PravegaError as error:
             # The rows are committed and visible; a version less in the history is no reason to say they are not.
             LOG.warning("Stream %s: the commit was not recorded as a version: %s", self._table.stream, error)
@@ -214,6 +214,14 @@ class Insert:
         ids = [segment.segment_id for segment in self._pravega.controller.current_segments(stream)]
         infos = self._pravega.segments.segment_infos(stream, ids)
         return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
+
+
+def _clean_up(step: Callable[[], None]) -> None:
+    """Do what is only tidy: an open transaction ends with its lease, and so does its entry in the commit log."""
+    try:
+        step()
+    except PravegaError as error:
+        LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
 __all__ = ["Insert", "WriteSettings"]

@@ -35,22 +35,22 @@ def take_snapshot(
     start: StreamCut | None,
     end: StreamCut | None,
     fail_on_data_loss: bool,
-    settled: Callable[[Callable[[], list[SegmentSlice]]], list[SegmentSlice]],
+    settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
 ) -> list[SegmentSlice]:
     """Return the non-empty slices between two cuts; None stands for the stream's head and its tail now.
 
-    `settled` runs a measurement until no commit was in flight around it. Raises DataLossError when `start`
-    lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError, PermissionDeniedError,
-    InvalidOptionError for cuts that are not of this stream or in the wrong order.
+    `settled` has measurements made, to the tail or to a cut it gives, such that no transaction is seen in part.
+    Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
+    PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
     for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
         if cut is not None and cut.stream != stream:
             raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
 
-    def measure() -> list[SegmentSlice]:
-        return _measure(pravega, stream, start, end, fail_on_data_loss)
+    def measure(until: StreamCut | None) -> list[SegmentSlice]:
+        return _measure(pravega, stream, start, until, fail_on_data_loss)
 
-    return measure() if end is not None else settled(measure)
+    return measure(end) if end is not None else settled(measure)
 
 
 def _measure(
