@@ -18,9 +18,17 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
+
+NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
+ACCOUNTS = {
+    **DEFAULT_ACCOUNTS,
+    # Reads all streams, but no key-value table.
+    "no-tables": Account((*NO_TABLES, "prn::*,READ")),
+}
 
 
 @pytest.fixture(scope="session")

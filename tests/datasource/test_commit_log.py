@@ -1,0 +1,474 @@
+"""The commit log on real servers: no version is lost, no scan sees a part of a transaction, nobody blocks another."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.controller import TransactionStatus
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
+from pyspark_pravega.datasource.snapshot import take_snapshot
+from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
+from tests.datasource.transactions import (
+    EVENT_BYTES,
+    begun,
+    die_in_commit,
+    insert_into_all,
+    insert_many,
+    log_rows,
+)
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def content(pravega: Pravega, stream: Stream) -> int:
+    """How many transactions of one event for each segment a scan sees now; none of them in part."""
+    settled = CommitLog(pravega, stream).settled
+    slices = take_snapshot(pravega, stream, start=None, end=None, fail_on_data_loss=True, settled=settled)
+    if not slices:
+        return 0
+    assert len(slices) == len(pravega.controller.current_segments(stream))
+    (length,) = {piece.end for piece in slices}
+    assert length % EVENT_BYTES == 0
+    return length // EVENT_BYTES
+
+
+def tail(pravega: Pravega, stream: Stream) -> StreamCut:
+    ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+    infos = pravega.segments.segment_infos(stream, ids)
+    return StreamCut(stream, {one: infos[one].write_offset for one in ids})
+
+
+def wait_for(pravega: Pravega, stream: Stream, transaction: uuid.UUID, status: TransactionStatus) -> None:
+    deadline = time.monotonic() + 60
+    while pravega.controller.transaction_status(stream, transaction) is not status:
+        assert time.monotonic() < deadline, f"transaction {transaction} did not become {status}"
+        time.sleep(0.05)
+
+
+class Entered:
+    """A transaction with one event for each segment, entered in the log by a writer of its own."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, segments: int) -> None:
+        insert, _ = begun(pravega, stream, [b" " * (EVENT_BYTES - 8)] * segments)
+        self.transaction: Transaction = insert.transaction
+        self.log = CommitLog(pravega, stream)
+        assert self.log.enter(self.transaction.id)
+        self._tail = lambda: tail(pravega, stream)
+
+    def commit(self) -> None:
+        self.transaction.commit(60)
+
+    def publish(self) -> int | None:
+        return self.log.publish(self.transaction.id, self._tail, rows=1, operation="TEST")
+
+
+class TestOneWriter:
+    def test_enter_commit_publish(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream(2)
+        reader = CommitLog(pravega, stream)
+        head = reader.head()
+        assert head is not None
+        assert (head.version, head.committing) == (0, ())
+        for version in (1, 2, 3):
+            writer = Entered(pravega, stream, 2)
+            head = reader.head()
+            assert head is not None
+            assert (head.version, head.committing) == (version - 1, (writer.transaction.id,))
+            writer.commit()
+            assert writer.publish() == version
+            head = reader.head()
+            assert head is not None
+            assert (head.version, head.committing) == (version, ())
+            record = log_rows(pravega, stream.scope)[version]
+            assert {name: record[name] for name in ("stream", "version", "rows", "operation")} == {
+                "stream": stream.name,
+                "version": version,
+                "rows": 1,
+                "operation": "TEST",
+            }
+            assert record["transaction"] == str(writer.transaction.id)
+            assert StreamCut.from_text(record["cut"]) == tail(pravega, stream)
+            assert abs(record["timestamp_ms"] / 1000 - time.time()) < 3600
+            assert content(pravega, stream) == version
+
+    def test_withdraw(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream()
+        first, second = Entered(pravega, stream, 1), Entered(pravega, stream, 1)
+        for _ in range(2):  # once more does no harm
+            first.transaction.abort()
+            first.log.withdraw(first.transaction.id)
+            head = second.log.head()
+            assert head is not None
+            assert head.committing == (second.transaction.id,)
+        second.commit()
+        assert second.publish() == 1
+
+    def test_nothing_to_withdraw_makes_no_row(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        logged, untouched = new_stream(name="logged"), new_stream(name="untouched")
+        Entered(pravega, logged, 1)
+        CommitLog(pravega, untouched).withdraw(uuid.uuid4())
+        assert [row["stream"] for row in log_rows(pravega, logged.scope)] == ["logged"]
+
+    def test_streams_of_a_scope_have_logs_of_their_own(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        streams = [new_stream(name=name) for name in ("one", "two", "Two", "two.three")]
+        for count, stream in enumerate(streams, 1):
+            for _ in range(count):
+                insert_into_all(pravega, stream, 1)
+        for count, stream in enumerate(streams, 1):
+            head = CommitLog(pravega, stream).head()
+            assert head is not None
+            assert head.version == count
+        CommitLog(pravega, streams[1]).remove()
+        assert {row["stream"] for row in log_rows(pravega, streams[0].scope)} == {"one", "Two", "two.three"}
+
+    def test_a_lost_reply_publishes_no_second_version(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The write was done, but all the writer hears, after others wrote too, is that the row has changed."""
+        stream = new_stream()
+        writer, other = Entered(pravega, stream, 1), Entered(pravega, stream, 1)
+        writer.commit()
+        replace = writer.log._replace
+
+        def as_if_lost(*arguments: object) -> bool:
+            assert replace(*arguments)  # type: ignore[arg-type]
+            other.log.withdraw(other.transaction.id)
+            return False
+
+        monkeypatch.setattr(writer.log, "_replace", as_if_lost)
+        assert writer.publish() == 1
+        assert [row["version"] for row in log_rows(pravega, stream.scope)] == [1, 1]
+
+
+class TestManyWriters:
+    def test_no_version_is_lost_or_torn(
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    ) -> None:
+        """Threads and processes at the same time; each version holds whole transactions and those before."""
+        segments, each = 4, 4
+        stream = new_stream(segments)
+        with ProcessPoolExecutor(2, SPAWN) as processes, ThreadPoolExecutor(2) as threads:
+            runs = [
+                pool.submit(insert_many, client_config, stream, segments, each)
+                for pool in (processes, threads)
+                for _ in range(2)
+            ]
+            total = sum(run.result() for run in runs)
+        head, *versions = log_rows(pravega, stream.scope)
+        assert (head["version"], head["committing"]) == (total, [])
+        assert [row["version"] for row in versions] == list(range(1, total + 1))
+        assert len({row["transaction"] for row in versions}) == total
+        before = 0
+        for row in versions:
+            positions = StreamCut.from_text(row["cut"]).positions
+            assert len(positions) == segments
+            (length,) = set(positions.values())
+            assert before <= length
+            assert length >= row["version"] * EVENT_BYTES
+            before = length
+        assert content(pravega, stream) == total
+
+
+class TestReaders:
+    def test_snapshots_hold_whole_transactions_only(
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    ) -> None:
+        """While a writer commits again and again to many segments. Without the log, parts are seen in the same run."""
+        segments = 16
+        stream = new_stream(segments)
+        done = threading.Event()
+        torn: list[set[int]] = []
+        whole: list[int] = []
+
+        def measure_anyhow() -> None:
+            with connect(client_config) as connection:
+                ids = [one.segment_id for one in connection.controller.current_segments(stream)]
+                while not done.is_set():
+                    infos = connection.segments.segment_infos(stream, ids)
+                    if len(seen := {info.write_offset for info in infos.values()}) > 1:
+                        torn.append(seen)
+
+        def scan() -> None:
+            with connect(client_config) as connection:
+                while not done.is_set():
+                    whole.append(content(connection, stream))  # checks that all lengths are equal
+
+        commits = 0
+        with ThreadPoolExecutor(2) as readers:
+            runs = [readers.submit(measure_anyhow), readers.submit(scan)]
+            try:
+                while commits < 150 and (commits < 10 or len(torn) < 3 or len(set(whole)) < 5):
+                    insert_into_all(pravega, stream, segments)
+                    commits += 1
+            finally:
+                done.set()
+            for run in runs:
+                run.result()
+        assert len(torn) >= 3, f"the test shows nothing: no part of {commits} transactions was seen without the log"
+        assert len(set(whole)) >= 5, f"scans saw only {sorted(set(whole))} of {commits} commits"
+        assert whole == sorted(whole)
+        assert content(pravega, stream) == commits
+
+    def test_what_an_insert_wrote_is_there_when_it_returns(
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    ) -> None:
+        """Also while another writer commits all the time."""
+        segments = 4
+        stream = new_stream(segments)
+        with ThreadPoolExecutor(1) as other:
+            run = other.submit(insert_many, client_config, stream, segments, 6)
+            mine = 0
+            while not run.done() or mine < 3:
+                before = content(pravega, stream)
+                insert_into_all(pravega, stream, segments)
+                mine += 1
+                assert content(pravega, stream) > before
+        assert content(pravega, stream) == run.result() + mine
+
+    def test_commits_without_a_gap_give_readers_a_version_to_read(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        """The newest of the versions that were measured while the reader waited."""
+        stream = new_stream(2)
+        insert_into_all(pravega, stream, 2)
+        asked: list[StreamCut | None] = []
+
+        def measure(end: StreamCut | None) -> StreamCut:
+            asked.append(end)
+            if end is None:
+                insert_into_all(pravega, stream, 2)
+            return end or tail(pravega, stream)
+
+        found = CommitLog(pravega, stream).settled(measure)
+        assert asked == [None, None, found]
+        assert found == tail(pravega, stream)
+        assert set(found.positions.values()) == {3 * EVENT_BYTES}
+
+    def test_no_gap_and_no_version_is_a_timeout(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream()
+        writer = Entered(pravega, stream, 1)
+        calls = 0
+
+        def disturbed(end: StreamCut | None) -> None:
+            nonlocal calls
+            calls += 1
+            assert writer.log.enter(writer.transaction.id)  # another head row each time
+
+        with pytest.raises(ServerTimeoutError, match=f"{stream} had commits in flight"):
+            CommitLog(pravega, stream, timeout=0.3).settled(disturbed)
+        assert calls > 1
+        writer.transaction.abort()
+
+    def test_publishing_waits_for_a_gap_too(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream()
+        writer, other = Entered(pravega, stream, 1), Entered(pravega, stream, 1)
+        writer.commit()
+        calls = 0
+
+        def disturbed() -> StreamCut:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                other.commit()
+            return tail(pravega, stream)
+
+        assert writer.log.publish(writer.transaction.id, disturbed, rows=1, operation="TEST") == 1
+        assert calls == 2
+        assert other.publish() == 2
+
+    def test_the_first_insert_of_a_scope_is_seen_whole(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        """The log's table is not there yet when the scan begins, and is when it has measured."""
+        stream = new_stream()
+        measured = []
+
+        def measure(end: StreamCut | None) -> int:
+            cut = tail(pravega, stream)
+            if not measured:
+                insert_into_all(pravega, stream, 1)
+            measured.append(cut.positions[0])
+            return cut.positions[0]
+
+        assert CommitLog(pravega, stream).settled(measure) == EVENT_BYTES
+        assert measured == [0, EVENT_BYTES]
+
+
+class TestDeadWriters:
+    @pytest.mark.parametrize(("moment", "visible"), [("before", 0), ("during", 1), ("after", 1)])
+    def test_block_nobody(
+        self,
+        pravega: Pravega,
+        client_config: ClientConfig,
+        new_stream: Callable[..., Stream],
+        moment: str,
+        visible: int,
+    ) -> None:
+        """A process ends in the middle of its commit; scans and other writers go on, and its entry is cleaned up."""
+        stream = new_stream(4)
+        insert_into_all(pravega, stream, 4)
+        process = SPAWN.Process(target=die_in_commit, args=(client_config, stream, 4, moment))
+        process.start()
+        process.join(120)
+        assert process.exitcode == 7
+        reader = CommitLog(pravega, stream)
+        head = reader.head()
+        assert head is not None
+        (dead,) = head.committing
+        assert content(pravega, stream) == 1 + visible
+        insert_into_all(pravega, stream, 4)
+        assert content(pravega, stream) == 2 + visible
+        if not visible:
+            head = reader.head()
+            assert head is not None
+            assert head.committing == (dead,), "its lease has not ended, it could still be committed"
+            pravega.controller.abort_transaction(stream, dead)
+            wait_for(pravega, stream, dead, TransactionStatus.ABORTED)
+            insert_into_all(pravega, stream, 4)
+        head = reader.head()
+        assert head is not None
+        assert head.committing == ()
+        assert head.version == (2 if visible else 3), "a commit that nobody published has no version"
+        assert content(pravega, stream) == 3
+
+    def test_an_insert_that_comes_too_late_leaves_no_entry(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        stream = new_stream(2)
+        insert, messages = begun(pravega, stream, [b"a", b"b"])
+        transaction = insert.transaction
+        pravega.segments.seal_segments(stream, [one.segment_id for one in transaction.segments], transaction.id)
+        log = CommitLog(pravega, stream)
+        assert log.enter(transaction.id)
+        pravega.controller.abort_transaction(stream, transaction.id)
+        with pytest.raises(TransactionNotOpenError):
+            insert.commit(messages)
+        insert_into_all(pravega, stream, 2)
+        head = log.head()
+        assert head is not None
+        assert (head.version, head.committing) == (1, ())
+
+
+class TestStreamsMadeAgain:
+    """Under the name of a stream that somebody deleted, who knows nothing of the log."""
+
+    @pytest.fixture
+    def again(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> tuple[Stream, Entered]:
+        """Such a stream, and a writer that was in the middle of its commit to the old one."""
+        stream = new_stream(2)
+        for _ in range(3):
+            insert_into_all(pravega, stream, 2)
+        writer = Entered(pravega, stream, 2)
+        pravega.controller.seal_stream(stream)
+        pravega.controller.delete_stream(stream)
+        pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
+        return stream, writer
+
+    def test_versions_begin_anew(self, pravega: Pravega, again: tuple[Stream, Entered]) -> None:
+        stream, _ = again
+        assert content(pravega, stream) == 0
+        insert_into_all(pravega, stream, 2)
+        head = CommitLog(pravega, stream).head()
+        assert head is not None
+        assert (head.version, head.committing) == (1, ())
+        assert content(pravega, stream) == 1
+        record = log_rows(pravega, stream.scope)[1]
+        assert StreamCut.from_text(record["cut"]) == tail(pravega, stream)
+
+    def test_the_old_writer_publishes_nothing(self, pravega: Pravega, again: tuple[Stream, Entered]) -> None:
+        stream, writer = again
+        with pytest.raises(TransactionNotOpenError):
+            writer.commit()
+        insert_into_all(pravega, stream, 2)
+        rows = log_rows(pravega, stream.scope)
+        assert writer.publish() is None
+        assert log_rows(pravega, stream.scope) == rows
+
+    def test_nothing_is_published_for_a_dropped_stream(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        stream = new_stream()
+        writer = Entered(pravega, stream, 1)
+        writer.commit()
+        writer.log.remove()
+        assert writer.publish() is None
+        assert log_rows(pravega, stream.scope) == []
+
+
+class TestDrop:
+    def test_remove_deletes_all_rows_of_the_stream(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        """More of them than one request can name."""
+        stream, other = new_stream(name="dropped"), new_stream(name="kept")
+        insert_into_all(pravega, other, 1)
+        writer = Entered(pravega, stream, 1)
+        writer.commit()
+        for version in range(1, 301):
+            assert writer.publish() == version
+        writer.log.remove()
+        assert {row["stream"] for row in log_rows(pravega, stream.scope)} == {"kept"}
+        writer.log.remove()
+
+    def test_remove_without_a_log(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream()
+        CommitLog(pravega, stream).remove()
+        assert pravega.controller.list_key_value_tables(stream.scope) == []
+
+
+class TestRights:
+    """On a cluster with users."""
+
+    @pytest.fixture
+    def stream(self, secure_client_config: Callable[..., ClientConfig], secure_scope: str) -> Stream:
+        stream = Stream(secure_scope, "stream")
+        with connect(secure_client_config()) as admin:
+            admin.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=2)))
+        return stream
+
+    def test_readers_need_no_right_to_write(
+        self, secure_client_config: Callable[..., ClientConfig], stream: Stream
+    ) -> None:
+        with connect(secure_client_config()) as admin, connect(secure_client_config("reader")) as reader:
+            assert content(reader, stream) == 0
+            insert_into_all(admin, stream, 2)
+            assert content(reader, stream) == 1
+            head = CommitLog(reader, stream).head()
+            assert head is not None
+            assert head.version == 1
+
+    def test_a_reader_without_rights_on_the_log_still_scans(
+        self, secure_client_config: Callable[..., ClientConfig], stream: Stream
+    ) -> None:
+        with connect(secure_client_config()) as admin, connect(secure_client_config("no-tables")) as reader:
+            insert_into_all(admin, stream, 2)
+            assert CommitLog(reader, stream).head() is None
+            assert content(reader, stream) == 1
+
+    def test_a_writer_that_may_not_make_the_log_still_writes(
+        self, secure_client_config: Callable[..., ClientConfig], stream: Stream, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The user `writer` may write what is there, and make nothing. Once the log is there it is used."""
+        with connect(secure_client_config()) as admin, connect(secure_client_config("writer")) as writer:
+            insert_into_all(writer, stream, 2)
+            assert "no version was recorded" in caplog.text
+            assert admin.controller.list_key_value_tables(stream.scope) == []
+            insert_into_all(admin, stream, 2)
+            assert admin.controller.list_key_value_tables(stream.scope) == [TABLE_NAME]
+            insert_into_all(writer, stream, 2)
+            head = CommitLog(admin, stream).head()
+            assert head is not None
+            assert head.version == 2
+            assert content(admin, stream) == 3

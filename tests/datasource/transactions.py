@@ -1,0 +1,68 @@
+"""Transactions that put equal bytes into every segment of a stream, so that any part of one shows in the lengths."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
+from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
+from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+
+SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
+PAYLOAD_BYTES = 24
+EVENT_BYTES = 8 + PAYLOAD_BYTES
+
+
+def raw_table(stream: Stream) -> StreamTable:
+    """The table of a stream without a schema."""
+    return StreamTable(stream, "raw", "none", RAW_SCHEMA)
+
+
+def begun(pravega: Pravega, stream: Stream, payloads: Sequence[bytes]) -> tuple[Insert, list[InsertMessage]]:
+    """An INSERT whose one task has written its rows: all is ready for the commit."""
+    insert = Insert.begin(pravega, raw_table(stream), SETTINGS)
+    batch = pa.record_batch([pa.array(payloads, pa.binary())], names=["event"])
+    report = InsertWriter(insert.spec(RAW_SCHEMA)).write(iter([batch]))
+    assert isinstance(report, InsertMessage)
+    return insert, [report]
+
+
+def insert_into_all(pravega: Pravega, stream: Stream, segments: int, text: str = "") -> None:
+    """INSERT one event into each segment."""
+    insert, messages = begun(pravega, stream, [text.encode().ljust(PAYLOAD_BYTES)] * segments)
+    assert sorted(written.events for written in messages[0].segments.values()) == [1] * segments
+    assert insert.commit(messages) == segments
+
+
+def insert_many(config: ClientConfig, stream: Stream, segments: int, times: int) -> int:
+    """INSERT again and again; to run in a process of its own."""
+    with connect(config) as pravega:
+        for time in range(times):
+            insert_into_all(pravega, stream, segments, f"{os.getpid()} {time}")
+    return times
+
+
+def die_in_commit(config: ClientConfig, stream: Stream, segments: int, moment: str) -> None:
+    """Begin an INSERT, and end this process `before` its commit, `during` or `after` it, nothing being published."""
+    pravega = connect(config)
+    insert, _ = begun(pravega, stream, [moment.encode().ljust(PAYLOAD_BYTES)] * segments)
+    assert CommitLog(pravega, stream).enter(insert.transaction.id)
+    if moment == "during":
+        pravega.controller.commit_transaction(stream, insert.transaction.id)
+    elif moment == "after":
+        insert.transaction.commit(60)
+    os._exit(7)
+
+
+def log_rows(pravega: Pravega, scope: str) -> list[dict[str, Any]]:
+    """All rows of a scope's commit log: for each stream its head, then its versions."""
+    return [json.loads(entry.value) for _, entry in pravega.key_value_table(scope, TABLE_NAME).entries()]
