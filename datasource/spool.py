@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO
 
+Frames = bytes | memoryview
+"""Whole framed events, one after the other; kept, not copied."""
+
 BLOCK_BYTES = 1 << 20
 """Blocks are cut at about this size; an event is never split, so one block may be as large as an event."""
 
 
 @dataclass
 class _Block:
-    data: bytes | None
+    data: Frames | None
     position: int
     length: int
     events: int
@@ -23,7 +26,7 @@ class _Block:
 
 @dataclass
 class _SegmentSpool:
-    pending: list[bytes] = field(default_factory=list)
+    pending: list[Frames] = field(default_factory=list)
     pending_bytes: int = 0
     pending_events: int = 0
     blocks: list[_Block] = field(default_factory=list)
@@ -41,7 +44,7 @@ class Spool:
         self._segments: dict[int, _SegmentSpool] = {}
         self._file: IO[bytes] | None = None
 
-    def add(self, segment_id: int, frames: bytes, events: int) -> None:
+    def add(self, segment_id: int, frames: Frames, events: int) -> None:
         """Append whole framed events of one segment."""
         spool = self._segments.setdefault(segment_id, _SegmentSpool())
         spool.pending.append(frames)
@@ -69,7 +72,7 @@ class Spool:
         """Return a hash of all bytes spooled for a segment, which names this content."""
         return self._segments[segment_id].digest.digest()
 
-    def blocks(self, segment_id: int) -> Iterator[tuple[bytes, int]]:
+    def blocks(self, segment_id: int) -> Iterator[tuple[Frames, int]]:
         """Yield the blocks of a segment in order, each with its number of events."""
         spool = self._segments[segment_id]
         self._seal(spool)

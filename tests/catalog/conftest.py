@@ -155,7 +155,8 @@ def _start(kind: str, request: pytest.FixtureRequest, log: Path) -> SqlClient:
 def temperatures_view(sql: SqlClient) -> str:
     """A temporary view over the CSV file."""
     sql.run(
-        "CREATE OR REPLACE TEMPORARY VIEW temperatures (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
+        "CREATE OR REPLACE TEMPORARY VIEW temperatures "
+        "(timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
         f"USING csv OPTIONS (path '{CSV}', header 'true')"
     )
     return "temperatures"

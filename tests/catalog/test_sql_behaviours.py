@@ -82,7 +82,8 @@ def test_rows_come_back_as_inserted(sql: SqlClient, namespace: str, format_name:
 
 def test_show_and_describe(sql: SqlClient, namespace: str) -> None:
     sql.run(
-        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the key', b ARRAY<STRING>) USING pravega COMMENT 'a table' "
+        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the key', b ARRAY<STRING>) USING pravega "
+        "COMMENT 'a table' "
         "TBLPROPERTIES ('format'='json', 'routing-key'='a', 'retention.type'='time', 'retention.minimum'='7d')"
     )
     assert tables(sql, namespace) == ["t"]
@@ -120,7 +121,7 @@ def test_tables_that_exist_or_do_not(sql: SqlClient, namespace: str) -> None:
     sql.run(f"DROP TABLE IF EXISTS {namespace}.missing")
     sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
     sql.run(f"CREATE TABLE IF NOT EXISTS {namespace}.t (other STRING) USING pravega")
-    assert [row[0] for row in sql.run(f"DESCRIBE TABLE {namespace}.t") if not row[0].startswith(("#", "_"))][0] == "a"
+    assert sql.run(f"DESCRIBE TABLE {namespace}.t")[0][0] == "a"
     with pytest.raises(SqlError, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
     sql.run(f"DROP TABLE {namespace}.t")
@@ -148,7 +149,8 @@ def test_odd_names(sql: SqlClient, namespace: str) -> None:
 
 def test_hidden_metadata_columns(sql: SqlClient, namespace: str) -> None:
     sql.run(
-        f"CREATE TABLE {namespace}.t (a INT) USING pravega TBLPROPERTIES ('routing-key'='a', 'scaling.min-segments'='2')"
+        f"CREATE TABLE {namespace}.t (a INT) USING pravega "
+        "TBLPROPERTIES ('routing-key'='a', 'scaling.min-segments'='2')"
     )
     sql.run(f"INSERT INTO {namespace}.t SELECT CAST(id AS INT) FROM range(50)")
     assert sql.run(f"SELECT count(*), count(DISTINCT _event_pointer), count(DISTINCT _segment) FROM {namespace}.t") == [
@@ -180,8 +182,8 @@ def test_what_streams_cannot_do_says_what_to_do(sql: SqlClient, namespace: str, 
 
 def test_results_equal_plain_python_over_the_csv(sql: SqlClient, namespace: str, temperatures_view: str) -> None:
     sql.run(
-        f"CREATE TABLE {namespace}.sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) USING pravega "
-        "TBLPROPERTIES ('format'='avro', 'routing-key'='sensorId', 'scaling.min-segments'='4')"
+        f"CREATE TABLE {namespace}.sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
+        "USING pravega TBLPROPERTIES ('format'='avro', 'routing-key'='sensorId', 'scaling.min-segments'='4')"
     )
     sql.run(f"INSERT INTO {namespace}.sensor SELECT * FROM {temperatures_view}")
     assert sql.run(f"SELECT count(*) FROM {namespace}.sensor") == [(str(len(readings())),)]
