@@ -22,6 +22,9 @@ from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
+from tests.spark_fixtures import spark
+
+__all__ = ["spark"]
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
 ACCOUNTS = {

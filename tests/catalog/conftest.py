@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from pyspark_pravega import configure
 from pyspark_pravega.local.state import ClusterInfo
 from tests.sql_clients import COMMAND, BeelineClient, PySparkClient, ShellClient, SqlClient
 from tests.temperatures import CSV
@@ -34,31 +32,6 @@ def fresh_name() -> str:
 def catalog_name(request: pytest.FixtureRequest) -> str:
     """A catalog: `pravega` on plain servers, `secure` on servers with TLS and authentication."""
     return str(request.param)
-
-
-@pytest.fixture(scope="session")
-def spark(
-    cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SparkSession]:
-    """A session with both catalogs."""
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
-    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-    builder = configure(builder, **_settings(cluster))
-    session = configure(builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
-    yield session
-    session.stop()
-
-
-def _settings(cluster: ClusterInfo) -> dict[str, str | None]:
-    user = "admin" if cluster.users else None
-    return {
-        "controller_uri": cluster.controller_uri,
-        "schema_registry_uri": cluster.registry_uri,
-        "security_trust_store": cluster.ca_file,
-        "security_username": user,
-        "security_password": cluster.users[user] if user else None,
-    }
 
 
 def _arguments(cluster: ClusterInfo, secure: ClusterInfo) -> tuple[list[str], dict[str, str]]:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.controller import TransactionStatus
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.client.transaction import TransactionStatus
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import descendants, running
 
@@ -37,13 +36,6 @@ def table(spark: SparkSession, scope: str) -> str:
         "TBLPROPERTIES ('routing-key'='k', 'scaling.min-segments'='3')"
     )
     return name
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    """The test's own connection."""
-    with connect(client_config) as connection:
-        yield connection
 
 
 def values(spark: SparkSession, table: str) -> list[int]:

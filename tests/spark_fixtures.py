@@ -1,0 +1,36 @@
+"""The Spark session that all tests of one run share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega import configure
+from pyspark_pravega.local.state import ClusterInfo
+
+
+@pytest.fixture(scope="session")
+def spark(
+    cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """A session with both catalogs: `pravega` on plain servers, `secure` on secured ones. Tasks may fail twice."""
+    builder = SparkSession.builder.master("local[2,3]").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    builder = configure(builder, **_settings(cluster))
+    session = configure(builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
+    yield session
+    session.stop()
+
+
+def _settings(cluster: ClusterInfo) -> dict[str, str | None]:
+    user = "admin" if cluster.users else None
+    return {
+        "controller_uri": cluster.controller_uri,
+        "schema_registry_uri": cluster.registry_uri,
+        "security_trust_store": cluster.ca_file,
+        "security_username": user,
+        "security_password": cluster.users[user] if user else None,
+    }
