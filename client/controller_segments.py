@@ -73,38 +73,51 @@ class SegmentCalls(ControllerCalls):
     def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
         """All segments with data between two cuts (None: to the end of the stream), and a token to read them.
 
-        A start without positions means the head; one that lies before the head gives truncated segments as
-        well. In no special order. Needs only READ. Raises StreamNotFoundError, and InvalidOptionError for cuts
-        that do not fit the stream.
+        A start without positions means the head if there is no end, and else the very first event there ever was;
+        a start that lies before the head gives truncated segments as well. In no special order. Needs only READ.
+        Raises StreamNotFoundError, and InvalidOptionError for cuts that do not fit the stream or each other.
         """
         stream = start.stream
-        if not start.positions:
+        if not start.positions and (end is None or not end.positions):
             # The server cannot do with two open ends.
             start = self.head(stream)
         if end is not None and end.stream != stream:
             raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
-        request = pb.StreamCutRange(streamInfo=stream_info(stream))
-        getattr(request, "from").update(start.positions)
-        if end is not None:
-            request.to.update(end.positions)
-
-        purpose = self._stream_purpose("look up the segments between two cuts of stream", stream)
         try:
-            reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
-        except ServerFailedError:
-            # All the server says about cuts that do not fit is UNKNOWN or INTERNAL.
+            reply = self._segments_between(start, end)
+        except (ServerFailedError, StreamNotFoundError) as failure:
+            # All the server says about cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
             for cut in (start, end):
                 if cut is not None and cut.positions and not self.stream_cut_valid(cut):
                     raise InvalidOptionError(
                         f"{cut} is no position in stream '{stream}': it must name segments of the stream "
                         "that cover the key space once"
                     ) from None
-            if end is None:
-                raise
-            raise ServerFailedError(
-                f"cannot {purpose.action}: the controller failed; does {start} lie after {end}?"
-            ) from None
+            if end is not None and isinstance(failure, ServerFailedError) and self._lies_after(start, end):
+                raise InvalidOptionError(f"{start} lies after {end}, so that there is nothing between them") from None
+            raise
         return [segment.segmentId for segment in reply.segments], reply.delegationToken
+
+    def _segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
+        stream = start.stream
+        request = pb.StreamCutRange(streamInfo=stream_info(stream))
+        getattr(request, "from").update(start.positions)
+        if end is not None:
+            request.to.update(end.positions)
+        purpose = self._stream_purpose("look up the segments between two cuts of stream", stream)
+        reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
+        return reply
+
+    def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
+        """Whether a cut lies after another, at least in part."""
+        common = start.positions.keys() & end.positions.keys()
+        if any(start.positions[segment] > end.positions[segment] for segment in common):
+            return True
+        try:
+            self._segments_between(end, start)
+        except ServerFailedError:
+            return False
+        return True
 
     def stream_cut_valid(self, cut: StreamCut) -> bool:
         """Whether a cut names segments of the stream that cover the key space once.
@@ -112,9 +125,16 @@ class SegmentCalls(ControllerCalls):
         Offsets are not looked at: one beyond the tail counts as valid.
         """
         stream = cut.stream
+        if not cut.positions:
+            return False
         purpose = self._stream_purpose("check a stream cut of stream", stream)
         try:
             reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
+        except StreamNotFoundError:
+            # What is not found may also be the epoch of a segment.
+            if not self.stream_exists(stream):
+                raise
+            return False
         except ServerFailedError:
             # The server stumbles over segments that the stream does not have.
             known, _ = self.segments_between(self.head(stream), None)

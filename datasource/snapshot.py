@@ -46,6 +46,11 @@ def take_snapshot(
     for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
         if cut is not None and cut.stream != stream:
             raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
+        if cut is not None and not pravega.controller.stream_cut_valid(cut):
+            raise InvalidOptionError(
+                f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
+                "the key space once. Was the stream dropped and made again since?"
+            )
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)
@@ -58,7 +63,14 @@ def _measure(
 ) -> list[SegmentSlice]:
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
-    segments, token = pravega.controller.segments_between(first, end)
+    try:
+        segments, token = pravega.controller.segments_between(first, end)
+    except InvalidOptionError as error:
+        if start is not None:
+            raise InvalidOptionError(f"'start-stream-cut' and 'end-stream-cut' do not fit: {error.message}.") from None
+        # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
+        first = StreamCut(stream, {})
+        segments, token = pravega.controller.segments_between(first, end)
     pravega.segments.seed_token(stream, token)
     infos = pravega.segments.segment_infos(stream, segments)
     slices = []
@@ -68,31 +80,38 @@ def _measure(
             if strict:
                 raise _lost(f"segment {segment_id} of stream {stream} was removed")
             continue
-        slices.append(_slice(stream, segment_id, info, first, end, strict))
-    return [piece for piece in slices if piece.end > piece.start]
+        if start is not None:
+            _check_start(stream, segment_id, info, start, strict)
+        slices.append(_slice(stream, segment_id, info, first, end))
+    slices = [piece for piece in slices if piece.end > piece.start]
+    if fail_on_data_loss and not slices and not first.positions:
+        raise _lost(f"all events of stream {stream} up to 'end-stream-cut' were removed")
+    return slices
 
 
-def _slice(
-    stream: Stream,
-    segment_id: int,
-    info: SegmentInfo,
-    first: StreamCut,
-    end: StreamCut | None,
-    fail_on_data_loss: bool,
-) -> SegmentSlice:
-    asked = first.positions.get(segment_id, 0)
-    if asked < info.start_offset and fail_on_data_loss:
+def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
+    asked = start.positions.get(segment_id, 0)
+    if strict and asked < info.start_offset:
         raise _lost(f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated")
-    begin = max(asked, info.start_offset)
+    if asked > info.write_offset:
+        raise _beyond("start-stream-cut", asked, stream, segment_id, info)
+
+
+def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
+    begin = max(first.positions.get(segment_id, 0), info.start_offset)
     stop = info.write_offset
     if end is not None and segment_id in end.positions:
         stop = end.positions[segment_id]
         if stop > info.write_offset:
-            raise InvalidOptionError(
-                f"'end-stream-cut' asks for offset {stop} of segment {segment_id} of stream {stream}, which ends at "
-                f"{info.write_offset}."
-            )
+            raise _beyond("end-stream-cut", stop, stream, segment_id, info)
     return SegmentSlice(segment_id, begin, stop)
+
+
+def _beyond(option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"'{option}' asks for offset {offset} of segment {segment_id} of stream {stream}, which ends at "
+        f"{info.write_offset}."
+    )
 
 
 def _lost(what: str) -> DataLossError:
