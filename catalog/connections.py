@@ -6,12 +6,16 @@ import json
 import threading
 from collections.abc import Mapping
 
+from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.connection import client_config
-from pyspark_pravega.sql.options import Options, resolve
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 
 _OWN_KEYS = frozenset(("catalog-name",))
+_SAID_BY_TABLE = (o.SCOPE, o.STREAM, o.FORMAT, o.FRAMING)
 
 
 class Catalog:
@@ -29,8 +33,21 @@ class Catalog:
         read: Mapping[str, str] | None = None,
         write: Mapping[str, str] | None = None,
     ) -> Options:
-        """Resolve the options of one statement over this catalog's conf."""
-        return resolve(conf=self.conf, properties=properties, read=read, write=write)
+        """Resolve the options of one statement over this catalog's conf.
+
+        Raises InvalidOptionError also for read and write options which say what the catalog and the table say.
+        """
+        options = resolve(conf=self.conf, properties=properties, read=read, write=write)
+        for option in OPTIONS.values():
+            if options.source(option) is not Source.QUERY:
+                continue
+            if option.connection or option in _SAID_BY_TABLE:
+                said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
+                raise InvalidOptionError(
+                    f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
+                    "use spark.read.format('pravega') or df.write.format('pravega')."
+                )
+        return options
 
 
 def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
@@ -52,7 +69,8 @@ class Connections:
         with self._lock:
             found = self._catalogs.get(key)
             if found is None:
-                found = self._catalogs[key] = Catalog(conf, self._pravega(conf))
+                with about("Catalog", conf.get("catalog-name", "pravega")):
+                    found = self._catalogs[key] = Catalog(conf, self._pravega(conf))
             return found
 
     def _pravega(self, conf: Mapping[str, str]) -> Pravega:

@@ -18,7 +18,6 @@ from pyspark_pravega.datasource.insert_commit import Insert
 from pyspark_pravega.datasource.planning import write_settings
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.errors import ServiceError
-from pyspark_pravega.sql.options import Options
 
 
 class Inserts:
@@ -28,9 +27,11 @@ class Inserts:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, uuid.UUID], Insert] = {}
 
-    def begin(self, catalog: Catalog, table: StreamTable, schema: StructType, options: Options) -> dict[str, Any]:
-        """Begin one INSERT; return its handle and the pickled function for its tasks, in base64."""
-        insert = Insert.begin(catalog.pravega, table, write_settings(options))
+    def begin(
+        self, catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Begin one INSERT with write options; return its handle and its tasks' pickled function, in base64."""
+        insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
         try:
             function = pickled_write(InsertWriter(insert.spec(schema)))
         except BaseException:
@@ -40,7 +41,7 @@ class Inserts:
         with self._lock:
             self._open[(str(table.stream), transaction.id)] = insert
         return {
-            "insert": {"transaction": str(transaction.id), "options": options.texts()},
+            "insert": {"transaction": str(transaction.id), "options": dict(options)},
             "function": function,
         }
 

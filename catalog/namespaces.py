@@ -8,11 +8,13 @@ from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME
 from pyspark_pravega.errors import (
+    InvalidNameError,
     KeyValueTableNotFoundError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
 )
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
 
@@ -20,17 +22,29 @@ _SPARK_SETS = frozenset(("owner",))
 
 
 def scope_of(namespace: Sequence[str]) -> str:
-    """Return the scope of a namespace; ScopeNotFoundError unless it has exactly one part."""
-    if len(namespace) != 1:
-        raise ScopeNotFoundError(
-            f"There is no namespace {quote_all(namespace) or '(empty)'}: a namespace is one Pravega scope."
+    """Return the scope of a namespace.
+
+    Raises ScopeNotFoundError for more than one part, InvalidNameError for none.
+    """
+    if not namespace:
+        raise InvalidNameError(
+            "No namespace is named and none is selected. Write <catalog>.<namespace>, and <table> after it where one "
+            "is meant; or select one with USE <catalog>.<namespace>. A namespace is a Pravega scope."
         )
+    if len(namespace) > 1:
+        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
     return namespace[0]
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
     """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
     return sorted(scope for scope in catalog.pravega.controller.list_scopes() if not is_internal(scope))
+
+
+def default_namespace(catalog: Catalog) -> list[str]:
+    """Return the namespace that `USE <catalog>` selects: that of the option `scope`, else none."""
+    scope = catalog.options().get(o.SCOPE)
+    return [] if scope is None else [scope]
 
 
 def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
@@ -43,10 +57,16 @@ def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]
 
 def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
     """Create a scope. Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for properties."""
+    if len(namespace) > 1:
+        raise InvalidNameError(
+            f"The namespace {quote_all(namespace)} has {len(namespace)} parts, but a namespace is one Pravega scope. "
+            f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
+        )
     scope = scope_of(namespace)
     check_new_scope(scope)
     if set(properties) - _SPARK_SETS:
-        raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all(namespace)))
+        statement = "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES"
+        raise UnsupportedOperationError(refusal(statement, quote_all((catalog.name, scope))))
     catalog.pravega.controller.create_scope(scope)
 
 
@@ -79,6 +99,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
 
 __all__ = [
     "create_namespace",
+    "default_namespace",
     "drop_namespace",
     "list_namespaces",
     "load_namespace",

@@ -20,12 +20,14 @@ from typing import Any, TextIO
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog import namespaces, tables
+from pyspark_pravega.catalog import altering, namespaces, tables
 from pyspark_pravega.catalog.connections import Catalog, Connections
 from pyspark_pravega.catalog.inserts import Inserts
+from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.datasource.planning import plan_scan
 from pyspark_pravega.datasource.scan import pickled_read
 from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.table_for_write import table_for_write
 from pyspark_pravega.errors import PravegaError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
@@ -42,6 +44,7 @@ class Service:
         self._connections = Connections()
         self._inserts = Inserts()
         self._operations: dict[str, Callable[[Catalog, Arguments], Any]] = {
+            "default_namespace": lambda c, a: namespaces.default_namespace(c),
             "list_namespaces": lambda c, a: namespaces.list_namespaces(c),
             "load_namespace": lambda c, a: namespaces.load_namespace(c, a["namespace"]),
             "create_namespace": lambda c, a: namespaces.create_namespace(c, a["namespace"], a["properties"]),
@@ -51,7 +54,7 @@ class Service:
             "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"]),
             "table_exists": lambda c, a: tables.exists(c, a["namespace"], a["name"], a["creating"]),
             "create_table": self._create_table,
-            "alter_table": lambda c, a: self._refuse(c, {**a, "statement": "ALTER TABLE"}),
+            "alter_table": lambda c, a: altering.alter(c, a["namespace"], a["name"], a["changes"]),
             "drop_table": lambda c, a: tables.drop(c, a["namespace"], a["name"]),
             "refuse": self._refuse,
             "plan_scan": self._plan_scan,
@@ -81,20 +84,21 @@ class Service:
         )
 
     def _refuse(self, catalog: Catalog, a: Arguments) -> Any:
-        raise UnsupportedOperationError(refusal(a["statement"], quote_all((*a["namespace"], a["name"]))))
+        raise UnsupportedOperationError(refusal(a["statement"], quote_all((catalog.name, *a["namespace"], a["name"]))))
 
     def _refuse_alter_namespace(self, catalog: Catalog, a: Arguments) -> Any:
         namespaces.load_namespace(catalog, a["namespace"])
-        raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all(a["namespace"])))
+        raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all((catalog.name, *a["namespace"]))))
 
     def _plan_scan(self, catalog: Catalog, a: Arguments) -> Any:
         table = _table(a)
         limit = a["limit"] if a["limit"] >= 0 else None
-        options = catalog.options(read=a["options"])
-        planned = plan_scan(catalog.pravega, table, _schema(a["columns"]), options, limit=limit)
+        name = quote_all((catalog.name, table.stream.scope, table.stream.name))
+        with about("Table", name):
+            options = catalog.options(read=a["options"])
+            planned = plan_scan(catalog.pravega, table, _schema(a["columns"]), options, limit=limit)
         function, partitions = pickled_read(planned.reader, planned.schema)
         shown = ", ".join(_schema(a["columns"]).fieldNames()) or "none"
-        name = quote_all((catalog.name, table.stream.scope, table.stream.name))
         text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
         return {
             "function": function,
@@ -105,7 +109,11 @@ class Service:
         }
 
     def _begin_insert(self, catalog: Catalog, a: Arguments) -> Any:
-        return self._inserts.begin(catalog, _table(a), _schema(a["schema"]), catalog.options(write=a["options"]))
+        table, schema = _table(a), _schema(a["schema"])
+        with about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
+            options = catalog.options(write=a["options"])
+            table = table_for_write(catalog.pravega, table, schema, options)
+        return self._inserts.begin(catalog, table, schema, a["options"])
 
 
 def _table(arguments: Arguments) -> StreamTable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.client.schema_registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
@@ -38,23 +39,42 @@ _STREAM_OPTIONS = (
 
 
 def check_reserved(name: str, properties: Mapping[str, str]) -> None:
-    """Refuse what Spark puts into properties and a stream cannot have: a location, another provider."""
+    """Refuse what Spark puts into properties and a stream cannot have: another provider, a location, a Hive format."""
     provider = properties.get("provider", PROVIDER)
     if provider.lower() != PROVIDER:
-        raise InvalidOptionError(f"The tables of this catalog are made USING {PROVIDER}, not USING {provider}.")
+        raise InvalidOptionError(
+            f"USING {provider} is not possible: the tables of this catalog are streams. Write USING {PROVIDER}, or "
+            "leave USING out."
+        )
     if "location" in properties and properties.get("is_managed_location") != "true":
         raise UnsupportedOperationError(
             f"LOCATION '{properties['location']}' is not possible on {name}: a table's data is its Pravega stream. "
             "Leave LOCATION out."
         )
+    if any(key.startswith("hive.") for key in properties):
+        raise UnsupportedOperationError(
+            f"STORED AS and ROW FORMAT are not possible on {name}: a table's data is its Pravega stream. Leave them "
+            "out, and set the table property 'format'."
+        )
+
+
+def check_partitions(name: str, partitions: Sequence[str]) -> None:
+    """Refuse everything that would lay a table out in parts."""
+    if partitions:
+        shown = ", ".join(re.sub(r"^identity\((.*)\)$", r"\1", part) for part in partitions)
+        raise UnsupportedOperationError(
+            f"PARTITIONED BY, CLUSTERED BY and CLUSTER BY are not possible on {name} ({shown}): a stream has a "
+            "routing key instead. Set the table property 'routing-key'."
+        )
 
 
 def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
-    """Return the properties that are kept as tags of the stream: those that nothing else tells."""
-    kept = {}
-    if settings.format == "raw":
-        kept["format"] = "raw"
-    elif settings.framing != "registry":
+    """Return the properties that are kept as tags of the stream: those that nothing else tells.
+
+    The schema registry tells the format too, but a table must be known for one when the registry is not there.
+    """
+    kept = {"format": settings.format}
+    if settings.format != "raw" and settings.framing != "registry":
         kept["framing"] = settings.framing
     if settings.codec != "none":
         kept["codec"] = settings.codec
@@ -78,23 +98,33 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
 
 def creation_policy(settings: TableSettings) -> Compatibility:
     """Return the policy a schema group is made with: registry 0.6.0 makes JSON groups with AllowAny only."""
-    return Compatibility("AllowAny" if settings.format == "json" else _POLICIES[settings.compatibility])
+    return Compatibility("AllowAny") if settings.format == "json" else policy(settings)
 
 
 def later_policy(settings: TableSettings) -> Compatibility | None:
     """Return the policy to set on the group afterwards, None when it was made with the right one."""
-    wanted = Compatibility(_POLICIES[settings.compatibility])
+    wanted = policy(settings)
     return None if wanted == creation_policy(settings) else wanted
 
 
-def check_adoption(name: str, options: o.Options) -> None:
+def policy(settings: TableSettings) -> Compatibility:
+    """Return the policy that the property `compatibility` names."""
+    return Compatibility(_POLICIES[settings.compatibility])
+
+
+def check_adoption(options: o.Options) -> None:
     """Refuse properties of the stream when it exists already and keeps its own."""
     for option in _STREAM_OPTIONS:
         if options.is_set(option):
             raise InvalidOptionError(
-                f"'{option.key}' cannot be given for {name}: the stream exists, and its settings stay as they are. "
-                "Leave the property out."
+                f"'{option.key}'='{options.text(option)}' cannot be given: the stream exists, and its settings stay "
+                "as they are. Leave the property out."
             )
+
+
+def policy_name(compatibility: Compatibility) -> str:
+    """Return a group's policy as the property `compatibility` writes it; advanced ones have no name there."""
+    return _POLICY_NAMES.get(compatibility.policy, "allow-any")
 
 
 def shown(loaded: LoadedTable) -> dict[str, str]:
@@ -112,7 +142,7 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":
-        properties["compatibility"] = _POLICY_NAMES.get(loaded.group.compatibility.policy, "allow-any")
+        properties["compatibility"] = policy_name(loaded.group.compatibility)
     if scaling.kind != "fixed":
         properties["scaling.type"] = scaling.kind
         properties["scaling.target-rate"] = str(scaling.target_rate)

@@ -8,26 +8,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.namespaces import scope_of
+from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, REGISTRY_CODECS
 from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import (
+    IncompatibleSchemaError,
     InvalidNameError,
     InvalidOptionError,
     PravegaError,
@@ -35,21 +30,24 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     StreamExistsError,
     StreamNotFoundError,
-    UnsupportedOperationError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.format import find_format
+from pyspark_pravega.formats.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.table_settings import TableSettings, table_settings
 
 LOG = logging.getLogger(__name__)
-_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
 
 
 def stream_of(namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream of a table identifier."""
+    """Return the stream of a table identifier. Raises the errors of `scope_of`."""
     return Stream(scope_of(namespace), name)
+
+
+def _impossible(namespace: Sequence[str], name: str) -> bool:
+    """Tell that no table can have this identifier: internal scopes and streams are none."""
+    return len(namespace) != 1 or not name or is_internal(name) or is_internal(namespace[0])
 
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
@@ -60,7 +58,7 @@ def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
 
 def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable) -> dict[str, Any]:
     """Return what the adapter shows of a table and hands back when it is scanned or written."""
-    names = set(loaded.table.schema.fieldNames())
+    names = {name.lower() for name in loaded.table.schema.fieldNames()}
     return {
         "name": quote_all((catalog.name, stream.scope, stream.name)),
         "schema": loaded.table.schema.json(),
@@ -77,23 +75,26 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable) -> dict[str,
 def load(catalog: Catalog, namespace: Sequence[str], name: str) -> dict[str, Any]:
     """Describe a table. Raises StreamNotFoundError and the errors of `load_table`."""
     stream = stream_of(namespace, name)
-    if is_internal(name):
-        raise StreamNotFoundError(f"The stream {quote_all((*namespace, name))} is internal to Pravega.")
+    if _impossible(namespace, name):
+        raise StreamNotFoundError(f"There is no table {quote_all((catalog.name, *namespace, name))}.")
     return describe(catalog, stream, load_table(catalog.pravega, stream))
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
     """Tell whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted."""
-    if len(namespace) != 1 or is_internal(name):
+    if _impossible(namespace, name):
         return False
     stream = stream_of(namespace, name)
     if not catalog.pravega.controller.stream_exists(stream):
         return False
-    return not (creating and _adoptable(load_table(catalog.pravega, stream)))
+    try:
+        return not (creating and _adoptable(load_table(catalog.pravega, stream)))
+    except SchemaNotFoundError:
+        return True  # it is a table, if one that cannot be read
 
 
 def _adoptable(loaded: LoadedTable) -> bool:
-    return loaded.table.format == "raw" and loaded.stored.get("format") != "raw"
+    return "format" not in loaded.stored and loaded.table.format == "raw"
 
 
 def create(
@@ -111,32 +112,43 @@ def create(
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
-    stream = stream_of(namespace, name)
-    shown = quote_all((*namespace, name))
-    table_properties.check_reserved(shown, properties)
-    if partitions:
-        raise UnsupportedOperationError(
-            f"PARTITIONED BY ({', '.join(partitions)}) is not possible on {shown}: a stream has a routing "
-            "key instead. Set the table property 'routing-key'."
-        )
-    options = catalog.options(properties=properties)
-    settings = table_settings(options)
-    _check_columns(shown, schema, settings)
-    comment = properties.get("comment")
+    shown = quote_all((catalog.name, *namespace, name))
+    with about("Table", shown):
+        stream = stream_of(namespace, name)
+        if not name:
+            check_new_stream(name)
+        if is_internal(stream.scope):
+            raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
+        table_properties.check_reserved(shown, properties)
+        table_properties.check_partitions(shown, partitions)
+        options = catalog.options(properties=properties)
+        settings = _check_columns(schema, table_settings(options))
+        return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
+
+
+def _create(
+    catalog: Catalog,
+    stream: Stream,
+    schema: StructType,
+    settings: TableSettings,
+    options: o.Options,
+    comment: str | None,
+    adopt: bool,
+) -> dict[str, Any]:
     text = None
     if settings.format != "raw":
-        text = find_format(settings.format).schema_text(schema, name, stream.scope, comment)
+        text = find_format(settings.format).schema_text(schema, stream.name, stream.scope, comment)
     found = _existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
     if found is not None and not (adopt and _adoptable(found)):
-        raise StreamExistsError(f"The stream {shown} exists and has a schema.")
+        raise StreamExistsError(f"The stream {stream} exists and has a schema.")
     kept = table_properties.stored(settings, comment)
-    with _undo_on_failure() as undo:
+    with undo_on_failure("CREATE TABLE") as undo:
         if found is None:
-            check_new_stream(name)
+            check_new_stream(stream.name)
             catalog.pravega.controller.create_stream(stream, table_properties.stream_configuration(settings, kept))
             undo.append(lambda: _delete_stream(catalog, stream))
         else:
-            table_properties.check_adoption(shown, options)
+            table_properties.check_adoption(options)
             _set_tags(catalog, stream, found, kept)
             undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
         if text is not None:
@@ -151,40 +163,31 @@ def _existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
         return None
 
 
-def _check_columns(shown: str, schema: StructType, settings: TableSettings) -> None:
+def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
+    """Check the columns; return the settings with the routing key spelled as its column."""
     names = schema.fieldNames()
     if settings.format == "raw":
         if names and [(field.name, field.dataType) for field in schema] != [
             (field.name, field.dataType) for field in RAW_SCHEMA
         ]:
+            declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
             raise UnsupportedTypeError(
-                f"A table of 'format'='raw' has the one column `event BINARY`, but {shown} declares "
-                f"{', '.join(names)}. Declare no columns, or choose 'format'='avro' or 'json'."
+                f"It declares the columns {declared}, but one of 'format'='raw' has the one column `event BINARY`. "
+                "Declare no columns, or choose 'format'='avro' or 'json'."
             )
     elif not names:
-        raise UnsupportedTypeError(f"The table {shown} has no columns. Declare them, or set 'format'='raw'.")
+        raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
     for name in names:
-        if name in METADATA_COLUMNS:
+        if not name:
+            raise InvalidNameError("A column has an empty name. Give it one.")
+        if name.lower() in METADATA_COLUMNS:
             raise InvalidNameError(
-                f"The column name {name} of {shown} is that of a hidden column which every table has. Rename it."
+                f"The column name {name} is that of a hidden column which every table has. Give it another name."
             )
-    key = settings.routing_key
-    if key is None:
-        return
+    if settings.routing_key is None:
+        return settings
     columns = RAW_SCHEMA if settings.format == "raw" else schema
-    if key not in columns.fieldNames():
-        raise InvalidOptionError(
-            f"'routing-key'='{key}' is no column of {shown}; columns are {', '.join(columns.fieldNames())}."
-        )
-    _check_key_type(key, columns[key].dataType)
-
-
-def _check_key_type(key: str, data_type: DataType) -> None:
-    if not isinstance(data_type, _KEY_TYPES):
-        raise UnsupportedTypeError(
-            f"'routing-key'='{key}' is a column of type {data_type.simpleString()}, which has no one text. Allowed "
-            "are strings, whole numbers, decimals, booleans and dates."
-        )
+    return replace(settings, routing_key=routing_key_column(settings.routing_key, columns))
 
 
 def _set_tags(catalog: Catalog, stream: Stream, found: LoadedTable, kept: Mapping[str, str]) -> None:
@@ -208,19 +211,36 @@ def _register(
             registry.set_compatibility(stream.name, policy)
     except SchemaExistsError:
         # An application may have made the group before its first event: it is joined, under its own rules.
-        group = registry.group(stream.name)
-        if group.format != wanted:
-            raise InvalidOptionError(
-                f"The schema registry has a group of {group.format} schemas for stream {stream}, so the "
-                f"table cannot have 'format'='{settings.format}'. Give the format of that group."
-            ) from None
+        _check_format(registry.group(stream.name).format, settings)
     if settings.codec != "none":
         registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
-    registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
+    try:
+        registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
+    except IncompatibleSchemaError as error:
+        rule = table_properties.policy_name(registry.group(stream.name).compatibility)
+        newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(stream.name)]
+        raise IncompatibleSchemaError(
+            f"{error.message}. The group was there before this table, with the policy '{rule}' and the newest "
+            f"schema {', '.join(newest) or 'none'}. Declare columns that fit, or choose another table name."
+        ) from None
+
+
+def _check_format(found: str, settings: TableSettings) -> None:
+    """Raise InvalidOptionError unless a group's format is that of the table."""
+    if found == find_format(settings.format).registry_format:
+        return
+    try:
+        advice = f"Set 'format'='{format_of_registry(found).name}'."
+    except InvalidOptionError:
+        advice = "Choose another table name, or 'format'='raw' to read and write bytes."
+    raise InvalidOptionError(
+        f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
+        f"stream. {advice}"
+    )
 
 
 @contextmanager
-def _undo_on_failure() -> Iterator[list[Callable[[], None]]]:
+def undo_on_failure(statement: str) -> Iterator[list[Callable[[], None]]]:
     """Run the collected steps backwards when the body fails; the body's error is the one that counts."""
     steps: list[Callable[[], None]] = []
     try:
@@ -230,13 +250,13 @@ def _undo_on_failure() -> Iterator[list[Callable[[], None]]]:
             try:
                 step()
             except PravegaError as error:
-                LOG.warning("Undoing a failed CREATE TABLE: %s", error)
+                LOG.warning("Undoing a failed %s: %s", statement, error)
         raise
 
 
 def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Drop a table: its events, its stream, its schema group. False when there is none."""
-    if len(namespace) != 1 or is_internal(name):
+    if _impossible(namespace, name):
         return False
     return drop_stream(catalog, stream_of(namespace, name))
 

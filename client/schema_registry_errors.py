@@ -13,6 +13,7 @@ from pyspark_pravega.errors import (
     InvalidSchemaError,
     PermissionDeniedError,
     PravegaError,
+    ProtocolError,
     RegistryError,
     SchemaExistsError,
     SchemaNotFoundError,
@@ -39,6 +40,11 @@ def refusal(response: httpx.Response, *, namespace: str | None, group: str | Non
         )
     if status == 403:
         return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
+    if status == 404 and path.endswith("/v1/groups"):
+        return ProtocolError(
+            f"what answers at {response.request.url.host}:{response.request.url.port} is no schema registry; check "
+            "its address"
+        )
     if status == 404:
         return SchemaNotFoundError(f"{target} is not there, or has nothing at {path}{reason}")
     if status == 409:

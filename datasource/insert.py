@@ -27,6 +27,7 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.spool import Spool
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
+from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.format import find_format
 
@@ -76,6 +77,7 @@ class InsertWriter(DataSourceArrowWriter):
     def __init__(self, spec: InsertSpec) -> None:
         self._spec = spec
 
+    @concise
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition.
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Access, Stream
+from pyspark_pravega.client.stream import Access
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentScanReader, SlicePartition
 from pyspark_pravega.datasource.snapshot import take_snapshot
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
@@ -47,8 +48,8 @@ def plan_scan(
     slices = take_snapshot(
         pravega,
         stream,
-        start=_cut(options.get(o.START_STREAM_CUT), stream),
-        end=_cut(options.get(o.END_STREAM_CUT), stream),
+        start=_cut(options, o.START_STREAM_CUT, "latest"),
+        end=_cut(options, o.END_STREAM_CUT, "earliest"),
         fail_on_data_loss=fail_on_data_loss,
         settled=CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds()).settled,
     )
@@ -81,7 +82,7 @@ def plan_scan(
 
 def full_schema(table: StreamTable) -> StructType:
     """Return a table's columns followed by its metadata columns, for readers without hidden columns."""
-    names = set(table.schema.fieldNames())
+    names = {name.lower() for name in table.schema.fieldNames()}
     hidden = [field for name, (field, _) in METADATA_COLUMNS.items() if name not in names]
     return StructType([*table.schema.fields, *hidden])
 
@@ -95,8 +96,16 @@ def write_settings(options: o.Options) -> WriteSettings:
     )
 
 
-def _cut(text: str, stream: Stream) -> StreamCut | None:
-    return None if text in _OPEN_ENDS else StreamCut.from_text(text)
+def _cut(options: o.Options, option: o.Option[str], nonsense: str) -> StreamCut | None:
+    text = options.get(option)
+    if text == nonsense:
+        raise InvalidOptionError(f"'{option.key}'='{text}' leaves nothing to read. Leave the option out.")
+    if text in _OPEN_ENDS:
+        return None
+    try:
+        return StreamCut.from_text(text)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"'{option.key}': {error.message}.") from None
 
 
 def _nullable(schema: StructType) -> StructType:

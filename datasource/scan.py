@@ -23,6 +23,7 @@ from pyspark_pravega.client.reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
@@ -82,10 +83,17 @@ class SegmentScanReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the slice's events in order; MalformedEventError names the first that does not fit."""
         if isinstance(partition, SlicePartition):
-            yield from _read_slice(self._plan, partition)
+            batches = _read_slice(self._plan, partition)
+            while (batch := _next(batches)) is not None:
+                yield batch
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
+
+
+@concise
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next(batches, None)
 
 
 def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,9 @@ from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec, InsertW
 from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
 from pyspark_pravega.datasource.planning import full_schema, plan_scan, write_settings
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.datasource.table_for_write import table_for_write
 from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
@@ -35,28 +37,32 @@ class PravegaDataSource(DataSource):
         """Return the name of the format."""
         return "pravega"
 
+    @concise
     def schema(self) -> StructType:
         """Return the stream's columns and its metadata columns."""
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
             return full_schema(_table(pravega, options, None))
 
+    @concise
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `plan_scan`."""
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
             return plan_scan(pravega, _table(pravega, options, schema), schema, options).reader
 
+    @concise
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begin the transaction of one `df.write`."""
         if overwrite:
-            raise UnsupportedOperationError(refusal("INSERT OVERWRITE", "the stream"))
+            stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
+            raise UnsupportedOperationError(refusal("mode('overwrite')", stream))
         options = o.resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
-            table = _table(pravega, options, schema)
+            table = table_for_write(pravega, _table(pravega, options, schema), schema, options)
             insert = Insert.begin(pravega, table, settings)
             try:
                 return TransactionalWriter(insert.spec(schema), settings)
@@ -72,11 +78,13 @@ class TransactionalWriter(InsertWriter):
         super().__init__(spec)
         self._settings = settings
 
+    @concise
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible at once."""
         with connect(self._spec.config) as pravega:
             self._insert(pravega).commit([one for one in messages if isinstance(one, InsertMessage)])
 
+    @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give the transaction up."""
         with connect(self._spec.config) as pravega:

@@ -1,6 +1,6 @@
 """Finds out what a stream is as a table: its configuration, its stored properties and its schema group.
 
-Properties that Pravega has no place for (routing key, framing, codec, comment) are kept as tags of the stream:
+Properties that Pravega has no place for (format, routing key, framing, codec, comment) are kept as tags of the stream:
 they live and die with it and are readable with the right to read it.
 """
 
@@ -42,12 +42,15 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
     """Read a stream's table.
 
     A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
-    schema groups whose events cannot be decoded.
+    schema groups whose events cannot be decoded, SchemaNotFoundError for a table whose schema is not there: taking
+    it for a raw one would let bytes be written among its events.
     """
     configuration = pravega.controller.stream_configuration(stream)
     stored = stored_properties(configuration.tags)
     group, schema = _schema(pravega, stream) if stored.get("format") != "raw" else (None, None)
     if schema is None or group is None:
+        if stored.get("format", "raw") != "raw":
+            raise SchemaNotFoundError(_no_schema(pravega, stream, stored["format"]))
         return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
     try:
         found = format_of_registry(group.format)
@@ -67,6 +70,17 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
         routing_key=stored.get("routing-key"),
     )
     return LoadedTable(table, configuration, group, stored)
+
+
+def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
+    address = pravega.config.registry_uri
+    what = f"Stream {stream} is a table of 'format'='{format}', "
+    if address is None:
+        return f"{what}whose schema is in a schema registry, but none is set. Set 'schema-registry-uri'."
+    return (
+        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. The events' "
+        "bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+    )
 
 
 def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaVersion | None]:

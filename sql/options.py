@@ -84,8 +84,7 @@ SCHEMA_REGISTRY_URI = _option(
     optional(URI),
     None,
     _CONNECTION,
-    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it only "
-    "tables with `framing=none` work.",
+    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it only `raw` tables work.",
     env="PRAVEGA_SCHEMA_REGISTRY_URI",
     connection=True,
 )
@@ -165,7 +164,7 @@ REQUEST_TIMEOUT = _option(
 )
 RETRY_TIMEOUT = _option(
     "retry-timeout",
-    between(DURATION, timedelta(), "0s", timedelta(days=1), "1d"),
+    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d"),
     timedelta(seconds=60),
     _CONNECTION,
     "How long to keep trying when a server cannot be reached. Wrong credentials, missing "
@@ -182,9 +181,8 @@ PYTHON = _option(
     optional(TEXT),
     None,
     Place.CATALOG,
-    "Python interpreter of the catalog service on the driver. Not set: the session's Python "
-    "(`spark.pyspark.driver.python`, `spark.pyspark.python`, `PYSPARK_DRIVER_PYTHON`, "
-    "`PYSPARK_PYTHON`, then `python3`).",
+    "Python interpreter of the catalog service on the driver; it must have this package. Not set: the session's "
+    "Python (`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
 )
 SCOPE = _option(
     "scope",

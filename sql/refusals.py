@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
+    "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
     "DELETE": "events cannot be taken out of a stream. Filter when reading, or write the rest to a new table",
     # Spark hands both to a table as one call.
     "TRUNCATE TABLE or DELETE without WHERE": "a table is not emptied and kept. Use DROP TABLE and CREATE TABLE, or "

@@ -33,7 +33,8 @@ _SPARK_PROPERTIES = frozenset(
     ("provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type")
 )
 _SPARK_OPTIONS = frozenset(("checkpointlocation", "queryname"))
-_SENSITIVE = re.compile(r"pass|secret|token|credential|key")
+_SENSITIVE = re.compile(r"pass|pwd|secret|token|credential|key|auth")
+_SENSITIVE_WORDS = ("password", "passphrase", "secret", "token", "credentials")
 _VARIABLE = re.compile(r"\$\{env:([^}]+)\}")
 
 
@@ -135,11 +136,11 @@ class Resolution:
         option = self._declarations.get(key)
         if option is None:
             known = [name for name, candidate in self._declarations.items() if place in candidate.places]
-            near = difflib.get_close_matches(key.replace("_", "-"), known, 1, 0.6)
+            near = _nearest(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
-            harmless = not _SENSITIVE.search(key) and not (near and self._declarations[near[0]].secret)
+            harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{text}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{near[0]}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = f"Did you mean '{near}'?" if near else f"Valid are: {', '.join(known)}."
             raise InvalidOptionError(f"There is no {place.describe()} '{key}'{shown}. {hint}")
         if place in option.places:
             return option
@@ -149,6 +150,24 @@ class Resolution:
                 f"are stored for all to see. Set it as {option.places.describe()}."
             )
         raise InvalidOptionError(f"'{key}' may not stand as {place.describe()}. Set it as {option.places.describe()}.")
+
+
+def _nearest(key: str, known: list[str]) -> str | None:
+    """Return the name most like a mistyped key, which may lack the name's prefix."""
+    wanted = key.replace("_", "-")
+    found = difflib.get_close_matches(wanted, known, 1, 0.6)
+    if found:
+        return found[0]
+    tails = {name.rpartition(".")[2]: name for name in known}
+    found = difflib.get_close_matches(wanted.rpartition(".")[2], tails, 1, 0.75)
+    return tails[found[0]] if found else None
+
+
+def _looks_secret(key: str) -> bool:
+    words = re.split(r"[^a-z]+", key)
+    return bool(_SENSITIVE.search(key)) or any(
+        difflib.get_close_matches(word, _SENSITIVE_WORDS, 1, 0.7) for word in words
+    )
 
 
 def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:

@@ -50,6 +50,11 @@ class TableSettings:
 def table_settings(options: o.Options) -> TableSettings:
     """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other."""
     format = options.get(o.FORMAT)
+    if format == "raw" and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
+        raise InvalidOptionError(
+            "'compatibility' has no meaning with 'format'='raw', which has no schema. Leave it out, or choose "
+            "'format'='avro' or 'json'."
+        )
     return TableSettings(
         format=format,
         framing=_framing(options, format),

@@ -28,6 +28,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   private String name;
   private String python;
   private ObjectNode conf;
+  private volatile String[] selected;
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -47,6 +48,16 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   }
 
   // Namespaces
+
+  @Override
+  public String[] defaultNamespace() {
+    if (selected == null) {
+      List<String> parts = new ArrayList<>();
+      call("default_namespace", arguments()).forEach(part -> parts.add(part.asText()));
+      selected = parts.toArray(new String[0]);
+    }
+    return selected.clone();
+  }
 
   @Override
   public String[][] listNamespaces() {
@@ -142,6 +153,22 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   }
 
   @Override
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    return refuseTimeTravel(ident, "VERSION AS OF");
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
+    return refuseTimeTravel(ident, "TIMESTAMP AS OF");
+  }
+
+  private Table refuseTimeTravel(Identifier ident, String statement) throws NoSuchTableException {
+    Table table = loadTable(ident);
+    refuse(ident, statement);
+    return table;
+  }
+
+  @Override
   public boolean tableExists(Identifier ident) {
     // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
     // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
@@ -178,12 +205,16 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
-    ArrayNode described = Service.JSON.createArrayNode();
-    for (TableChange change : changes) {
-      described.add(change.getClass().getSimpleName());
-    }
     ObjectNode arguments = arguments(ident);
-    arguments.set("changes", described);
+    ArrayNode described = arguments.putArray("changes");
+    for (TableChange change : changes) {
+      ObjectNode one = described.addObject().put("kind", change.getClass().getSimpleName());
+      if (change instanceof TableChange.SetProperty property) {
+        one.put("property", property.property()).put("value", property.value());
+      } else if (change instanceof TableChange.RemoveProperty property) {
+        one.put("property", property.property());
+      }
+    }
     try {
       return new PravegaTable(this, ident, call("alter_table", arguments));
     } catch (Exception e) {

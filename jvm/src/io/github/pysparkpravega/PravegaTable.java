@@ -17,6 +17,8 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
@@ -27,8 +29,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
-final class PravegaTable
-    implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations {
+final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
+    SupportsRowLevelOperations, TruncatableTable {
   private final PravegaCatalog catalog;
   private final Identifier ident;
   private final JsonNode description;
@@ -92,6 +94,17 @@ final class PravegaTable
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
     refuse(info.command().toString());
     return null;
+  }
+
+  @Override
+  public boolean truncateTable() {
+    refuse("TRUNCATE TABLE or DELETE without WHERE");
+    return false;
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
   }
 
   @Override

@@ -29,6 +29,7 @@ final class Service {
   private final BufferedWriter requests;
   private final AtomicLong lastId = new AtomicLong();
   private final Map<Long, CompletableFuture<JsonNode>> pending = new ConcurrentHashMap<>();
+  private volatile boolean answered = false;
   private volatile boolean ended = false;
 
   /** Sends one request and waits for its answer; a service that has died is started again first. */
@@ -84,9 +85,12 @@ final class Service {
   }
 
   private PravegaException failure(String operation) {
-    return new PravegaException(FAILED, "The catalog service (" + python + " -m pyspark_pravega.catalog.service) ended"
-        + " during '" + operation + "'; its own message is on the driver's standard error. It is started again by the"
-        + " next statement.", null);
+    return new PravegaException(FAILED, answered
+        ? "The catalog service (" + python + " -m pyspark_pravega.catalog.service) ended during '" + operation
+            + "'; its own message is on the driver's standard error. It is started again by the next statement."
+        : "The catalog service does not run with the Python interpreter '" + python + "'; its own message is on the"
+            + " driver's standard error. That Python must have pyspark-pravega installed: name one that has with"
+            + " PYSPARK_PYTHON or the catalog's 'python' conf.", null);
   }
 
   private void readReplies() {
@@ -94,6 +98,7 @@ final class Service {
         new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
       for (String line = replies.readLine(); line != null; line = replies.readLine()) {
         JsonNode reply = JSON.readTree(line);
+        answered = true;
         CompletableFuture<JsonNode> waiting = pending.get(reply.get("id").asLong());
         if (waiting == null) {
           continue;

@@ -1,0 +1,117 @@
+"""ALTER TABLE: properties and the comment can be changed, columns cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark_pravega.catalog import table_properties
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.naming import about
+from pyspark_pravega.catalog.tables import describe, stream_of, undo_on_failure
+from pyspark_pravega.datasource.routing_key import routing_key_column
+from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS
+from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.table_settings import TableSettings, table_settings
+
+_STATEMENTS = {
+    "AddColumn": "ADD COLUMN",
+    "DeleteColumn": "DROP COLUMN",
+    "RenameColumn": "RENAME COLUMN",
+    "UpdateColumnType": "ALTER COLUMN ... TYPE",
+    "UpdateColumnNullability": "ALTER COLUMN ... NOT NULL",
+    "UpdateColumnComment": "ALTER COLUMN ... COMMENT",
+    "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
+    "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
+    "ClusterBy": "CLUSTER BY",
+}
+_FIXED = (o.FORMAT, o.FRAMING, o.ROLLOVER_SIZE)
+
+
+def alter(
+    catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[Mapping[str, str | None]]
+) -> dict[str, Any]:
+    """Change properties of a table as one unit.
+
+    A change has a `kind`, the name of Spark's class, and for properties `property` and `value` (None: unset).
+    Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
+    """
+    stream = stream_of(namespace, name)
+    shown = quote_all((catalog.name, *namespace, name))
+    loaded = load_table(catalog.pravega, stream)
+    for change in changes:
+        kind = str(change["kind"])
+        if kind not in ("SetProperty", "RemoveProperty"):
+            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
+        if change["property"] == "location":
+            raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
+    with about("Table", shown):
+        properties = _changed(catalog, table_properties.shown(loaded), changes)
+        settings = table_settings(catalog.options(properties=properties))
+        settings = _check(loaded, settings)
+        _apply(catalog, loaded, settings, properties.get("comment"))
+    return describe(catalog, stream, load_table(catalog.pravega, stream))
+
+
+def _changed(
+    catalog: Catalog, properties: Mapping[str, str], changes: Sequence[Mapping[str, str | None]]
+) -> dict[str, str]:
+    asked = {str(change["property"]).lower(): change.get("value") for change in changes}
+    # Unknown keys and ill-typed values are refused before the old properties can get into the message.
+    catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
+    for option in _FIXED:
+        if option.key in asked and asked[option.key] != properties.get(option.key):
+            raise InvalidOptionError(f"'{option.key}' is fixed when a table is created. Create another table.")
+    new = dict(properties)
+    for kind in ("scaling", "retention"):
+        if f"{kind}.type" in asked and asked[f"{kind}.type"] != properties.get(f"{kind}.type"):
+            # Another type has other limits: those of the old one mean nothing any more.
+            new = {key: text for key, text in new.items() if not key.startswith(f"{kind}.")}
+            new |= {key: properties[key] for key in (o.SCALING_MIN_SEGMENTS.key,) if key in properties}
+    for key, value in asked.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = value
+    return new
+
+
+def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
+    segments = loaded.configuration.scaling.min_segments
+    if settings.scaling.kind == "fixed" and settings.scaling.min_segments != segments:
+        raise InvalidOptionError(
+            f"'scaling.min-segments' stays {segments} with 'scaling.type'='fixed'. Set 'scaling.type' to 'by-rate-kb' "
+            "or 'by-rate-events' to let the stream scale."
+        )
+    if settings.routing_key is None:
+        return settings
+    return replace(settings, routing_key=routing_key_column(settings.routing_key, loaded.table.schema))
+
+
+def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None) -> None:
+    stream, old = loaded.table.stream, loaded.configuration
+    wanted = table_properties.stream_configuration(settings, {})
+    kept = table_properties.stored(settings, comment)
+    if "format" not in loaded.stored:
+        del kept["format"]  # a stream that no table was made of may still become one of any format
+    tags = tags_for(kept, old.tags)
+    new = replace(old, scaling=wanted.scaling, retention=wanted.retention, tags=tags)
+    with undo_on_failure("ALTER TABLE") as undo:
+        if loaded.group is not None and settings.format != "raw":
+            registry = catalog.pravega.registry(stream.scope)
+            policy, before = table_properties.policy(settings), loaded.group.compatibility
+            if table_properties.policy_name(before) != settings.compatibility:
+                registry.set_compatibility(stream.name, policy)
+                undo.append(lambda: registry.set_compatibility(stream.name, before))
+            if settings.codec not in ("none", loaded.table.codec):
+                registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
+        if new != old:
+            catalog.pravega.controller.update_stream(stream, new)
+
+
+__all__ = ["alter"]

@@ -1,0 +1,48 @@
+"""A table as one write sees it: with the write's own routing key and codec, checked before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.datasource.routing_key import routing_key_column
+from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.formats.format import find_format
+from pyspark_pravega.sql import options as o
+
+
+def table_for_write(pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+    """Return the table that rows of a schema are written to.
+
+    Raises InvalidOptionError for a routing key or codec that does not fit, InvalidSchemaError for columns that do not.
+    """
+    if options.source(o.ROUTING_KEY) is o.Source.QUERY:
+        table = replace(table, routing_key=options.get(o.ROUTING_KEY))
+    if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
+        table = _with_codec(pravega, table, options.get(o.CODEC))
+    try:
+        find_format(table.format).encoder(
+            rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec]
+        )
+    except InvalidSchemaError as error:
+        wanted = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+        raise InvalidSchemaError(
+            f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}."
+        ) from None
+    if table.routing_key is not None:
+        table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
+    return table
+
+
+def _with_codec(pravega: Pravega, table: StreamTable, codec: str) -> StreamTable:
+    if not table.framed:
+        raise InvalidOptionError(
+            f"'codec'='{codec}' needs events with the schema registry's header, which those of stream {table.stream} "
+            "do not have. Leave 'codec' out."
+        )
+    if codec != "none":
+        pravega.registry(table.stream.scope).add_codec(table.stream.name, REGISTRY_CODECS[codec])
+    return replace(table, codec=codec)
