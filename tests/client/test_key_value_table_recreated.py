@@ -130,7 +130,7 @@ class TestWithReadOnly:
         with pytest.raises(KeyValueTableNotFoundError):
             table_of(reader, secure_scope).get(KEYS[0])
         held = table_of(reader, secure_scope)
-        for partitions in (3, 1, 1, 4, 2, 2):
+        for partitions in (3, 1, 1, 4):
             table = table_of(admin, secure_scope)
             assert table.create(partitions, 8)
             with pytest.raises(PermissionDeniedError, match=r"READ_UPDATE on .*key-value-table:table"):

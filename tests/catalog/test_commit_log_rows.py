@@ -1,0 +1,73 @@
+"""The commit log's rows go with their stream, and the log with its scope; SHOW TABLES knows neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.namespaces import create_namespace, drop_namespace
+from pyspark_pravega.catalog.tables import drop, list_tables
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.commit_log import TABLE_NAME
+from pyspark_pravega.errors import ScopeNotEmptyError
+from tests.datasource.transactions import insert_into_all, log_rows
+
+
+@pytest.fixture
+def catalog(client_config: ClientConfig) -> Iterator[Catalog]:
+    with connect(client_config) as pravega:
+        yield Catalog({"controller-uri": client_config.controller_uri}, pravega)
+
+
+def fill(catalog: Catalog, scope: str, *names: str) -> None:
+    """Make streams and INSERT two rows into each, one at a time."""
+    for name in names:
+        stream = Stream(scope, name)
+        catalog.pravega.controller.create_stream(stream, StreamConfiguration())
+        for _ in range(2):
+            insert_into_all(catalog.pravega, stream, 1)
+
+
+def test_drop_table_deletes_the_rows_of_its_stream_alone(catalog: Catalog, scope: str) -> None:
+    fill(catalog, scope, "first", "second")
+    assert list_tables(catalog, [scope]) == ["first", "second"]
+    assert drop(catalog, [scope], "first")
+    assert [(row["stream"], row["version"]) for row in log_rows(catalog.pravega, scope)] == [
+        ("second", 2),
+        ("second", 1),
+        ("second", 2),
+    ]
+    fill(catalog, scope, "first")
+    assert sorted({(row["stream"], row["version"]) for row in log_rows(catalog.pravega, scope)}) == [
+        ("first", 1),
+        ("first", 2),
+        ("second", 1),
+        ("second", 2),
+    ]
+
+
+def test_drop_namespace_deletes_the_log(catalog: Catalog, scope: str) -> None:
+    """And the namespace works when it is created again, on the same connection."""
+    controller = catalog.pravega.controller
+    for _ in range(3):
+        fill(catalog, scope, "stream")
+        assert len(log_rows(catalog.pravega, scope)) == 3
+        with pytest.raises(ScopeNotEmptyError, match="1 streams and 0 key-value tables"):
+            drop_namespace(catalog, [scope], cascade=False)
+        assert len(log_rows(catalog.pravega, scope)) == 3
+        drop_namespace(catalog, [scope], cascade=True)
+        assert not controller.scope_exists(scope)
+        create_namespace(catalog, [scope], {})
+        assert controller.list_key_value_tables(scope) == []
+
+
+def test_a_namespace_without_tables_is_empty_although_it_has_a_log(catalog: Catalog, scope: str) -> None:
+    fill(catalog, scope, "stream")
+    assert drop(catalog, [scope], "stream")
+    assert catalog.pravega.controller.list_key_value_tables(scope) == [TABLE_NAME]
+    drop_namespace(catalog, [scope], cascade=False)
+    assert not catalog.pravega.controller.scope_exists(scope)

@@ -1,0 +1,90 @@
+"""Scans through the planning API, as both front doors make them, and read as Spark's tasks do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert_commit import Insert
+from pyspark_pravega.datasource.planning import PlannedScan, full_schema, plan_scan
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.sql.options import resolve
+from tests.datasource.transactions import SETTINGS
+
+KEYED = StructType([StructField("k", IntegerType(), False), StructField("v", LongType())])
+
+
+def keyed_table(stream: Stream) -> StreamTable:
+    """A table of JSON events without a registry, routed by the column k."""
+    return StreamTable(stream, "json", "none", KEYED, routing_key="k")
+
+
+def begin(pravega: Pravega, table: StreamTable, batch: pa.RecordBatch) -> Callable[[], None]:
+    """INSERT one batch as one task would, all but the commit, which the result does."""
+    insert = Insert.begin(pravega, table, SETTINGS)
+    report = InsertWriter(insert.spec(table.schema)).write(iter([batch]))
+    assert isinstance(report, InsertMessage)
+
+    def commit() -> None:
+        assert insert.commit([report]) == batch.num_rows
+
+    return commit
+
+
+def insert(pravega: Pravega, table: StreamTable, batch: pa.RecordBatch) -> None:
+    """INSERT one batch as one task would."""
+    begin(pravega, table, batch)()
+
+
+def begin_numbers(pravega: Pravega, table: StreamTable, first: int, last: int, keys: int = 20) -> Callable[[], None]:
+    """INSERT the numbers from `first` to `last` - 1 in this order, each with the key number % keys; see `begin`."""
+    values = range(first, last)
+    columns = [pa.array([value % keys for value in values], pa.int32()), pa.array(values, pa.int64())]
+    return begin(pravega, table, pa.record_batch(columns, names=["k", "v"]))
+
+
+def insert_numbers(pravega: Pravega, table: StreamTable, first: int, last: int, keys: int = 20) -> None:
+    """INSERT the numbers from `first` to `last` - 1."""
+    begin_numbers(pravega, table, first, last, keys)()
+
+
+def scan(
+    pravega: Pravega,
+    table: StreamTable,
+    columns: Sequence[str] | None = None,
+    *,
+    limit: int | None = None,
+    **options: str,
+) -> PlannedScan:
+    """Plan a scan of some columns (None: all, with the hidden ones); options with _ for -."""
+    schema = full_schema(table)
+    required = schema if columns is None else StructType([schema[name] for name in columns])
+    read = {name.replace("_", "-"): value for name, value in options.items()}
+    return plan_scan(pravega, table, required, resolve(read=read, env={}), limit=limit)
+
+
+def batches(planned: PlannedScan) -> list[list[pa.RecordBatch]]:
+    """Read all partitions, each with what Spark would send to a task."""
+    pickles = CPickleSerializer()
+    tasks = [pickles.dumps((planned.reader, partition)) for partition in planned.reader.partitions()]
+    found = []
+    for task in tasks:
+        reader, partition = pickles.loads(task)
+        found.append(list(reader.read(partition)))
+    return found
+
+
+def rows(planned: PlannedScan) -> list[dict[str, object]]:
+    """All rows, partition by partition."""
+    return [row for partition in batches(planned) for batch in partition for row in batch.to_pylist()]
+
+
+def values(planned: PlannedScan) -> list[object]:
+    """The column v of all rows, sorted."""
+    return sorted(row["v"] for row in rows(planned))  # type: ignore[type-var]
