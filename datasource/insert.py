@@ -151,8 +151,8 @@ class _SpreadRouter:
 
     def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
         count = batch.num_rows
-        parts = min(len(self._segments), max(1, count))
-        bounds = [count * part // parts for part in range(parts + 1)]
+        parts = min(len(self._segments), count)
+        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
         for first, last in itertools.pairwise(bounds):
             segment_id = self._segments[self._next % len(self._segments)]
             self._next += 1

@@ -19,7 +19,7 @@ def main(moment: str, table: str, controller: str, registry: str) -> None:
     spark = configure(builder, controller_uri=controller, schema_registry_uri=registry).getOrCreate()
     ready = str(Path("ready").absolute())
 
-    @udf(LongType())
+    @udf(returnType=LongType(), useArrow=False)
     def tell(value: int) -> int:
         if moment == "before" and value == 99:
             Path(ready).touch()

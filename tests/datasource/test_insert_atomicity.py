@@ -86,7 +86,7 @@ def test_a_task_that_fails_once_is_retried_without_loss_or_double(
 ) -> None:
     marker = str(tmp_path / "failed-once")
 
-    @udf(LongType())
+    @udf(returnType=LongType(), useArrow=False)
     def fail_once(value: int) -> int:
         if value == 2500 and not os.path.exists(marker):
             Path(marker).touch()
@@ -140,7 +140,7 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
 
 
 def test_a_statement_longer_than_its_lease_commits(spark: SparkSession, table: str) -> None:
-    @udf(LongType())
+    @udf(returnType=LongType(), useArrow=False)
     def slow(value: int) -> int:
         time.sleep(25)
         return value
@@ -156,7 +156,7 @@ def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
     stream = Stream(scope, "numbers")
     go_on = str(tmp_path / "go-on")
 
-    @udf(LongType())
+    @udf(returnType=LongType(), useArrow=False)
     def wait(value: int) -> int:
         while not os.path.exists(go_on):
             time.sleep(0.05)
@@ -185,7 +185,7 @@ def test_the_driver_killed(
     with (tmp_path / "log").open("w") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
         ready = tmp_path / "ready"
-        wait_until(lambda: ready.exists() or driver.poll() is not None, "the moment to kill the driver", 120)
+        wait_until(lambda: ready.exists() or driver.poll() is not None, "the moment to kill the driver", 270)
         assert driver.poll() is None, (tmp_path / "log").read_text()[-3000:]
         family = descendants(driver.pid)
         jvm = next(pid for pid in family if "java" in running(pid))
