@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,8 @@ from pyspark_pravega.datasource.snapshot import take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
     EVENT_BYTES,
+    PAYLOAD_BYTES,
+    SETTINGS,
     begun,
     die_in_commit,
     insert_into_all,
@@ -142,10 +145,10 @@ class TestOneWriter:
         stream = new_stream()
         writer, other = Entered(pravega, stream, 1), Entered(pravega, stream, 1)
         writer.commit()
-        replace = writer.log._replace
+        write = writer.log._replace
 
         def as_if_lost(*arguments: object) -> bool:
-            assert replace(*arguments)  # type: ignore[arg-type]
+            assert write(*arguments)  # type: ignore[arg-type]
             other.log.withdraw(other.transaction.id)
             return False
 
@@ -344,6 +347,20 @@ class TestDeadWriters:
         assert head.committing == ()
         assert head.version == (2 if visible else 3), "a commit that nobody published has no version"
         assert content(pravega, stream) == 3
+
+    def test_a_commit_that_takes_too_long_is_called_that(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        """The server goes on with it; so the transaction is neither aborted nor said to be."""
+        stream = new_stream(2)
+        insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.0))
+        with pytest.raises(ServerTimeoutError, match="needs no further action to become visible"):
+            insert.commit(messages)
+        assert content(pravega, stream) == 1
+        insert_into_all(pravega, stream, 2)
+        head = CommitLog(pravega, stream).head()
+        assert head is not None
+        assert (head.version, head.committing) == (1, ())
 
     def test_an_insert_that_comes_too_late_leaves_no_entry(
         self, pravega: Pravega, new_stream: Callable[..., Stream]

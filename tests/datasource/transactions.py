@@ -27,9 +27,11 @@ def raw_table(stream: Stream) -> StreamTable:
     return StreamTable(stream, "raw", "none", RAW_SCHEMA)
 
 
-def begun(pravega: Pravega, stream: Stream, payloads: Sequence[bytes]) -> tuple[Insert, list[InsertMessage]]:
+def begun(
+    pravega: Pravega, stream: Stream, payloads: Sequence[bytes], settings: WriteSettings = SETTINGS
+) -> tuple[Insert, list[InsertMessage]]:
     """An INSERT whose one task has written its rows: all is ready for the commit."""
-    insert = Insert.begin(pravega, raw_table(stream), SETTINGS)
+    insert = Insert.begin(pravega, raw_table(stream), settings)
     batch = pa.record_batch([pa.array(payloads, pa.binary())], names=["event"])
     report = InsertWriter(insert.spec(RAW_SCHEMA)).write(iter([batch]))
     assert isinstance(report, InsertMessage)
