@@ -36,7 +36,7 @@ from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailabl
 
 LOG = logging.getLogger(__name__)
 
-DEFAULT_WINDOW = 8 * 1024 * 1024
+DEFAULT_WINDOW = 4 * 1024 * 1024
 """Bytes sent ahead of their acknowledgements."""
 
 _LATE_BLOCKS_OF_OTHERS = 2
