@@ -28,7 +28,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.spool import Spool
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.datasource.user_errors import concise
-from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.errors import EventTooLargeError, InvalidRowError
 from pyspark_pravega.formats.format import find_format
 
 
@@ -113,10 +113,13 @@ def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBat
     )
     router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
     rows = 0
-    for batch in batches:
-        for segment_id, payloads in router.route(batch, encoder.encode(batch)):
-            spool.add(segment_id, frame(payloads), len(payloads))
-        rows += batch.num_rows
+    try:
+        for batch in batches:
+            for segment_id, payloads in router.route(batch, encoder.encode(batch)):
+                spool.add(segment_id, frame(payloads), len(payloads))
+            rows += batch.num_rows
+    except (InvalidRowError, EventTooLargeError) as error:
+        raise type(error)(f"Table {table.stream}: {error.message}. Nothing of this INSERT is visible.") from None
     return rows
 
 
@@ -126,15 +129,14 @@ class _KeyRouter:
     def __init__(self, spec: InsertSpec) -> None:
         assert spec.table.routing_key is not None
         self._column = spec.table.routing_key
-        self._stream = spec.table.stream
         self._router = SegmentRouter(spec.segments)
 
     def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
         keys = batch.column(self._column)
         if keys.null_count:
             raise InvalidRowError(
-                f"The routing key '{self._column}' of table {self._stream} is null in a row. Every event needs a key: "
-                f"filter such rows out, or give them a value with coalesce({self._column}, ...)."
+                f"the routing key '{self._column}' is null in a row; every event needs a key: filter such rows out, or "
+                f"give them a value with coalesce({self._column}, ...)"
             )
         text = keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string())
         segments = self._router.route(hash_keys(text))

@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentScanReader, SlicePartition
 from pyspark_pravega.datasource.snapshot import take_snapshot
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
@@ -41,7 +41,8 @@ def plan_scan(
     """Fix what the scan reads, now.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. Raises
-    InvalidOptionError for stream cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
+    InvalidOptionError for stream cuts that do not fit, InvalidSchemaError for columns that the table does not have,
+    DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
@@ -55,6 +56,10 @@ def plan_scan(
     )
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
+    unknown = [name for name in required.fieldNames() if name not in names and name not in METADATA_COLUMNS]
+    if unknown:
+        known = ", ".join(table.schema.fieldNames())
+        raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
     schema = required
     if not required.fields:
         schema = StructType([table.schema.fields[0]])  # the carrier of the row count

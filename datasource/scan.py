@@ -158,7 +158,7 @@ class _Batches:
             except BadEvent as bad:
                 raise MalformedEventError(
                     f"The event at offset {offsets[bad.index]} of segment {self._segment} cannot be decoded: "
-                    f"{bad.reason}."
+                    f"{bad.reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
                 ) from None
         arrays = []
         for field in self._schema:
