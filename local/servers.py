@@ -21,6 +21,7 @@ from pyspark_pravega.local.ports import Ports
 from pyspark_pravega.local.private_files import private_directory, write_private
 
 _REGISTRY_HEAP = "128m"
+CACHE_BYTES = 512 << 20
 
 _LOGGING = """<configuration>
   <appender name="file" class="ch.qos.logback.core.rolling.RollingFileAppender">
@@ -99,7 +100,11 @@ def pravega_program(
     return _program(
         "pravega",
         "io.pravega.local.LocalPravegaEmulator",
-        [f"-Xmx{settings.heap}", f"-Dsinglenode.configurationFile={configuration}"],
+        [
+            f"-Xmx{settings.heap}",
+            f"-XX:MaxDirectMemorySize={2 * CACHE_BYTES}",
+            f"-Dsinglenode.configurationFile={configuration}",
+        ],
         java=java,
         class_path=class_path,
         run=run,
@@ -188,6 +193,9 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         # By default clients are told 0.0.0.0, which no certificate names and not all systems connect to.
         "pravegaservice.service.published.host.nameOrIp": "localhost",
         "pravegaservice.service.listener.host.nameOrIp": "localhost",
+        # With the default of 128 MiB a fast writer fills the cache before it is flushed, and the server gives up for
+        # good (CacheFullException). It is direct memory, taken as it is needed.
+        "pravegaservice.cache.size.max": str(CACHE_BYTES),
     }
     if settings.storage is not None:
         values["pravegaservice.storage.impl.name"] = "FILESYSTEM"
