@@ -19,7 +19,7 @@ from pyspark_pravega.client import tls
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.credentials import authorization_header
 from pyspark_pravega.client.retry import retry
-from pyspark_pravega.client.schema_registry_errors import refusal
+from pyspark_pravega.client.schema_registry_errors import one_internal_error_may_pass, refusal
 from pyspark_pravega.client.schema_registry_types import (
     Compatibility,
     Encoding,
@@ -129,7 +129,7 @@ class SchemaRegistry:
             self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
 
         try:
-            retry(attempt, timeout=self._config.retry_timeout)
+            retry(attempt, timeout=self._config.retry_timeout, transient=one_internal_error_may_pass())
         except SchemaExistsError:
             # An earlier try, whose answer was lost, may have created it.
             if attempts == 1 or self.group(name) != properties:
@@ -311,6 +311,7 @@ class SchemaRegistry:
         return retry(
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
             timeout=self._config.retry_timeout,
+            transient=one_internal_error_may_pass(),
         )
 
     def _send(

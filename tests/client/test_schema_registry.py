@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import pickle
 import secrets
@@ -317,12 +318,12 @@ def test_nobody_listens(client_config: ClientConfig) -> None:
                 registry.groups()
 
 
-def answering(reply: bytes) -> tuple[socket.socket, str]:
-    """A server on a socket that gives one answer to everything."""
+def answering(*replies: bytes) -> tuple[socket.socket, str]:
+    """A server on a socket that gives these answers one after the other, and then the last to everything."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
-        while True:
+        for reply in itertools.chain(replies, itertools.repeat(replies[-1])):
             try:
                 connection, _ = listener.accept()
             except OSError:
@@ -354,6 +355,17 @@ def test_strange_answers(client_config: ClientConfig, reply: bytes, error: type[
     listener, uri = answering(reply)
     with listener, other_address(client_config, uri) as registry, pytest.raises(error, match=text):
         registry.groups()
+
+
+def test_one_internal_error_is_survived(client_config: ClientConfig) -> None:
+    failed, empty = http("500 Oops", b""), http("200 OK", b'{"groups": {}, "continuationToken": ""}')
+    listener, uri = answering(failed, empty)
+    with listener, other_address(client_config, uri) as registry:
+        assert registry.groups() == {}
+    listener, uri = answering(failed, failed, empty)
+    with listener, other_address(client_config, uri) as registry, pytest.raises(RegistryError) as refused:
+        registry.groups()
+    assert refused.value.status == 500
 
 
 def test_tls_against_a_plain_registry(client_config: ClientConfig) -> None:
