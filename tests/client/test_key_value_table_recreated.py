@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client import Pravega, connect, table_partitions
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value_table import NOT_EXISTS, KeyValueTable
 from pyspark_pravega.client.table_partitions import TablePartitions
@@ -146,8 +146,10 @@ class TestWithReadOnly:
             with pytest.raises(KeyValueTableNotFoundError):
                 held.get(KEYS[0])
 
-    def test_many_tables_of_the_name_are_gone(self, admin: Pravega, reader: Pravega, secure_scope: str) -> None:
-        """More than are looked for at once."""
+    def test_many_tables_of_the_name_are_gone(
+        self, admin: Pravega, reader: Pravega, secure_scope: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """More than are looked for at once; and more than are looked for at all."""
         for _ in range(6):
             table = table_of(admin, secure_scope)
             table.create(1, 8)
@@ -157,3 +159,6 @@ class TestWithReadOnly:
         entry = table_of(reader, secure_scope).get(KEYS[0])
         assert entry is not None
         assert (entry.value, entry.version) == (b"x", version)
+        monkeypatch.setattr(table_partitions, "_PROBES", (0, 1, 4))
+        with pytest.raises(PermissionDeniedError, match=r"READ_UPDATE on .*key-value-table:table"):
+            table_of(reader, secure_scope).get(KEYS[0])

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -32,6 +33,7 @@ from tests.datasource.transactions import (
     log_rows,
 )
 
+COMMITS = 30
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -194,37 +196,39 @@ class TestReaders:
         segments = 16
         stream = new_stream(segments)
         done = threading.Event()
-        torn: list[set[int]] = []
-        whole: list[int] = []
 
-        def measure_anyhow() -> None:
+        def look(connection: Pravega, end: StreamCut | None) -> set[int]:
+            """The segments' lengths, looked at for a while; more than one length is a part of a transaction."""
+            if end is not None:
+                return set(end.positions.values())
+            for _ in range(20):
+                infos = connection.segments.segment_infos(stream, range(segments))
+                if len(seen := {info.write_offset for info in infos.values()}) > 1:
+                    break
+            return seen
+
+        def watch(settled: Callable[[Pravega, Callable[[StreamCut | None], set[int]]], set[int]]) -> list[set[int]]:
+            found = []
             with connect(client_config) as connection:
-                ids = [one.segment_id for one in connection.controller.current_segments(stream)]
                 while not done.is_set():
-                    infos = connection.segments.segment_infos(stream, ids)
-                    if len(seen := {info.write_offset for info in infos.values()}) > 1:
-                        torn.append(seen)
+                    found.append(settled(connection, partial(look, connection)))
+            return found
 
-        def scan() -> None:
-            with connect(client_config) as connection:
-                while not done.is_set():
-                    whole.append(content(connection, stream))  # checks that all lengths are equal
-
-        commits = 0
         with ThreadPoolExecutor(2) as readers:
-            runs = [readers.submit(measure_anyhow), readers.submit(scan)]
+            anyhow = readers.submit(watch, lambda connection, measure: measure(None))
+            by_log = readers.submit(watch, lambda connection, measure: CommitLog(connection, stream).settled(measure))
             try:
-                while commits < 150 and (commits < 10 or len(torn) < 3 or len(set(whole)) < 5):
+                for _ in range(COMMITS):
                     insert_into_all(pravega, stream, segments)
-                    commits += 1
             finally:
                 done.set()
-            for run in runs:
-                run.result()
-        assert len(torn) >= 3, f"the test shows nothing: no part of {commits} transactions was seen without the log"
-        assert len(set(whole)) >= 5, f"scans saw only {sorted(set(whole))} of {commits} commits"
-        assert whole == sorted(whole)
-        assert content(pravega, stream) == commits
+        torn = [seen for seen in anyhow.result() if len(seen) > 1]
+        assert torn, f"the test shows nothing: no part of {COMMITS} transactions was seen without the log"
+        assert [seen for seen in by_log.result() if len(seen) > 1] == []
+        lengths = [length for (length,) in by_log.result()]
+        assert lengths == sorted(lengths)
+        assert len(set(lengths)) > COMMITS // 4, "readers must not have to wait for the end of all commits"
+        assert content(pravega, stream) == COMMITS
 
     def test_what_an_insert_wrote_is_there_when_it_returns(
         self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
