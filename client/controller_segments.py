@@ -131,9 +131,8 @@ class SegmentCalls(ControllerCalls):
         try:
             reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
         except StreamNotFoundError:
-            # What is not found may also be the epoch of a segment.
-            if not self.stream_exists(stream):
-                raise
+            # What is not found may also be the epoch of a segment; this call fails if it is the stream.
+            self.head(stream)
             return False
         except ServerFailedError:
             # The server stumbles over segments that the stream does not have.
