@@ -15,6 +15,7 @@ from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentS
 from pyspark_pravega.datasource.snapshot import take_snapshot
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.sql import options as o
 
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
@@ -54,6 +55,7 @@ def plan_scan(
         fail_on_data_loss=fail_on_data_loss,
         settled=CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds()).settled,
     )
+    required = _strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
     unknown = [name for name in required.fieldNames() if name not in names and name not in METADATA_COLUMNS]
@@ -62,7 +64,7 @@ def plan_scan(
         raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
     schema = required
     if not required.fields:
-        schema = StructType([table.schema.fields[0]])  # the carrier of the row count
+        schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
     plan = ScanPlan(
         table=table,
         config=pravega.config,
@@ -89,7 +91,7 @@ def full_schema(table: StreamTable) -> StructType:
     """Return a table's columns followed by its metadata columns, for readers without hidden columns."""
     names = {name.lower() for name in table.schema.fieldNames()}
     hidden = [field for name, (field, _) in METADATA_COLUMNS.items() if name not in names]
-    return StructType([*table.schema.fields, *hidden])
+    return _strings(StructType([*table.schema.fields, *hidden]))
 
 
 def write_settings(options: o.Options) -> WriteSettings:
@@ -111,6 +113,13 @@ def _cut(options: o.Options, option: o.Option[str], nonsense: str) -> StreamCut 
         return StreamCut.from_text(text)
     except InvalidOptionError as error:
         raise InvalidOptionError(f"'{option.key}': {error.message}.") from None
+
+
+def _strings(schema: StructType) -> StructType:
+    """Read char(n) and varchar(n) as the strings they are to Arrow; the catalog's tables pad and check them."""
+    strings = strings_for_char_types(schema)
+    assert isinstance(strings, StructType)
+    return strings
 
 
 def _nullable(schema: StructType) -> StructType:
