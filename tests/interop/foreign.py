@@ -233,8 +233,14 @@ class ForeignClient:
     def _write(
         self, scope: str, stream: str, format_name: str, events: Sequence[Keyed], transactional: bool, **more: Json
     ) -> None:
-        listed = [{"key": key, "value": value} for key, value in events]
-        self._ask("write", scope, stream, format=format_name, events=listed, transactional=transactional, **more)
+        more["events"] = [{"key": key, "value": value} for key, value in events]
+        try:
+            self._ask("write", scope, stream, format=format_name, transactional=transactional, **more)
+        except ForeignError as error:
+            # A secured registry's first change after its own token expired; nothing is written before it succeeds.
+            if "RegistryExceptions$InternalServerError" not in str(error):
+                raise
+            self._ask("write", scope, stream, format=format_name, transactional=transactional, **more)
 
     def _ask(self, operation: str, scope: str, stream: str, **more: Json) -> dict[str, Json]:
         request = {**self.connection, "operation": operation, "scope": scope, "stream": stream, **more}
