@@ -1,0 +1,96 @@
+"""Watching a namespace while statements in it are refused: the message must help, and nothing may change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from tests.sql_clients import SqlClient, SqlError
+
+SECRET = "hunter2-swordfish"
+"""Given in places where it does not belong; no message may repeat it."""
+LONGEST = 2000
+"""Characters of a message: more is a stack trace."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A statement, the condition of its error, and words that must be in its message.
+
+    `{n}` stands for the namespace, which has the table `t`.
+    """
+
+    statement: str
+    condition: str
+    words: tuple[str, ...]
+
+
+def refusal(statement: str, condition: str, *words: str) -> Any:
+    """A `Refusal` as a parameter, with a short name."""
+    short = re.sub(r"\{n\}\.?|TBLPROPERTIES|USING pravega|\s+", " ", statement)
+    short = re.sub(r"[^\w.,'=-]+", " ", short).strip()
+    return pytest.param(Refusal(statement, condition, words), id=short[:70])
+
+
+class Watched:
+    """A namespace of its own with one table, `t (id INT, b STRING)` with the routing key `id` and two rows."""
+
+    def __init__(self, sql: SqlClient, pravega: Pravega, scope: str, catalog: str = "pravega") -> None:
+        self.sql = sql
+        self.pravega = pravega
+        self.scope = scope
+        self.name = f"{catalog}.`{scope}`"
+        sql.run(f"CREATE NAMESPACE {self.name}")
+        sql.run(f"CREATE TABLE {self.name}.t (id INT, b STRING) USING pravega TBLPROPERTIES ('routing-key'='id')")
+        sql.run(f"INSERT INTO {self.name}.t VALUES (1, 'x'), (2, 'y')")
+
+    def close(self) -> None:
+        """Drop the namespace and all that is in it."""
+        self.sql.run(f"DROP NAMESPACE IF EXISTS {self.name} CASCADE")
+
+    def state(self) -> dict[str, Any]:
+        """All that a statement could have left behind: streams, settings, bytes, schema groups and versions."""
+        controller, registry = self.pravega.controller, self.pravega.registry(self.scope)
+        streams = {}
+        for name in controller.list_streams(self.scope):
+            stream = Stream(self.scope, name)
+            ids = [segment.segment_id for segment in controller.current_segments(stream)]
+            infos = self.pravega.segments.segment_infos(stream, ids) if ids else {}
+            lengths = {segment: info.write_offset for segment, info in infos.items()}
+            streams[name] = (controller.stream_configuration(stream), lengths)
+        groups = {name: (group, registry.versions(name)) for name, group in registry.groups().items()}
+        return {"streams": streams, "groups": groups, "scopes": self.scope in controller.list_scopes()}
+
+    def refuse(self, refusal: Refusal, **more: str) -> str:
+        """Run a statement that must be refused; return its message."""
+        statement = refusal.statement.format(n=self.name, **more)
+        return self.refused(lambda: self.sql.run(statement), refusal.condition, *refusal.words)
+
+    def refused(self, action: Callable[[], object], condition: str, *words: str) -> str:
+        """Do what must be refused, and look that nothing has changed and the session still works."""
+        before = self.state()
+        with pytest.raises((SqlError, PySparkException)) as caught:
+            action()
+        message = str(caught.value)
+        check_message(message, condition, *(word.format(s=self.scope) for word in words))
+        assert self.state() == before
+        shown = self.sql.run(f"SHOW TABLES IN {self.name}")
+        visible = [name for name in before["streams"] if not name.startswith("_")]
+        assert len(shown) == len(visible) and all(name in str(shown) for name in visible)
+        return message
+
+
+def check_message(message: str, condition: str, *words: str) -> None:
+    """Assert that a message has the condition and the words, and neither a secret nor a Java stack trace."""
+    assert f"[{condition}" in message, message
+    assert not [word for word in words if word not in message], message
+    assert SECRET not in message
+    assert "\n\tat " not in message, message
+    assert len(message) < LONGEST, message

@@ -1,0 +1,418 @@
+"""What users get wrong in SQL: each is refused by a message that names what is wrong and says what to do.
+
+After each the namespace is exactly as before: no stream, no schema group, no version, no byte more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from tests.bad_input import SECRET, Refusal, Watched, check_message, refusal
+from tests.sql_clients import PySparkClient, SqlClient, SqlError
+
+OPTION = "PRAVEGA_INVALID_OPTION"
+NAME = "PRAVEGA_INVALID_NAME"
+TYPE = "PRAVEGA_UNSUPPORTED_TYPE"
+OPERATION = "PRAVEGA_UNSUPPORTED_OPERATION"
+ROW = "PRAVEGA_INVALID_ROW"
+NEW = "pravega.{s}.new"
+
+
+@pytest.fixture(scope="module")
+def watched(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watched]:
+    """A namespace for all statements of this module, none of which may change it."""
+    with connect(client_config) as pravega:
+        made = Watched(PySparkClient(spark), pravega, "badinput")
+        yield made
+        made.close()
+
+
+def properties(text: str, *words: str, condition: str = OPTION) -> object:
+    """A CREATE TABLE with wrong properties."""
+    statement = f"CREATE TABLE {{n}}.new (id INT, b STRING) USING pravega TBLPROPERTIES ({text})"
+    return refusal(statement, condition, NEW, *words)
+
+
+PROPERTIES = [
+    properties("'fromat'='avro'", "'fromat'", "'avro'", "Did you mean 'format'?"),
+    properties("'min-segments'='4'", "'min-segments'", "'4'", "Did you mean 'scaling.min-segments'?"),
+    properties("'foo'='bar'", "'foo'", "'bar'", "Valid are: format, framing"),
+    properties("'format'='csv'", "'csv'", "'format'", "avro, json, raw"),
+    properties("'codec'='zstd'", "'zstd'", "'codec'", "none, gzip, snappy"),
+    properties("'compatibility'='sometimes'", "'sometimes'", "'compatibility'", "backward, backward-transitive"),
+    properties("'scaling.min-segments'='many'", "'many'", "'scaling.min-segments'", "expected a whole number"),
+    properties("'scaling.min-segments'='0'", "'0'", "'scaling.min-segments'", "1 to 1000000"),
+    properties("'scaling.min-segments'='1.5'", "'1.5'", "expected a whole number"),
+    properties("'rollover-size'='-5'", "'-5'", "'rollover-size'", "for example 64k"),
+    properties("'routing-key'=''", "'routing-key'", "it is empty"),
+    properties("'retention.minimum'='7d'", "'retention.minimum' needs 'retention.type'", "'time' or 'size'"),
+    properties("'retention.type'='time'", "needs 'retention.minimum'", "'7d'"),
+    properties("'retention.type'='age'", "'age'", "time, size"),
+    properties(
+        "'retention.type'='time', 'retention.minimum'='7 parsecs'", "'7 parsecs'", "'retention.minimum'", "7 parsecs"
+    ),
+    properties("'retention.type'='size', 'retention.minimum'='7d'", "'7d'", "'retention.type'='size'", "bytes"),
+    properties(
+        "'retention.type'='time', 'retention.minimum'='7d', 'retention.maximum'='1d'",
+        "'retention.maximum'='1d' must be more than 'retention.minimum'='7d'",
+    ),
+    properties("'scaling.target-rate'='100'", "'scaling.target-rate'", "'scaling.type'='fixed'", "Leave it out"),
+    properties("'scaling.type'='by-rate-kb'", "'scaling.type'='by-rate-kb' needs 'scaling.target-rate'"),
+    properties("'framing'='none', 'codec'='gzip'", "'codec'='gzip' needs 'framing'='registry'"),
+    properties("'FORMAT'='avro', 'format'='json'", "'format' is given twice"),
+    properties("'controller-uri'='tcp://elsewhere:1'", "'controller-uri' may not be a table property", "catalog conf"),
+    properties("'split-size'='64m'", "'split-size' may not stand as table property", "read option"),
+    properties("'start-stream-cut'='earliest'", "'start-stream-cut'", "read option"),
+    properties(f"'security.password'='{SECRET}'", "'security.password' may not be a table property"),
+    properties(f"'security.auth-token'='{SECRET}'", "'security.auth-token' may not be a table property"),
+    properties(f"'pasword'='{SECRET}'", "'pasword'", "Valid are"),
+    properties(f"'api-key'='{SECRET}'", "'api-key'", "Valid are"),
+    properties(f"'sekret'='{SECRET}'", "'sekret'", "Valid are"),
+    properties("'routing-key'='idd'", "'routing-key'='idd'", "Did you mean 'id'?"),
+    properties("'routing-key'='nothing'", "'routing-key'='nothing'", "id, b"),
+]
+
+
+def columns(text: str, condition: str, *words: str, format: str = "avro") -> object:
+    """A CREATE TABLE with wrong columns."""
+    statement = f"CREATE TABLE {{n}}.new ({text}) USING pravega TBLPROPERTIES ('format'='{format}')"
+    return refusal(statement, condition, *words)
+
+
+def keyed(text: str, key: str, condition: str, *words: str) -> object:
+    """A CREATE TABLE with a routing key that cannot be one."""
+    statement = f"CREATE TABLE {{n}}.new ({text}) USING pravega TBLPROPERTIES ('routing-key'='{key}')"
+    return refusal(statement, condition, NEW, f"'routing-key'='{key}'", *words)
+
+
+COLUMNS = [
+    columns("id INT, i INTERVAL DAY TO SECOND", TYPE, NEW, "'i'", "interval day to second", "cast to string"),
+    columns("id INT, i INTERVAL YEAR TO MONTH", TYPE, NEW, "'i'", "interval year to month", format="json"),
+    columns("id INT, v VOID", TYPE, NEW, "'v'", "void", "cast it"),
+    columns("id INT, v VARIANT", TYPE, NEW, "'v'", "variant", "to_json"),
+    columns("id INT, v VARIANT", TYPE, NEW, "'v'", "variant", "to_json", format="json"),
+    columns("id INT, m MAP<INT, STRING>", TYPE, NEW, "'m'", "map<int,string>", "map_entries"),
+    columns("id INT, g GEOMETRY(4326)", TYPE, NEW, "'g'", "geometry", "st_asbinary"),
+    columns(
+        "id INT, s STRUCT<a: ARRAY<STRUCT<x: MAP<STRING, INTERVAL DAY>>>>",
+        TYPE,
+        NEW,
+        "'s.a.element.x.value'",
+        "interval day",
+    ),
+    columns(
+        "s STRUCT<a: ARRAY<MAP<BIGINT, INT>>>", TYPE, NEW, "'s.a.element'", "map<bigint,int>", "array", format="json"
+    ),
+    columns("id INT, `a b` STRING", NAME, NEW, "'a b'", "use format json", "a_b"),
+    columns("id INT, `1st` STRING", NAME, NEW, "'1st'", "use format json"),
+    columns("id INT, s STRUCT<`a-b`: INT>", NAME, NEW, "'s.a-b'", "use format json"),
+    columns("id INT, `` STRING", NAME, NEW, "empty name", format="json"),
+    columns("id INT, _segment STRING", NAME, NEW, "_segment", "hidden column", "another name"),
+    columns("id INT, _Offset BIGINT", NAME, NEW, "_Offset", "hidden column", "another name"),
+    columns("id INT, ID STRING", "COLUMN_ALREADY_EXISTS", "`id`"),
+    columns("id INT, id STRING", "COLUMN_ALREADY_EXISTS", "`id`"),
+    columns("s STRUCT<a: INT, A: STRING>", "COLUMN_ALREADY_EXISTS", "`s`.`a`"),
+    columns("id INT", TYPE, NEW, "id int", "`event BINARY`", "'format'='avro' or 'json'", format="raw"),
+    columns("event STRING", TYPE, NEW, "event string", "`event BINARY`", format="raw"),
+    columns("event BINARY, more INT", TYPE, NEW, "more int", "`event BINARY`", format="raw"),
+    refusal("CREATE TABLE {n}.new USING pravega", TYPE, NEW, "no columns", "Declare them"),
+    refusal(
+        "CREATE TABLE {n}.new USING pravega TBLPROPERTIES ('format'='raw', 'framing'='registry')",
+        OPTION, NEW, "'framing'='registry' needs a schema", "'format'='raw'",
+    ),
+    refusal(
+        "CREATE TABLE {n}.new USING pravega TBLPROPERTIES ('format'='raw', 'codec'='gzip')",
+        OPTION, NEW, "'codec'='gzip' needs 'framing'='registry'",
+    ),
+    refusal(
+        "CREATE TABLE {n}.new USING pravega TBLPROPERTIES ('format'='raw', 'compatibility'='full')",
+        OPTION, NEW, "'compatibility' has no meaning with 'format'='raw'",
+    ),
+    keyed("id INT, d DOUBLE", "d", TYPE, "double", "Allowed are strings"),
+    keyed("id INT, t TIMESTAMP", "t", TYPE, "timestamp", "Allowed are strings"),
+    keyed("id INT, x BINARY", "x", TYPE, "binary", "Allowed are strings"),
+    keyed("id INT, s STRUCT<a: INT>", "s", TYPE, "struct<a:int>", "Allowed are strings"),
+    keyed("id INT, s STRUCT<a: INT>", "s.a", OPTION, "id, s"),
+]  # fmt: skip
+
+CREATE = "CREATE TABLE {n}.new (id INT, b STRING) "
+CLAUSES = [
+    refusal(CREATE + "USING parquet", OPTION, NEW, "USING parquet", "USING pravega"),
+    refusal(CREATE + "USING nonsense", OPTION, NEW, "USING nonsense", "USING pravega"),
+    refusal(CREATE + "STORED AS PARQUET", OPERATION, NEW, "STORED AS", "'format'"),
+    refusal(CREATE + "USING pravega LOCATION '/tmp/x'", OPERATION, NEW, "/tmp/x", "Leave LOCATION out"),
+    refusal("CREATE EXTERNAL TABLE {n}.new (id INT) USING pravega LOCATION '/tmp/x'", OPERATION, NEW, "/tmp/x"),
+    refusal(CREATE + "USING pravega PARTITIONED BY (id)", OPERATION, NEW, "(id)", "'routing-key'"),
+    refusal(CREATE + "USING pravega PARTITIONED BY (bucket(4, id))", OPERATION, NEW, "bucket(4, id)", "'routing-key'"),
+    refusal(CREATE + "USING pravega CLUSTERED BY (id) INTO 4 BUCKETS", OPERATION, NEW, "CLUSTERED BY", "'routing-key'"),
+    refusal(CREATE + "USING pravega CLUSTER BY (id)", OPERATION, NEW, "CLUSTER BY", "'routing-key'"),
+    refusal("CREATE TABLE {n}.new (id INT DEFAULT 5) USING pravega", "UNSUPPORTED_FEATURE", "default value"),
+    refusal("CREATE TABLE {n}.new (id INT, c INT GENERATED ALWAYS AS (id + 1)) USING pravega", "UNSUPPORTED_FEATURE"),
+    refusal("CREATE TABLE {n}.new (id BIGINT GENERATED ALWAYS AS IDENTITY) USING pravega", "UNSUPPORTED_FEATURE"),
+    refusal("CREATE TABLE {n}.new (id INT PRIMARY KEY) USING pravega", "UNSUPPORTED_FEATURE", "constraint"),
+    refusal("CREATE TABLE {n}.new (id INT, CHECK (id > 0)) USING pravega", "UNSUPPORTED_FEATURE", "constraint"),
+    refusal("CREATE TABLE {n}.t (id INT) USING pravega", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
+    refusal("CREATE TABLE {n}.t USING pravega AS SELECT 1 AS id", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
+    refusal("CREATE TABLE {n}.new USING pravega AS SELECT INTERVAL 1 DAY AS i", TYPE, NEW, "'i'", "interval day"),
+    refusal("CREATE TABLE {n}.new USING pravega AS SELECT NULL AS x", TYPE, NEW, "'x'", "void"),
+    refusal("CREATE TABLE {n}.new USING pravega AS SELECT 1 + 1", NAME, NEW, "'(1 + 1)'", "another name"),
+    refusal("CREATE TABLE {n}.new USING pravega AS SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal(
+        "CREATE TABLE {n}.new USING pravega TBLPROPERTIES ('routing-key'='k') AS SELECT CAST(NULL AS STRING) AS k",
+        ROW, "{s}/new", "'k' is null", "coalesce",
+    ),
+]  # fmt: skip
+
+NAMES = [
+    refusal("CREATE TABLE {n}.a_b (id INT) USING pravega", NAME, "a_b", "'_'", "Use for example `a-b`"),
+    refusal("CREATE TABLE {n}._a (id INT) USING pravega", NAME, "_a", "internal", "Use for example `a`"),
+    refusal("CREATE TABLE {n}.`größe` (id INT) USING pravega", NAME, "`größe`", "Use for example"),
+    refusal("CREATE TABLE {n}.`a/b` (id INT) USING pravega", NAME, "`a/b`", "Use for example `a-b`"),
+    refusal("CREATE TABLE {n}.` ` (id INT) USING pravega", NAME, "` `", "Choose another name"),
+    refusal("CREATE TABLE {n}.`` (id INT) USING pravega", NAME, "may not be empty"),
+    refusal(f"CREATE TABLE {{n}}.`{'x' * 251}` (id INT) USING pravega", NAME, "251 characters", "at most 250"),
+    refusal("CREATE TABLE pravega.new (id INT) USING pravega", NAME, "pravega.new", "<catalog>.<namespace>"),
+    refusal("CREATE TABLE pravega.a.b.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`a`.`b`"),
+    refusal("CREATE TABLE pravega.missing.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("CREATE TABLE pravega._system.new (id INT) USING pravega", NAME, "_system", "Create it in another one"),
+    refusal("DROP TABLE pravega._system._requeststream", "TABLE_OR_VIEW_NOT_FOUND", "`_requeststream`"),
+    refusal("SELECT * FROM pravega._system._requeststream", "TABLE_OR_VIEW_NOT_FOUND", "`_requeststream`"),
+    refusal("CREATE NAMESPACE pravega.a.b", NAME, "a.b", "2 parts", "`a-b`"),
+    refusal("CREATE NAMESPACE pravega.a_b", NAME, "a_b", "'_'", "`a-b`"),
+    refusal("CREATE NAMESPACE pravega._x", NAME, "_x", "internal"),
+    refusal("CREATE NAMESPACE pravega.``", NAME, "may not be empty"),
+    refusal(f"CREATE NAMESPACE pravega.{'y' * 256}", NAME, "256 characters", "at most 255"),
+    refusal("CREATE NAMESPACE {n}", "SCHEMA_ALREADY_EXISTS", "{s}"),
+    refusal("CREATE NAMESPACE pravega.extra COMMENT 'x'", OPERATION, "pravega.extra", "COMMENT", "Leave them out"),
+    refusal("CREATE NAMESPACE pravega.extra LOCATION '/tmp/x'", OPERATION, "pravega.extra", "LOCATION"),
+    refusal("CREATE NAMESPACE pravega.extra WITH DBPROPERTIES ('a'='b')", OPERATION, "pravega.extra", "DBPROPERTIES"),
+    refusal("ALTER NAMESPACE {n} SET PROPERTIES ('a'='b')", OPERATION, "ALTER NAMESPACE", "pravega.{s}"),
+    refusal("ALTER NAMESPACE {n} SET LOCATION '/tmp/x'", OPERATION, "ALTER NAMESPACE", "pravega.{s}"),
+    refusal("COMMENT ON NAMESPACE {n} IS 'x'", OPERATION, "ALTER NAMESPACE", "pravega.{s}", "comment"),
+    refusal("ALTER NAMESPACE pravega.missing SET PROPERTIES ('a'='b')", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("DROP NAMESPACE {n}", "SCHEMA_NOT_EMPTY", "{s}"),
+    refusal("DROP NAMESPACE pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("DROP NAMESPACE pravega.a.b CASCADE", "SCHEMA_NOT_FOUND", "`a`.`b`"),
+    refusal("DROP NAMESPACE pravega._system CASCADE", OPERATION, "_system", "belongs to Pravega"),
+    refusal("SHOW TABLES IN pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("SHOW TABLES IN pravega.a.b", "SCHEMA_NOT_FOUND", "`a`.`b`"),
+    refusal("SHOW TABLES IN pravega", NAME, "<catalog>.<namespace>"),
+    refusal("SHOW NAMESPACES IN pravega.a.b", "SCHEMA_NOT_FOUND", "`a`.`b`"),
+    refusal("DESCRIBE NAMESPACE pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("USE pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("SELECT * FROM pravega.missing.t", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("SELECT * FROM pravega.a.b.t", "TABLE_OR_VIEW_NOT_FOUND", "`a`.`b`.`t`"),
+    refusal("SELECT * FROM pravega.t", NAME, "<catalog>.<namespace>"),
+    refusal("SELECT nothing FROM {n}.t", "UNRESOLVED_COLUMN", "`nothing`", "`id`"),
+    refusal("INSERT INTO {n}.missing VALUES (1)", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("DROP TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("DESCRIBE TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("SHOW CREATE TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+]
+
+
+def altered(text: str, condition: str, *words: str) -> object:
+    """An ALTER TABLE that is refused."""
+    return refusal(f"ALTER TABLE {{n}}.t {text}", condition, *words)
+
+
+TABLE = "pravega.{s}.t"
+STATEMENTS = [
+    altered("ADD COLUMN c INT", OPERATION, "ADD COLUMN", TABLE, "Create another table"),
+    altered("DROP COLUMN b", OPERATION, "DROP COLUMN", TABLE, "Create another table"),
+    altered("RENAME COLUMN b TO c", OPERATION, "RENAME COLUMN", TABLE, "Create another table"),
+    altered("ALTER COLUMN id TYPE BIGINT", OPERATION, "TYPE", TABLE, "Create another table"),
+    altered("ALTER COLUMN id COMMENT 'x'", OPERATION, "COMMENT", TABLE, "Create another table"),
+    altered("REPLACE COLUMNS (x INT)", OPERATION, "COLUMN", TABLE, "Create another table"),
+    altered("CLUSTER BY (id)", OPERATION, "CLUSTER BY", TABLE, "Create another table"),
+    altered("SET LOCATION '/tmp/x'", OPERATION, "SET LOCATION", TABLE),
+    altered("ADD CONSTRAINT c CHECK (id > 0)", "UNSUPPORTED_FEATURE", "constraint"),
+    altered("ADD PARTITION (id=1)", "INVALID_PARTITION_OPERATION", "`t`"),
+    altered("RENAME TO {n}.u", OPERATION, "RENAME", TABLE, "INSERT INTO it"),
+    altered("SET TBLPROPERTIES ('foo'='bar')", OPTION, TABLE, "'foo'", "'bar'", "Valid are"),
+    altered("SET TBLPROPERTIES ('format'='json')", OPTION, TABLE, "'format' is fixed", "another table"),
+    altered("SET TBLPROPERTIES ('framing'='none')", OPTION, TABLE, "'framing' is fixed", "another table"),
+    altered("SET TBLPROPERTIES ('routing-key'='nothing')", OPTION, TABLE, "'routing-key'='nothing'", "id, b"),
+    altered("SET TBLPROPERTIES ('codec'='zstd')", OPTION, TABLE, "'zstd'", "none, gzip, snappy"),
+    altered("SET TBLPROPERTIES ('scaling.min-segments'='4')", OPTION, TABLE, "'scaling.min-segments' stays 1"),
+    altered("SET TBLPROPERTIES ('retention.type'='time')", OPTION, TABLE, "needs 'retention.minimum'"),
+    altered("SET TBLPROPERTIES ('retention.minimum'='1d')", OPTION, TABLE, "needs 'retention.type'"),
+    altered(f"SET TBLPROPERTIES ('security.password'='{SECRET}')", OPTION, TABLE, "'security.password'"),
+    refusal("ALTER TABLE {n}.missing SET TBLPROPERTIES ('codec'='gzip')", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("TRUNCATE TABLE {n}.t", OPERATION, "TRUNCATE TABLE", TABLE, "DROP TABLE"),
+    refusal("DELETE FROM {n}.t", OPERATION, "DELETE", TABLE, "DROP TABLE"),
+    refusal("DELETE FROM {n}.t WHERE id = 1", OPERATION, "DELETE", TABLE, "Filter when reading"),
+    refusal("UPDATE {n}.t SET b = 'z'", OPERATION, "UPDATE", TABLE, "Append the new state"),
+    refusal(
+        "MERGE INTO {n}.t USING (SELECT 1 AS k) s ON {n}.t.id = s.k WHEN MATCHED THEN UPDATE SET b = 'z'",
+        OPERATION, "MERGE", TABLE, "Append the new state",
+    ),
+    refusal("INSERT OVERWRITE {n}.t VALUES (1, 'z')", OPERATION, "INSERT OVERWRITE", TABLE, "Use INSERT INTO"),
+    refusal("INSERT OVERWRITE {n}.t PARTITION (id=1) VALUES ('z')", "NON_PARTITION_COLUMN", "`id`"),
+    refusal("INSERT INTO {n}.t REPLACE WHERE id = 1 VALUES (1, 'z')", OPERATION, TABLE, "Use INSERT INTO"),
+    refusal("REPLACE TABLE {n}.t (x INT) USING pravega", OPERATION, "REPLACE TABLE", TABLE, "DROP TABLE"),
+    refusal("REPLACE TABLE {n}.t USING pravega AS SELECT 1 AS x", OPERATION, "REPLACE TABLE", TABLE),
+    refusal("CREATE OR REPLACE TABLE {n}.t (x INT) USING pravega", OPERATION, "REPLACE TABLE", TABLE, "IF NOT EXISTS"),
+    refusal("CREATE OR REPLACE TABLE {n}.t USING pravega AS SELECT 1 AS x", OPERATION, "REPLACE TABLE", TABLE),
+    refusal("SELECT * FROM {n}.t VERSION AS OF 1", OPERATION, "VERSION AS OF", TABLE, "'end-stream-cut'"),
+    refusal("SELECT * FROM {n}.t TIMESTAMP AS OF '2026-01-01'", OPERATION, "TIMESTAMP AS OF", TABLE),
+    refusal("SELECT * FROM {n}.missing VERSION AS OF 1", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("CREATE VIEW {n}.v AS SELECT 1 AS a", "MISSING_CATALOG_ABILITY", "pravega", "views"),
+    refusal("CREATE FUNCTION {n}.f AS 'x.Y'", "MISSING_CATALOG_ABILITY", "pravega"),
+    refusal("ANALYZE TABLE {n}.t COMPUTE STATISTICS", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "ANALYZE TABLE"),
+    refusal("LOAD DATA INPATH '/tmp/x' INTO TABLE {n}.t", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "LOAD DATA"),
+    refusal("MSCK REPAIR TABLE {n}.t", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "MSCK REPAIR TABLE"),
+    refusal("SHOW PARTITIONS {n}.t", "INVALID_PARTITION_OPERATION", "`t`"),
+    refusal("DROP TABLE {n}.t PURGE", "UNSUPPORTED_FEATURE", "Purge table"),
+    refusal("DROP VIEW {n}.t", "MISSING_CATALOG_ABILITY", "views"),
+]  # fmt: skip
+
+
+def inserted(rows: str, condition: str, *words: str) -> object:
+    """An INSERT into the table `t` that is refused."""
+    return refusal(f"INSERT INTO {{n}}.t {rows}", condition, *words)
+
+
+def read(option: str, value: str, *words: str) -> object:
+    """A SELECT with a wrong read option."""
+    return refusal(f"SELECT * FROM {{n}}.t WITH ('{option}'='{value}')", OPTION, TABLE, f"'{option}'", *words)
+
+
+def written(option: str, value: str, *words: str) -> object:
+    """An INSERT with a wrong write option."""
+    statement = f"INSERT INTO {{n}}.t WITH ('{option}'='{value}') VALUES (3, 'z')"
+    return refusal(statement, OPTION, TABLE, f"'{option}'", *words)
+
+
+QUERIES = [
+    inserted("VALUES (NULL, 'z')", ROW, "{s}/t", "'id' is null", "coalesce(id, ...)"),
+    inserted("SELECT IF(id = 77, NULL, CAST(id AS INT)), 'z' FROM range(100)", ROW, "{s}/t", "'id' is null"),
+    inserted("VALUES (3)", "INSERT_COLUMN_ARITY_MISMATCH", "`t`", "`id`, `b`"),
+    inserted("VALUES (3, 'z', 1)", "INSERT_COLUMN_ARITY_MISMATCH", "`t`", "`id`, `b`"),
+    inserted("VALUES ('three', 'z')", "INCOMPATIBLE_DATA_FOR_TABLE", "`t`", "`id`"),
+    inserted("VALUES (array(3), 'z')", "INCOMPATIBLE_DATA_FOR_TABLE", "`t`", "`id`"),
+    inserted("VALUES (3000000000, 'z')", "CAST_OVERFLOW_IN_TABLE_INSERT", "`id`"),
+    inserted("SELECT id + 3000000000, 'z' FROM range(3)", "CAST_OVERFLOW_IN_TABLE_INSERT", "`id`"),
+    inserted("(id, nothing) VALUES (3, 'z')", "UNRESOLVED_COLUMN", "`nothing`"),
+    inserted("(id, _offset) VALUES (3, 4)", "INCOMPATIBLE_DATA_FOR_TABLE", "`_offset`"),
+    inserted("SELECT CAST(1 / (id - 50) AS INT), 'z' FROM range(100)", "DIVIDE_BY_ZERO"),
+    inserted("SELECT 3, raise_error('my own words')", "USER_RAISED_EXCEPTION", "my own words"),
+    inserted(
+        "SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608", "Split the row"
+    ),
+    written("trasaction.lease", "20s", "Did you mean 'transaction.lease'?"),
+    written("transaction.lease", "1s", "'1s'", "10s to 600s"),
+    written("split-size", "64m", "may not stand as write option"),
+    written("routing-key", "nothing", "'routing-key'='nothing'", "id, b"),
+    written("codec", "zstd", "'zstd'", "none, gzip, snappy"),
+    written("format", "json", "the table itself settles it"),
+    written("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it", "df.write.format('pravega')"),
+    written("security.password", SECRET, "catalog pravega settles it"),
+    read("foo", "bar", "'bar'", "Valid are"),
+    read("splitsize", "64m", "'64m'", "Did you mean 'split-size'?"),
+    read("pasword", SECRET, "Did you mean 'security.password'?"),
+    read("split-size", "1x", "'1x'", "64k"),
+    read("read-window", "1", "'1'", "64k to 256m"),
+    read("fail-on-data-loss", "maybe", "'maybe'", "true or false"),
+    read("transaction.lease", "20s", "may not stand as read option"),
+    read("stream", "other", "the table itself settles it"),
+    read("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it"),
+    read("start-stream-cut", "latest", "leaves nothing to read"),
+    read("end-stream-cut", "earliest", "leaves nothing to read"),
+    read("start-stream-cut", "garbage", "'garbage'", "not base64", "asText()"),
+    read("end-stream-cut", "Z2FyYmFnZQ==", "not compressed with gzip", "asText()"),
+]
+
+
+@pytest.mark.parametrize("case", PROPERTIES)
+def test_properties(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_columns(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
+@pytest.mark.parametrize("case", CLAUSES)
+def test_clauses_of_create_table(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_names(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+    assert not {"extra", "a-b", "a_b", "_x"} & set(watched.pravega.controller.list_scopes())
+
+
+@pytest.mark.parametrize("case", STATEMENTS)
+def test_statements_on_a_table(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
+@pytest.mark.parametrize("case", QUERIES)
+def test_queries(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
+def test_the_table_of_all_these_refusals_has_its_rows(watched: Watched) -> None:
+    assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id") == [("1", "x"), ("2", "y")]
+
+
+EVERYWHERE = [PROPERTIES[0], PROPERTIES[24], COLUMNS[7], CLAUSES[5], NAMES[0], STATEMENTS[21], QUERIES[0], QUERIES[13]]
+
+
+@pytest.fixture
+def watched_by_all(sql: SqlClient, client_config: ClientConfig, fresh_name: str) -> Iterator[Watched]:
+    """A namespace of its own for each front end."""
+    with connect(client_config) as pravega:
+        made = Watched(sql, pravega, fresh_name)
+        yield made
+        made.close()
+
+
+def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
+    for case in EVERYWHERE:
+        given = case.values[0]
+        assert isinstance(given, Refusal)
+        watched_by_all.refuse(given)
+    rows = watched_by_all.sql.run(f"SELECT * FROM {watched_by_all.name}.t ORDER BY id")
+    assert rows == [("1", "x"), ("2", "y")]
+
+
+def test_a_merge_that_only_inserts_is_an_insert(
+    spark: SparkSession, client_config: ClientConfig, fresh_name: str
+) -> None:
+    """Spark itself turns it into an INSERT of the rows that have no match."""
+    with connect(client_config) as pravega:
+        own = Watched(PySparkClient(spark), pravega, fresh_name)
+        try:
+            own.sql.run(
+                f"MERGE INTO {own.name}.t USING (SELECT 1 AS id, 'no' AS b UNION ALL SELECT 3, 'new') s "
+                f"ON {own.name}.t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+            )
+            assert own.sql.run(f"SELECT * FROM {own.name}.t ORDER BY id") == [("1", "x"), ("2", "y"), ("3", "new")]
+        finally:
+            own.close()
+
+
+def test_a_null_in_a_column_that_is_not_null(watched: Watched, fresh_name: str) -> None:
+    table = f"{watched.name}.`{fresh_name}`"
+    watched.sql.run(f"CREATE TABLE {table} (id INT, n INT NOT NULL) USING pravega TBLPROPERTIES ('format'='json')")
+    try:
+        for rows in (
+            "VALUES (1, NULL)",
+            "SELECT id, IF(id = 3, NULL, id) FROM (SELECT CAST(id AS INT) id FROM range(5))",
+        ):
+            watched.refuse(Refusal(f"INSERT INTO {table} {rows}", "NOT_NULL_ASSERT_VIOLATION", ("n",)))
+        with pytest.raises(SqlError) as caught:
+            watched.sql.run(f"INSERT INTO {table} (id) VALUES (1)")
+        check_message(str(caught.value), "INCOMPATIBLE_DATA_FOR_TABLE", "`n`")
+    finally:
+        watched.sql.run(f"DROP TABLE {table}")
