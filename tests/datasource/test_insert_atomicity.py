@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,7 +21,8 @@ from pyspark.sql.types import LongType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller import TransactionStatus
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.errors import StreamExistsError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import descendants, running
 
@@ -54,11 +56,20 @@ def check_order_by_key(spark: SparkSession, table: str) -> None:
 
 
 def open_transactions(pravega: Pravega, stream: Stream) -> list[uuid.UUID]:
-    """Ids of open transactions: an id is the epoch and a counter that starts near zero, so all can be tried."""
+    """Ids of open transactions.
+
+    An id is the epoch and a number that the whole cluster counts up. A transaction on another stream tells how far it
+    has come, and those before it can be tried.
+    """
+    probe = Stream(stream.scope, "probe")
+    with contextlib.suppress(StreamExistsError):
+        pravega.controller.create_stream(probe, StreamConfiguration())
+    newest = pravega.controller.create_transaction(probe, 10_000).id
+    pravega.controller.abort_transaction(probe, newest)
     found = []
     for epoch in range(2):
-        for counter in range(64):
-            candidate = uuid.UUID(int=((epoch << 32) << 64) | counter)
+        for counter in range(max(0, newest.int - 64), newest.int):
+            candidate = uuid.UUID(int=epoch << 96 | counter)
             if pravega.controller.transaction_status(stream, candidate) is TransactionStatus.OPEN:
                 found.append(candidate)
     return found
