@@ -85,7 +85,8 @@ class _Console:
             text=True,
             cwd=log.parent,
         )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -116,9 +117,11 @@ class _Console:
         raise NotImplementedError
 
     def close(self) -> None:
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)
+        self._reader.join()
+        self._process.stdout.close()
 
 
 def _without_echo(lines: list[str], statement: str) -> list[str]:
@@ -134,6 +137,10 @@ def _without_echo(lines: list[str], statement: str) -> list[str]:
             # The echo of the statement that asked for the mark may follow.
             return [one for one in lines[last + 1 :] if "SELECT 'answer' ||" not in one]
     raise AssertionError(f"no echo of {statement!r} in {lines}")
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.split("\t"))
 
 
 class ShellClient(_Console):
@@ -152,7 +159,8 @@ class ShellClient(_Console):
         for number, line in enumerate(lines):
             if re.search(r"^(Error in query|org\.apache\.spark|.*Exception:)|^\[[A-Z_.]+\]", line):
                 raise SqlError("\n".join(lines[number:]))
-        return [tuple(line.split("\t")) for line in lines if line and not self._NOISE.search(line)]
+        # DESCRIBE pads its cells here.
+        return [_cells(line) for line in lines if line and not self._NOISE.search(line)]
 
 
 class BeelineClient(_Console):
@@ -168,4 +176,6 @@ class BeelineClient(_Console):
         for number, line in enumerate(lines):
             if line.startswith("Error:"):
                 raise SqlError("\n".join(lines[number:]))
-        return [tuple(line.split("\t")) for line in lines if line and not line.startswith(("SLF4J", "WARNING"))]
+        # NUL is beeline's quote around cells of several lines.
+        text = [line.replace("\0", "") for line in lines]
+        return [_cells(line) for line in text if line and not line.startswith(("SLF4J", "WARNING"))]

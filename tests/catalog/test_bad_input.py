@@ -365,7 +365,18 @@ def test_the_table_of_all_these_refusals_has_its_rows(watched: Watched) -> None:
     assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id") == [("1", "x"), ("2", "y")]
 
 
-EVERYWHERE = [PROPERTIES[0], PROPERTIES[24], COLUMNS[7], CLAUSES[5], NAMES[0], STATEMENTS[21], QUERIES[0], QUERIES[13]]
+EVERYWHERE = [
+    properties("'fromat'='avro'", "'fromat'", "'avro'", "Did you mean 'format'?"),
+    properties(f"'pasword'='{SECRET}'", "'pasword'", "Valid are"),
+    columns("id INT, s STRUCT<a: ARRAY<INTERVAL DAY>>", TYPE, NEW, "'s.a.element'", "interval day"),
+    refusal("CREATE TABLE {n}.a_b (id INT) USING pravega", NAME, "a_b", "Use for example `a-b`"),
+    refusal("CREATE TABLE {n}.t (id INT) USING pravega", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
+    refusal("TRUNCATE TABLE {n}.t", OPERATION, "TRUNCATE TABLE", TABLE, "DROP TABLE"),
+    refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    inserted("VALUES (NULL, 'z')", ROW, "{s}/t", "'id' is null", "coalesce(id, ...)"),
+    inserted("SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608"),
+    read("start-stream-cut", "garbage", "'garbage'", "not base64"),
+]
 
 
 @pytest.fixture

@@ -17,6 +17,12 @@ final class PravegaException extends AnalysisException {
     this.condition = condition;
   }
 
+  /** Data source errors, as Spark calls them; the class XX is that of defects, which shells show with a stack trace. */
+  @Override
+  public String getSqlState() {
+    return condition.equals("PRAVEGA_INTERNAL_ERROR") ? "XX000" : "KD000";
+  }
+
   static boolean is(Throwable error, String condition) {
     return error instanceof PravegaException pravega && pravega.condition.equals(condition);
   }
