@@ -169,7 +169,12 @@ class BeelineClient(_Console):
     name = "jdbc"
 
     def __init__(self, url: str, environment: Mapping[str, str], log: Path) -> None:
-        options = ["--silent=true", "--showHeader=false", "--outputformat=tsv2", "--nullemptystring=false"]
+        options = [
+            "--silent=true",
+            "--showHeader=false",
+            "--outputformat=tsv2",
+            "--nullemptystring=false",
+        ]
         super().__init__(["beeline", *options, "-u", url], environment, log)
 
     def _rows(self, lines: list[str]) -> Rows:
