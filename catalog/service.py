@@ -154,7 +154,6 @@ def serve(service: Service, requests: TextIO, replies: TextIO) -> None:
 
 def main() -> None:
     """Run the service on this process's stdin and stdout."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     logging.basicConfig(format="pyspark-pravega: %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
     # Nothing but answers may reach the pipe, whatever a library prints.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
