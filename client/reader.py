@@ -158,7 +158,12 @@ class SegmentRangeReader:
             base = chunk.offset - begin - len(rest)
             position = base + begin
             del chunk
-            starts, lengths, consumed = split(data, begin, len(data), position=position, available=self._end - position)
+            try:
+                starts, lengths, consumed = split(
+                    data, begin, len(data), position=position, available=self._end - position
+                )
+            except ProtocolError as error:
+                raise ProtocolError(f"segment '{self._address.name}': {error.message}") from None
             rest = bytes(data[consumed:])
             if len(rest) >= HEADER_BYTES:
                 self._check_size(rest, base + consumed)

@@ -22,15 +22,17 @@ from pyspark.sql.types import (
     IntegralType,
     MapType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 from pyspark_pravega.formats.json_values import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
+from pyspark_pravega.formats.schema.json_schema_to_spark import spark_struct
 from pyspark_pravega.formats.schema.spark_visitor import child_path
 from pyspark_pravega.formats.writing import (
     BINARY,
@@ -66,8 +68,12 @@ class JsonEncoder(BatchEncoder):
         super().__init__(schema, encoding_id, codec)
         struct = strings_for_char_types(schema)
         assert isinstance(struct, StructType)
-        self._object = _Object("", struct)
         root = model.parse_json_schema(schema_text) if schema_text else None
+        if root is not None:
+            table = strings_for_char_types(spark_struct(root))
+            assert isinstance(table, StructType)
+            struct = _fitted(struct, table)
+        self._object = _Object("", struct)
         self._wrapped = root is not None and not isinstance(root, model.Object)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -75,6 +81,36 @@ class JsonEncoder(BatchEncoder):
         rows = np.arange(len(struct))
         parts = self._object.values(struct, rows) if self._wrapped else self._object.parts(struct, rows)
         return self.framed(parts, len(struct))
+
+
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""Types whose documents are also documents of another type."""
+
+
+def _fitted(rows: StructType, table: StructType) -> StructType:
+    """The columns of the rows under the table's rules on nulls; InvalidSchemaError unless they are the table's."""
+    columns = {field.name: field for field in table.fields}
+    for name in columns:
+        if name not in rows.fieldNames():
+            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
+    fields = []
+    for field in rows.fields:
+        column = columns.get(field.name)
+        if column is None:
+            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
+        given, wanted = field.dataType.simpleString(), column.dataType.simpleString()
+        if given != wanted and wanted not in _WIDER.get(given, ()):
+            raise InvalidSchemaError(
+                f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
+            )
+        data_type = column.dataType if given == wanted else field.dataType
+        fields.append(StructField(field.name, data_type, column.nullable))
+    return StructType(fields)
 
 
 class _Object(Cells):

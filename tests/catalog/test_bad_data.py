@@ -1,0 +1,278 @@
+"""Streams and rows that do not fit: foreign schema groups, garbage events, sealed and deleted streams, df.write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.schema_registry_types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.local.state import ClusterInfo
+from tests.bad_input import SECRET, Refusal, Watched, refusal
+from tests.sql_clients import PySparkClient
+
+OPTION = "PRAVEGA_INVALID_OPTION"
+
+
+@pytest.fixture
+def watched(spark: SparkSession, client_config: ClientConfig, fresh_name: str) -> Iterator[Watched]:
+    """A namespace of each test's own."""
+    with connect(client_config) as pravega:
+        made = Watched(PySparkClient(spark), pravega, fresh_name)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def options(cluster: ClusterInfo, watched: Watched) -> dict[str, str]:
+    """What `spark.read.format("pravega")` needs to read the table `t`."""
+    return {
+        "controller-uri": cluster.controller_uri,
+        "schema-registry-uri": str(cluster.registry_uri),
+        "scope": watched.scope,
+        "stream": "t",
+    }
+
+
+# Streams and schema groups that were there first
+
+
+@pytest.mark.parametrize("key", ["scaling.min-segments", "retention.minimum", "rollover-size"])
+def test_a_stream_that_exists_keeps_its_settings(watched: Watched, key: str) -> None:
+    watched.pravega.controller.create_stream(Stream(watched.scope, "old"), StreamConfiguration())
+    more = "'retention.type'='size', " if key.startswith("retention") else ""
+    statement = f"CREATE TABLE {{n}}.old (id INT) USING pravega TBLPROPERTIES ({more}'{key}'='4')"
+    shown = "'retention.type'='size'" if more else f"'{key}'='4'"
+    watched.refuse(Refusal(statement, OPTION, ("pravega.{s}.old", shown, "Leave the property out")))
+
+
+@pytest.mark.parametrize(("format", "advice"), [("Json", "Set 'format'='json'"), ("Protobuf", "'format'='raw'")])
+@pytest.mark.parametrize("with_stream", [True, False])
+def test_a_group_of_another_format(watched: Watched, format: str, advice: str, with_stream: bool) -> None:
+    if with_stream:
+        watched.pravega.controller.create_stream(Stream(watched.scope, "old"), StreamConfiguration())
+    group = GroupProperties(format, Compatibility("AllowAny"))
+    watched.pravega.registry(watched.scope).create_group("old", group)
+    statement = "CREATE TABLE {n}.old (id INT) USING pravega"
+    watched.refuse(Refusal(statement, OPTION, ("pravega.{s}.old", "'format'='avro'", format, advice)))
+
+
+def test_columns_that_the_policy_of_a_group_refuses(watched: Watched) -> None:
+    registry = watched.pravega.registry(watched.scope)
+    registry.create_group("old", GroupProperties("Avro", Compatibility("Backward")))
+    schema = {"type": "record", "name": "old", "namespace": watched.scope, "fields": [{"name": "id", "type": "string"}]}
+    registry.add_schema("old", SchemaInfo.of_text(f"{watched.scope}.old", "Avro", json.dumps(schema)))
+    words = ("pravega.{s}.old", "policy 'backward'", "struct<id:string>", "another table name")
+    statement = "CREATE TABLE {n}.old (id INT NOT NULL) USING pravega"
+    watched.refuse(Refusal(statement, "PRAVEGA_INCOMPATIBLE_SCHEMA", words))
+
+
+def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
+    """It is not taken for a raw table: bytes would be written among its events."""
+    watched.pravega.registry(watched.scope).delete_group("t")
+    words = ("{s}/t", "'format'='avro'", "Check 'schema-registry-uri'")
+    for statement in ("SELECT * FROM {n}.t", "INSERT INTO {n}.t VALUES (X'00')", "DESCRIBE TABLE {n}.t"):
+        watched.refuse(Refusal(statement, "PRAVEGA_SCHEMA_NOT_FOUND", words))
+    statement = "CREATE TABLE {n}.t (id INT) USING pravega"
+    watched.refuse(Refusal(statement, "TABLE_OR_VIEW_ALREADY_EXISTS", ("`t`",)))
+    watched.sql.run(f"DROP TABLE {watched.name}.t")
+
+
+# Streams that change under a query
+
+
+def test_an_insert_into_a_sealed_stream(watched: Watched) -> None:
+    watched.pravega.controller.seal_stream(Stream(watched.scope, "t"))
+    words = ("{s}/t", "sealed", "nothing can be written")
+    watched.refuse(Refusal("INSERT INTO {n}.t VALUES (3, 'z')", "PRAVEGA_STREAM_SEALED", words))
+    assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id") == [("1", "x"), ("2", "y")]
+
+
+def test_a_stream_that_is_deleted_between_planning_and_reading(watched: Watched, spark: SparkSession) -> None:
+    planned = spark.table(f"{watched.name}.t")
+    planned._jdf.queryExecution().executedPlan()
+    watched.sql.run(f"DROP TABLE {watched.name}.t")
+    watched.refused(planned.collect, "PRAVEGA_STREAM_NOT_FOUND", "'t'", "'{s}'", "any more")
+
+
+def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
+    watched.sql.run(f"CREATE TABLE {watched.name}.other (id INT) USING pravega")
+    controller, stream = watched.pravega.controller, Stream(watched.scope, "t")
+    segment = controller.current_segments(stream)[0].segment_id
+    other = controller.head(Stream(watched.scope, "other")).to_text()
+    head, beyond = StreamCut(stream, {segment: 0}).to_text(), StreamCut(stream, {segment: 10**6}).to_text()
+    inside, strange = StreamCut(stream, {segment: 5}).to_text(), StreamCut(stream, {segment + 77: 0}).to_text()
+
+    def cuts(text: str, condition: str, *words: str) -> None:
+        watched.refuse(Refusal(f"SELECT * FROM {{n}}.t WITH ({text})", condition, words))
+
+    for key in ("start-stream-cut", "end-stream-cut"):
+        cuts(f"'{key}'='{other}'", OPTION, "pravega.{s}.t", f"'{key}'", "{s}/other", "{s}/t")
+        cuts(f"'{key}'='{strange}'", OPTION, "pravega.{s}.t", f"'{key}'")
+        cuts(f"'{key}'='{beyond}'", OPTION, "pravega.{s}.t", f"'{key}'", "1000000")
+        cuts(f"'{key}'='{inside}'", "PRAVEGA_PROTOCOL_ERROR", "{s}/t/", "5")
+    cuts(f"'start-stream-cut'='{beyond}', 'end-stream-cut'='{head}'", OPTION, "'start-stream-cut'")
+
+
+# Events and rows that do not fit
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ("'format'='json'", "0x01 of a registry header"),
+        ("'format'='avro'", "0x01 of a registry header"),
+        ("'format'='json', 'framing'='none'", "no JSON document"),
+        ("'format'='avro', 'framing'='none'", ""),
+    ],
+)
+def test_garbage_among_the_events(
+    watched: Watched, spark: SparkSession, options: dict[str, str], properties: str, reason: str
+) -> None:
+    table = f"{watched.name}.garbage"
+    watched.sql.run(f"CREATE TABLE {table} (a INT, b STRING) USING pravega TBLPROPERTIES ({properties})")
+    watched.sql.run(f"INSERT INTO {table} VALUES (1, 'good')")
+    stream = Stream(watched.scope, "garbage")
+    segment = watched.pravega.controller.current_segments(stream)[0].segment_id
+    offset = watched.pravega.segments.segment_infos(stream, [segment])[segment].write_offset
+    garbage = spark.sql("SELECT CAST('garbage' AS BINARY) AS event")
+    raw = {**options, "stream": "garbage", "format": "raw"}
+    garbage.write.format("pravega").mode("append").options(**raw).save()
+    words = (f"offset {offset} of segment {{s}}/garbage/", reason, "'format', 'raw'")
+    watched.refuse(Refusal("SELECT * FROM {n}.garbage", "PRAVEGA_MALFORMED_EVENT", words))
+    assert watched.sql.run(f"SELECT count(*) FROM {table}") == [("2",)]
+    read = spark.read.format("pravega").options(**raw).load()
+    assert bytes(read.where(f"_offset = {offset}").first()["event"]) == b"garbage"
+
+
+@pytest.mark.parametrize(
+    ("definition", "row"),
+    [
+        ("(a STRING) USING pravega TBLPROPERTIES ('format'='json')", "repeat('x', 8 * 1024 * 1024)"),
+        ("(a BINARY) USING pravega", "CAST(repeat('x', 8 * 1024 * 1024) AS BINARY)"),
+        ("USING pravega TBLPROPERTIES ('format'='raw')", "CAST(repeat('x', 8 * 1024 * 1024 + 1) AS BINARY)"),
+    ],
+    ids=["json", "avro", "raw"],
+)
+def test_an_event_over_8_mib(watched: Watched, definition: str, row: str) -> None:
+    watched.sql.run(f"CREATE TABLE {watched.name}.big {definition}")
+    small = row.replace("8 * 1024 * 1024", "10")
+    words = ("{s}/big", "8,388,608 bytes", "Split the row", "Nothing of this INSERT is visible")
+    for rows in (f"SELECT {row}", f"SELECT {small} UNION ALL SELECT {row}"):
+        watched.refuse(Refusal(f"INSERT INTO {{n}}.big {rows}", "PRAVEGA_EVENT_TOO_LARGE", words))
+    assert watched.sql.run(f"SELECT count(*) FROM {watched.name}.big") == [("0",)]
+
+
+def test_null_events_of_a_raw_table(watched: Watched) -> None:
+    watched.sql.run(f"CREATE TABLE {watched.name}.bytes USING pravega TBLPROPERTIES ('format'='raw')")
+    watched.refuse(Refusal("INSERT INTO {n}.bytes VALUES (NULL)", "NOT_NULL_ASSERT_VIOLATION", ("event",)))
+
+
+# spark.read and df.write without a catalog
+
+NEEDED = [
+    ({}, ("'controller-uri' is needed", "PRAVEGA_CONTROLLER_URI")),
+    ({"scope": None}, ("'scope' is needed", "PRAVEGA_SCOPE")),
+    ({"stream": None}, ("'stream' is needed", "read option")),
+]
+WRONG = [
+    ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
+    ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
+    ({"path": "/some/path"}, ("'path'", "'/some/path'")),
+    ({"format": "csv"}, ("'csv'", "avro, json, raw")),
+    ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
+    ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
+    ({"transaction.lease": "20s"}, ("'transaction.lease' may not stand as read option",)),
+]
+
+
+def reader(spark: SparkSession, options: dict[str, str], changes: dict[str, str | None]) -> DataFrameReader:
+    """A reader with changed options."""
+    changed = {**options, **changes}
+    return spark.read.format("pravega").options(**{key: value for key, value in changed.items() if value is not None})
+
+
+@pytest.mark.parametrize(("changes", "words"), NEEDED + WRONG, ids=str)
+def test_wrong_read_options(
+    watched: Watched, spark: SparkSession, options: dict[str, str], changes: dict[str, str], words: tuple[str, ...]
+) -> None:
+    chosen = reader(spark, options if changes else {}, changes)
+    watched.refused(lambda: chosen.load().collect(), OPTION, *words)
+
+
+def test_reading_what_is_not_there(watched: Watched, spark: SparkSession, options: dict[str, str]) -> None:
+    for changes in ({"stream": "missing"}, {"scope": "missing-scope"}):
+        chosen = reader(spark, options, dict(changes))
+        watched.refused(lambda: chosen.load(), "PRAVEGA_STREAM_NOT_FOUND", *changes.values())  # noqa: B023
+    chosen = reader(spark, options, {}).schema("nothing INT")
+    watched.refused(lambda: chosen.load().collect(), "PRAVEGA_INVALID_SCHEMA", "{s}/t", "nothing", "id, b")
+
+
+def save(frame: DataFrame, options: dict[str, str], mode: str = "append", **changes: str) -> None:
+    """Write without a catalog; `_` stands for `-`."""
+    named = {key.replace("_", "-"): value for key, value in changes.items()}
+    frame.write.format("pravega").mode(mode).options(**{**options, **named}).save()
+
+
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, str], format: str) -> None:
+    if format == "json":
+        watched.sql.run(f"DROP TABLE {watched.name}.t")
+        more = "TBLPROPERTIES ('routing-key'='id', 'format'='json')"
+        watched.sql.run(f"CREATE TABLE {watched.name}.t (id INT, b STRING) USING pravega {more}")
+    rows = spark.sql("SELECT 3 AS id, 'z' AS b")
+
+    def wrong(condition: str, *words: str, frame: DataFrame = rows, mode: str = "append", **changes: str) -> None:
+        watched.refused(lambda: save(frame, options, mode, **changes), condition, *words)
+
+    wrong("PRAVEGA_UNSUPPORTED_OPERATION", "mode('overwrite')", "{s}/t", "mode('append')", mode="overwrite")
+    wrong("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "pravega", "ErrorIfExists", mode="errorifexists")
+    wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", stream="missing")
+    wrong(OPTION, "'foo'", "'bar'", "Valid are", foo="bar")
+    wrong(OPTION, "'routing-key'='nothing'", "id, b", routing_key="nothing")
+    wrong(OPTION, "'zstd'", "none, gzip, snappy", codec="zstd")
+    wrong("PRAVEGA_UNSUPPORTED_TYPE", "exactly one column", "id int", format="raw")
+    words = ("{s}/t", "id int, b string")
+    for query in (
+        "SELECT 3 AS id, 'z' AS b, 1 AS more",
+        "SELECT 3 AS id",
+        "SELECT 3000000000 AS id, 'z' AS b",
+        "SELECT 3 AS id, array('z') AS b",
+    ):
+        wrong("PRAVEGA_INVALID_SCHEMA", *words, frame=spark.sql(query))
+    null = spark.sql("SELECT CAST(NULL AS INT) AS id, 'z' AS b")
+    wrong("PRAVEGA_INVALID_ROW", "{s}/t", "'id' is null", "coalesce", frame=null)
+    save(rows, options)
+    assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id")[-1] == ("3", "z")
+
+
+def test_a_null_in_a_not_null_column_without_a_catalog(
+    watched: Watched, spark: SparkSession, options: dict[str, str]
+) -> None:
+    for format in ("avro", "json"):
+        watched.sql.run(
+            f"CREATE TABLE {watched.name}.`{format}` (id INT, n INT NOT NULL) USING pravega "
+            f"TBLPROPERTIES ('format'='{format}')"
+        )
+        rows = spark.sql("SELECT CAST(id AS INT) AS id, IF(id = 3, NULL, CAST(id AS INT)) AS n FROM range(5)")
+        action = {**options, "stream": format}
+        watched.refused(lambda: save(rows, action), "PRAVEGA_INVALID_ROW", f"{{s}}/{format}", "'n'")  # noqa: B023
+
+
+STREAMED = [
+    refusal("DataFrameWriterV2.overwritePartitions", "PRAVEGA_UNSUPPORTED_OPERATION", "pravega.{s}.t", "INSERT INTO"),
+    refusal("DataFrameWriterV2.createOrReplace", "PRAVEGA_UNSUPPORTED_OPERATION", "pravega.{s}.t", "DROP TABLE"),
+    refusal("DataFrameWriterV2.create", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
+]
+
+
+@pytest.mark.parametrize("case", STREAMED)
+def test_the_writer_for_tables(watched: Watched, spark: SparkSession, case: Refusal) -> None:
+    writer = spark.sql("SELECT 3 AS id, 'z' AS b").writeTo(f"{watched.name}.t")
+    watched.refused(getattr(writer, case.statement.partition(".")[2]), case.condition, *case.words)
