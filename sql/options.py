@@ -3,8 +3,8 @@
 Nothing else reads option text. `resolve` takes the texts from all places, refuses what is unknown, misplaced
 or ill-typed, and returns `Options`, from which values are read by declaration and so with their type:
 
-    options = resolve(conf={"controller-uri": "tcp://pravega:9090"}, read={"split-size": "64m"})
-    options.get(SPLIT_SIZE)  # 67108864
+    options = resolve(conf={"controller-uri": "tcp://pravega:9090"}, read={"read-window": "8m"})
+    options.get(READ_WINDOW)  # 8388608
 
 What counts, strongest first: read or write option, table property, catalog conf, environment, default.
 `docs/options.md` is generated from this module. Options that only make sense together are read as one:
@@ -340,14 +340,6 @@ FAIL_ON_DATA_LOSS = _option(
     Place.CATALOG | Place.READ,
     "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
     "true",
-)
-SPLIT_SIZE = _option(
-    "split-size",
-    at_least(BYTE_SIZE, 1 << 16, "64k"),
-    256 << 20,
-    Place.CATALOG | Place.READ,
-    "Bytes of a segment that one task reads at most, where a segment can be read in parts.",
-    "256m",
 )
 READ_WINDOW = _option(
     "read-window",

@@ -78,7 +78,7 @@ def test_no_secret_is_on_a_command_line(tmp_path: Path) -> None:
     ("call", "message"),
     [
         ('configure(builder, controler_uri="x")', "Did you mean 'controller-uri'?"),
-        ("configure(builder, split_size=1)", "allowed is at least 64k"),
+        ("configure(builder, read_window=1)", "allowed is 64k to 256m"),
         ('configure(builder, catalog="my-catalog")', "[PRAVEGA_INVALID_NAME]"),
         ("configure(builder, scope=1.5)", "is a float"),
         ("builder.getOrCreate(); configure(builder)", "Call configure() before the first getOrCreate()"),

@@ -44,14 +44,14 @@ def test_every_default_text_means_the_default() -> None:
 
 def test_values_are_typed() -> None:
     options = resolve(
-        read={"split-size": "1g", "fail-on-data-loss": "FALSE", "request-timeout": " 2 min "},
+        read={"read-window": "32m", "fail-on-data-loss": "FALSE", "request-timeout": " 2 min "},
         env={},
     )
-    assert options.get(o.SPLIT_SIZE) == 1 << 30
+    assert options.get(o.READ_WINDOW) == 32 << 20
     assert options.get(o.FAIL_ON_DATA_LOSS) is False
     assert options.get(o.REQUEST_TIMEOUT) == timedelta(minutes=2)
     assert options.get(o.RETRY_TIMEOUT) == timedelta(seconds=60)
-    assert options.is_set(o.SPLIT_SIZE) and not options.is_set(o.RETRY_TIMEOUT)
+    assert options.is_set(o.READ_WINDOW) and not options.is_set(o.RETRY_TIMEOUT)
 
 
 def test_keys_come_in_any_case_but_may_not_disagree() -> None:
@@ -77,8 +77,8 @@ def test_keys_of_spark_are_left_alone() -> None:
     ("settings", "message"),
     [
         (
-            {"read": {"splitsize": "1m"}},
-            r"no read option 'splitsize' \(value '1m'\). Did you mean 'split-size'",
+            {"read": {"readwindow": "1m"}},
+            r"no read option 'readwindow' \(value '1m'\). Did you mean 'read-window'",
         ),
         ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
         ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),
@@ -88,10 +88,10 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
         ({"read": {"format": "parquet"}}, "'parquet' of 'format'.*expected one of avro, json, raw"),
         ({"read": {"path": "/x"}}, "no read option 'path'"),
-        ({"read": {"split-size": "12 elephants"}}, "whole number of bytes"),
-        ({"read": {"split-size": "-1"}}, "whole number of bytes"),
-        ({"read": {"split-size": "1k"}}, "allowed is at least 64k"),
-        ({"read": {"split-size": ""}}, "it is empty"),
+        ({"read": {"read-window": "12 elephants"}}, "whole number of bytes"),
+        ({"read": {"read-window": "-1"}}, "whole number of bytes"),
+        ({"read": {"read-window": "1k"}}, "allowed is 64k to 256m"),
+        ({"read": {"read-window": ""}}, "it is empty"),
         ({"read": {"read-window": "1t"}}, "allowed is 64k to 256m"),
         ({"read": {"request-timeout": "30"}}, "whole number and a unit"),
         ({"read": {"request-timeout": "1.5s"}}, "whole number and a unit"),
@@ -157,9 +157,9 @@ def test_options_survive_pickling() -> None:
 
 
 def test_texts_resolve_to_the_same_values_again() -> None:
-    options = resolve(conf={"controller-uri": "tcp://a:1", "split-size": "1m"}, env={"PRAVEGA_SCOPE": "iot"})
+    options = resolve(conf={"controller-uri": "tcp://a:1", "read-window": "1m"}, env={"PRAVEGA_SCOPE": "iot"})
     again = resolve(read=options.texts(), env={})
-    assert again.get(o.SPLIT_SIZE) == 1 << 20 and again.get(o.SCOPE) == "iot"
+    assert again.get(o.READ_WINDOW) == 1 << 20 and again.get(o.SCOPE) == "iot"
 
 
 def test_a_missing_needed_option_says_how_to_set_it() -> None:
