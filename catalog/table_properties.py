@@ -82,7 +82,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
         kept["routing-key"] = settings.routing_key
     if comment:
         kept["comment"] = comment
-    return kept
+    return kept | dict(settings.format_settings)
 
 
 def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
@@ -138,7 +138,7 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     }
     if table.format != "raw":
         properties["framing"] = table.framing
-    for key in ("routing-key", "codec", "comment"):
+    for key in ("routing-key", "codec", "comment", *table.settings):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":

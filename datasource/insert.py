@@ -109,7 +109,7 @@ class InsertWriter(DataSourceArrowWriter):
 def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
     table = spec.table
     encoder = find_format(table.format).encoder(
-        spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec]
+        spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
     )
     router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
     rows = 0

@@ -145,7 +145,7 @@ class _Batches:
         if plan.columns.fields:
             table = plan.table
             resolve = plan.writer_schemas if table.framed else None
-            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve)
+            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
         self._columns = set(plan.columns.fieldNames())
 
     def batch(self, window: Window, first: int, last: int) -> pa.RecordBatch:

@@ -120,4 +120,11 @@ def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> S
             f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so nothing says which "
             "columns its events have. Give them with .schema('a INT, b STRING')."
         )
-    return StreamTable(stream, settings.format, "none", schema, routing_key=settings.routing_key)
+    return StreamTable(
+        stream,
+        settings.format,
+        "none",
+        schema,
+        routing_key=settings.routing_key,
+        settings=settings.format_settings,
+    )

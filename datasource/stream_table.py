@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -40,6 +40,8 @@ class StreamTable:
     schema_version: Mapping[str, Any] | None = None
     codec: str = "none"
     routing_key: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that only the format understands."""
 
     @property
     def framed(self) -> bool:
@@ -58,6 +60,7 @@ class StreamTable:
             "schema_version": None if self.schema_version is None else dict(self.schema_version),
             "codec": self.codec,
             "routing_key": self.routing_key,
+            "settings": dict(self.settings),
         }
 
     @classmethod
@@ -72,6 +75,7 @@ class StreamTable:
             schema_version=value["schema_version"],
             codec=value["codec"],
             routing_key=value["routing_key"],
+            settings=value["settings"],
         )
 
 

@@ -25,7 +25,7 @@ def table_for_write(pravega: Pravega, table: StreamTable, rows: StructType, opti
         table = _with_codec(pravega, table, options.get(o.CODEC))
     try:
         find_format(table.format).encoder(
-            rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec]
+            rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec], table.settings
         )
     except InvalidSchemaError as error:
         wanted = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)

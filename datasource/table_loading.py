@@ -22,6 +22,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 from pyspark_pravega.formats.format import format_of_registry
+from pyspark_pravega.sql import options as o
 
 TAG_PREFIX = "spark."
 _TAG_LIMIT = 256
@@ -68,6 +69,7 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
+        settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats},
     )
     return LoadedTable(table, configuration, group, stored)
 

@@ -16,7 +16,7 @@ from pyspark_pravega.formats.avro_writing import AvroEncoder
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.columns import Column, Problems, StructColumn, require
 from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import Decoder, Encoder, Resolve, WriterSchema
+from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.schema import avro_model as avro
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
@@ -48,6 +48,7 @@ class AvroFormat:
         reader_schema: StructType,
         table_schema_text: str | None = None,
         resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> Decoder:
         return AvroDecoder(reader_schema, table_schema_text, resolve)
 
@@ -57,6 +58,7 @@ class AvroFormat:
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
+        settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         return AvroEncoder(schema, schema_text, encoding_id, codec)
 

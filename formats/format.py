@@ -8,8 +8,9 @@ picklable parts (schemas, texts and a function that looks encoding ids up).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
@@ -35,6 +36,12 @@ class WriterSchema:
 Resolve = Callable[[int], WriterSchema]
 """Looks an encoding id up. Raises SchemaNotFoundError for an id that the registry does not have; that
 makes the events with this id bad, while any other error (server away, no right) ends the decoding."""
+
+
+Settings = Mapping[str, str]
+"""Table properties that belong to the format, by key, as text that has been checked."""
+
+NO_SETTINGS: Settings = MappingProxyType({})
 
 
 class BadEvent(Exception):
@@ -115,6 +122,7 @@ class Format(Protocol):
         reader_schema: StructType,
         table_schema_text: str | None = None,
         resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> Decoder:
         """Reads the columns of `reader_schema`, the table's schema already cut down to what is needed.
 
@@ -128,6 +136,7 @@ class Format(Protocol):
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
+        settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         """Writes rows of `schema` with `schema_text` (None: the text that `schema_text` would make).
 

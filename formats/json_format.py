@@ -27,7 +27,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.columns import Problems, kind_of, require
 from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import Decoder, Encoder, Resolve, WriterSchema
+from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_values import column_of, needs_number_text, struct_column
 from pyspark_pravega.formats.json_writing import JsonEncoder
@@ -80,6 +80,7 @@ class JsonFormat:
         reader_schema: StructType,
         table_schema_text: str | None = None,
         resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> Decoder:
         return JsonDecoder(reader_schema, table_schema_text, resolve)
 
@@ -89,6 +90,7 @@ class JsonFormat:
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
+        settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         return JsonEncoder(schema, schema_text, encoding_id, codec)
 

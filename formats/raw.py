@@ -8,7 +8,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import BadEvent, Decoder, Encoder, Resolve
+from pyspark_pravega.formats.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType())])
@@ -37,6 +37,7 @@ class RawFormat:
         reader_schema: StructType,
         table_schema_text: str | None = None,
         resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> Decoder:
         """Reads payloads without copying them more than once. `resolve` is not used: headers stay in."""
         return _RawDecoder(reader_schema)
@@ -47,6 +48,7 @@ class RawFormat:
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
+        settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         """Writes the only column. Neither header nor codec is possible."""
         if encoding_id is not None or codec not in ("", "none"):

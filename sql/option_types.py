@@ -67,6 +67,8 @@ class Option(Generic[T]):
     """Environment variable that is looked at when the option is set nowhere else."""
     connection: bool = False
     """Says how to reach the servers. Belongs to the reader, never to the table."""
+    formats: tuple[str, ...] = ()
+    """Only these formats know the option; its text is handed to their decoders and encoders."""
 
 
 def _duration(text: str) -> timedelta:

@@ -61,8 +61,9 @@ def _option(
     secret: bool = False,
     env: str | None = None,
     connection: bool = False,
+    formats: tuple[str, ...] = (),
 ) -> Option[T]:
-    option = Option(key, type, default, places, doc, default_text, secret, env, connection)
+    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats)
     OPTIONS[key] = option
     return option
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, cast
@@ -45,6 +46,7 @@ class TableSettings:
     scaling: Scaling
     retention: Retention | None
     rollover_size: int | None
+    format_settings: Mapping[str, str]
 
 
 def table_settings(options: o.Options) -> TableSettings:
@@ -64,7 +66,28 @@ def table_settings(options: o.Options) -> TableSettings:
         scaling=_scaling(options),
         retention=_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
+        format_settings=format_settings(options, format),
     )
+
+
+def format_settings(options: o.Options, format: str) -> dict[str, str]:
+    """Return the texts of the options that only this format knows.
+
+    Raises InvalidOptionError for one that belongs to other formats, unless it is a catalog's default.
+    """
+    settings = {}
+    for option in o.OPTIONS.values():
+        text = options.text(option)
+        if not option.formats or text is None:
+            continue
+        if format in option.formats:
+            settings[option.key] = text
+        elif options.source(option) is not o.Source.CATALOG:
+            allowed = " or ".join(f"'{one}'" for one in option.formats)
+            raise InvalidOptionError(
+                f"'{option.key}' has no meaning with 'format'='{format}'. Leave it out, or set 'format' to {allowed}."
+            )
+    return settings
 
 
 def _framing(options: o.Options, format: str) -> str:
