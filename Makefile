@@ -76,7 +76,8 @@ demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three fron
 	$(BIN)/python examples/demo.py
 
 .PHONY: bench
-bench: jar ## Measure scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+bench: jar ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+	$(BIN)/python -m bench.latency_and_memory
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: wheel
