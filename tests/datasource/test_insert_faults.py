@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -91,38 +90,31 @@ def secured(secure_client_config: Callable[..., ClientConfig]) -> Iterator[Prave
         yield pravega
 
 
-def test_tasks_that_outlive_their_token(secured: Pravega) -> None:
+def test_tasks_that_outlive_their_token(secured: Pravega, secure_scope: str) -> None:
     """The tokens that planning hands out run out while the tasks read and write; servers check them all the time."""
-    scope = f"token-{uuid.uuid4().hex[:8]}"
-    secured.controller.create_scope(scope)
-    stream = Stream(scope, "stream")
+    stream = Stream(secure_scope, "stream")
     secured.controller.create_stream(stream, StreamConfiguration())
-    try:
-        table, life = keyed_table(stream), 3.0
-        minted = MintedTokens(life)
+    table, life = keyed_table(stream), 3.0
+    minted = MintedTokens(life)
 
-        def slowly() -> Iterator[pa.RecordBatch]:
-            for number in range(3):
-                keys, numbers = pa.array([number] * 20_000, pa.int32()), pa.array([number] * 20_000, pa.int64())
-                yield pa.record_batch([keys, numbers], names=["k", "v"])
-                time.sleep(2)
+    def slowly() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            keys, numbers = pa.array([number] * 20_000, pa.int32()), pa.array([number] * 20_000, pa.int64())
+            yield pa.record_batch([keys, numbers], names=["k", "v"])
+            time.sleep(2)
 
-        insert = Insert.begin(secured, table, SETTINGS)
-        spec = replace(insert.spec(table.schema), token=minted.delegation_token(stream, Access.READ_WRITE))
-        report = InsertWriter(spec).write(slowly())
-        assert isinstance(report, InsertMessage)
-        assert insert.commit([report]) == 60_000
+    insert = Insert.begin(secured, table, SETTINGS)
+    spec = replace(insert.spec(table.schema), token=minted.delegation_token(stream, Access.READ_WRITE))
+    report = InsertWriter(spec).write(slowly())
+    assert isinstance(report, InsertMessage)
+    assert insert.commit([report]) == 60_000
 
-        planned = scan(secured, table, ["v"], read_window="64k")
-        [partition] = planned.reader.partitions()
-        partition.token = minted.delegation_token(stream, Access.READ)  # type: ignore[attr-defined]
-        found = []
-        for batch in planned.reader.read(partition):
-            if not found:
-                time.sleep(life + 1)
-            found += batch.column(0).to_pylist()
-        assert found == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
-    finally:
-        secured.controller.seal_stream(stream)
-        secured.controller.delete_stream(stream)
-        secured.controller.delete_scope(scope)
+    planned = scan(secured, table, ["v"], read_window="64k")
+    [partition] = planned.reader.partitions()
+    partition.token = minted.delegation_token(stream, Access.READ)  # type: ignore[attr-defined]
+    found = []
+    for batch in planned.reader.read(partition):
+        if not found:
+            time.sleep(life + 1)
+        found += batch.column(0).to_pylist()
+    assert found == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
