@@ -1,4 +1,4 @@
-"""A driver on two executors that runs slow tasks twice: inserts 4000 rows, one task's first attempt hanging."""
+"""A driver on a cluster that runs slow tasks twice: inserts 4000 rows, one task's first attempt hanging."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pyspark.sql.types import LongType
 from pyspark_pravega import configure
 
 
-def main(table: str, controller: str, registry: str, log: str) -> None:
+def main(master: str, table: str, controller: str, registry: str, log: str) -> None:
     """Insert with speculation; a file in the directory `log` tells of each attempt that wrote the last row."""
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
     for key, value in {"": "true", ".interval": "100ms", ".multiplier": "1.1", ".quantile": "0.5"}.items():
         builder = builder.config(f"spark.speculation{key}", value)
     spark = configure(builder, controller_uri=controller, schema_registry_uri=registry).getOrCreate()

@@ -1,11 +1,9 @@
-"""What else can happen during an INSERT: the service dies, tasks run twice at the same time, tokens run out."""
+"""What else can happen during an INSERT: the service dies, tokens run out."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +21,6 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.insert_commit import Insert
-from pyspark_pravega.local.state import ClusterInfo
 from tests.client.conftest import MintedTokens
 from tests.datasource.scans import keyed_table, scan
 from tests.datasource.test_insert_atomicity import check_order_by_key, table, values, wait_until
@@ -31,8 +28,6 @@ from tests.datasource.transactions import SETTINGS
 from tests.processes import descendants, running
 
 __all__ = ["table"]
-
-SPECULATING = Path(__file__).with_name("speculating_driver.py")
 
 
 def services(spark: SparkSession) -> list[int]:
@@ -69,18 +64,6 @@ def test_the_service_killed_in_the_middle_of_an_insert(spark: SparkSession, tabl
     killer.join()
     assert killed and not set(killed) & set(services(spark))
     assert values(spark, table) == list(range(2000))
-    check_order_by_key(spark, table)
-
-
-def test_a_task_that_runs_twice_at_the_same_time(
-    spark: SparkSession, table: str, cluster: ClusterInfo, tmp_path: Path
-) -> None:
-    """Speculative execution: both attempts write to the transaction, the rows of one of them count."""
-    command = [sys.executable, str(SPECULATING), table, cluster.controller_uri, str(cluster.registry_uri)]
-    done = subprocess.run([*command, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(path.name for path in tmp_path.glob("attempt-*")) == ["attempt-0", "attempt-1"]
-    assert values(spark, table) == list(range(4000))
     check_order_by_key(spark, table)
 
 
