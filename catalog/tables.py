@@ -14,8 +14,9 @@ from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.namespaces import scope_of
 from pyspark_pravega.catalog.naming import about
+from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
@@ -69,7 +70,13 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable) -> dict[str,
             if field.name not in names
         ],
         "table": loaded.table.to_json(),
+        "id": f"{stream}/{_first_segment(catalog, stream)}",
     }
+
+
+def _first_segment(catalog: Catalog, stream: Stream) -> int:
+    """Tells a stream from one that was made again under its name: its segments are numbered on."""
+    return min(segment_number(one.segment_id) for one in catalog.pravega.controller.epoch_segments(stream, 0))
 
 
 def load(catalog: Catalog, namespace: Sequence[str], name: str) -> dict[str, Any]:
@@ -212,10 +219,15 @@ def _register(
     except SchemaExistsError:
         # An application may have made the group before its first event: it is joined, under its own rules.
         _check_format(registry.group(stream.name).format, settings)
+        _check_type(registry, stream, format.type_name(text))
     if settings.codec != "none":
         registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
+    schema = SchemaInfo.of_text(format.type_name(text), wanted, text)
+    known = registry.find_version(stream.name, schema)
     try:
-        registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
+        added = registry.add_schema(stream.name, schema)
+        if known is None:
+            undo.append(lambda: registry.delete_schema(stream.name, added.id))
     except IncompatibleSchemaError as error:
         rule = table_properties.policy_name(registry.group(stream.name).compatibility)
         newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(stream.name)]
@@ -223,6 +235,17 @@ def _register(
             f"{error.message}. The group was there before this table, with the policy '{rule}' and the newest "
             f"schema {', '.join(newest) or 'none'}. Declare columns that fit, or choose another table name."
         ) from None
+
+
+def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
+    """Raise InvalidOptionError when a group holds another type: with a second one its stream would be no table."""
+    others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != wanted)
+    if others:
+        raise InvalidOptionError(
+            f"The schema registry has a group for this stream, made by others, of the type {', '.join(others)}, and "
+            f"the table's type would be {wanted}. Choose another table name, or let the application create the "
+            "stream: it is a table then without CREATE TABLE."
+        )
 
 
 def _check_format(found: str, settings: TableSettings) -> None:
@@ -262,16 +285,26 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 
 
 def drop_stream(catalog: Catalog, stream: Stream) -> bool:
-    """Drop a stream and all that belongs to it; False when there is none."""
+    """Drop a stream and all that belongs to it; False when there is none.
+
+    The stream goes last: as long as it is there, DROP TABLE can be given again after a failure. It is sealed first,
+    which shows that the user may delete it.
+    """
+    controller = catalog.pravega.controller
+    if not controller.stream_exists(stream):
+        return False
     try:
+        if catalog.pravega.config.registry_uri is not None:
+            registry = catalog.pravega.registry(stream.scope)
+            try:
+                registry.group(stream.name)
+                controller.seal_stream(stream)
+                registry.delete_group(stream.name)
+            except SchemaNotFoundError:
+                LOG.debug("Stream %s had no schema group.", stream)
         _delete_stream(catalog, stream)
     except StreamNotFoundError:
-        return False
-    if catalog.pravega.config.registry_uri is not None:
-        try:
-            catalog.pravega.registry(stream.scope).delete_group(stream.name)
-        except SchemaNotFoundError:
-            LOG.debug("Stream %s had no schema group.", stream)
+        LOG.debug("Stream %s was dropped by another user at the same time.", stream)
     CommitLog(catalog.pravega, stream).remove()
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -12,7 +13,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentScanReader, SlicePartition
-from pyspark_pravega.datasource.snapshot import take_snapshot
+from pyspark_pravega.datasource.snapshot import take_snapshot, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
@@ -23,12 +24,13 @@ _OPEN_ENDS = ("earliest", "latest", "unbounded")
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """A planned scan: its reader, the schema of its rows, and how many bytes it will read."""
+    """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end."""
 
     reader: SegmentScanReader
     schema: StructType
     bytes: int
     segments: int
+    tail: Mapping[int, int]
 
 
 def plan_scan(
@@ -38,8 +40,9 @@ def plan_scan(
     options: o.Options,
     *,
     limit: int | None = None,
+    tail: Mapping[int, int] | None = None,
 ) -> PlannedScan:
-    """Fix what the scan reads, now.
+    """Fix what the scan reads, now, or up to the tail of an earlier scan with the same start.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. Raises
     InvalidOptionError for stream cuts that do not fit, InvalidSchemaError for columns that the table does not have,
@@ -55,6 +58,8 @@ def plan_scan(
         fail_on_data_loss=fail_on_data_loss,
         settled=CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds()).settled,
     )
+    if tail is not None:
+        slices = up_to(slices, tail)
     required = _strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
@@ -76,14 +81,14 @@ def plan_scan(
         writer_schemas=WriterSchemas(pravega.config, stream),
     )
     token = pravega.segments.token(stream, Access.READ)
-    partitions = [
-        SlicePartition(piece, pravega.controller.segment_location(stream, piece.segment_id), token) for piece in slices
-    ]
+    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
+    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
     return PlannedScan(
         SegmentScanReader(plan, partitions),
         plan.schema,
         sum(piece.end - piece.start for piece in slices),
         len(slices),
+        {piece.segment_id: piece.end for piece in slices},
     )
 
 

@@ -360,7 +360,7 @@ TRANSACTION_LEASE = _option(
     timedelta(seconds=60),
     Place.CATALOG | Place.WRITE,
     "How long Pravega keeps a transaction after the last sign of life of the driver, which "
-    "gives one every third of this time. The statement itself may run as long as it likes.",
+    "gives one every third of this time. The statement itself may run for a day.",
     "60s",
 )
 TRANSACTION_TIMEOUT = _option(
