@@ -246,6 +246,7 @@ class Insert:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
             return
         if again and log.published(transaction.id):
+            log.withdraw(transaction.id)
             return
         try:
             log.publish(transaction.id, self._tail, rows=rows, operation=operation)

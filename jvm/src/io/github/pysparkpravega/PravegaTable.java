@@ -148,16 +148,6 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return plan;
   }
 
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof PravegaTable table && table.name().equals(name()) && table.id().equals(id());
-  }
-
-  @Override
-  public int hashCode() {
-    return name().hashCode();
-  }
-
   static StructType struct(String json) {
     return (StructType) DataType.fromJson(json);
   }
