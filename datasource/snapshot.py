@@ -6,7 +6,7 @@ log says which transactions are being committed; lengths taken during a commit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -119,8 +119,3 @@ def _lost(what: str) -> DataLossError:
         f"{what[0].upper()}{what[1:]} before this query could read them. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
-
-
-def cut_of(stream: Stream, slices: Iterable[SegmentSlice]) -> StreamCut:
-    """Return the positions where the slices end, as a cut to show to users."""
-    return StreamCut(stream, {piece.segment_id: piece.end for piece in slices})
