@@ -14,6 +14,7 @@ TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local sql
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -76,8 +77,8 @@ faults: jar ## Run the tests of faults that take minutes (about half an hour; PY
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: demo
-demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again
-	$(BIN)/python examples/demo.py
+demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
+	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench
 bench: jar ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -160,6 +161,8 @@ def serve(service: Service, requests: TextIO, replies: TextIO) -> None:
 
 def main() -> None:
     """Run the service on this process's stdin and stdout."""
+    # Ctrl-C in a shell goes to all of its processes and means the statement: the driver cancels that by a request.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(format="pyspark-pravega: %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
     # Nothing but answers may reach the pipe, whatever a library prints.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -12,8 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.namespaces import scope_of
-from pyspark_pravega.catalog.naming import about
+from pyspark_pravega.catalog.naming import about, scope_of
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, segment_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class SlicePartition(InputPartition):
 
     piece: SegmentSlice
     endpoint: Endpoint
-    token: str
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ class _Batches:
                     f"{bad.reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
                 ) from None
         arrays = []
-        for field in self._schema:
-            if field.name in self._columns and decoded is not None:
-                arrays.append(decoded.column(field.name))
-            elif field.name in METADATA_COLUMNS:
-                arrays.append(self._metadata(field.name, offsets, lengths))
+        for column in self._schema:
+            if column.name in self._columns and decoded is not None:
+                arrays.append(decoded.column(column.name))
+            elif column.name in METADATA_COLUMNS:
+                arrays.append(self._metadata(column.name, offsets, lengths))
             else:
-                arrays.append(pa.nulls(last - first, field.type))
+                arrays.append(pa.nulls(last - first, column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _metadata(self, name: str, offsets: Any, lengths: Any) -> pa.Array:

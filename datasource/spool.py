@@ -84,11 +84,6 @@ class Spool:
                 self._file.seek(block.position)
                 yield self._file.read(block.length), block.events
 
-    @property
-    def spilled(self) -> bool:
-        """Whether a temporary file was needed."""
-        return self._file is not None
-
     def close(self) -> None:
         """Drop everything; the temporary file is deleted."""
         if self._file is not None:

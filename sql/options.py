@@ -36,9 +36,9 @@ from pyspark_pravega.sql.option_types import (
     optional,
     whole_number,
 )
-from pyspark_pravega.sql.resolution import INTERNAL_PREFIX, Options, Resolution, Source
+from pyspark_pravega.sql.resolution import Options, Resolution, Source
 
-__all__ = ["INTERNAL_PREFIX", "OPTIONS", "Option", "Options", "Place", "Source", "resolve"]
+__all__ = ["OPTIONS", "Option", "Options", "Place", "Source", "resolve"]
 
 T = TypeVar("T")
 

@@ -18,6 +18,11 @@ from tests.datasource.transactions import EVENT_BYTES as E
 from tests.datasource.transactions import insert_into_all
 
 
+def cut_at_the_end(stream: Stream, slices: list[SegmentSlice]) -> StreamCut:
+    """The positions where the slices end."""
+    return StreamCut(stream, {piece.segment_id: piece.end for piece in slices})
+
+
 def snapshot(
     pravega: Pravega,
     stream: Stream,
@@ -70,7 +75,7 @@ class TestWithoutCuts:
     def test_from_head_to_tail(self, pravega: Pravega, stream: Stream) -> None:
         found = snapshot(pravega, stream)
         assert found == [SegmentSlice(0, 0, 3 * E), SegmentSlice(1, 0, 3 * E)]
-        assert {piece.segment_id: piece.end for piece in found} == cut(stream, s0=3, s1=3).positions
+        assert cut_at_the_end(stream, found) == cut(stream, s0=3, s1=3)
 
     def test_segments_of_all_epochs(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
         low, high, rest = (segment.segment_id for segment in split)
@@ -139,7 +144,7 @@ class TestWithCuts:
             assert pieces(before) | pieces(after) == whole
 
     def test_the_end_does_not_move(self, pravega: Pravega, stream: Stream) -> None:
-        end = StreamCut(stream, {piece.segment_id: piece.end for piece in snapshot(pravega, stream)})
+        end = cut_at_the_end(stream, snapshot(pravega, stream))
         before = snapshot(pravega, stream, None, end)
         insert_into_all(pravega, stream, 2)
         pravega.controller.scale_stream(stream, [0, 1], [(0.0, 0.3), (0.3, 1.0)])

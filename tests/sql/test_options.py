@@ -70,7 +70,6 @@ def test_keys_of_spark_are_left_alone() -> None:
     }
     assert resolve(properties=properties, env={}).texts() == {"format": "json"}
     assert resolve(write={"checkpointLocation": "/tmp/c", "queryName": "q"}, env={}).texts() == {}
-    assert resolve(read={o.INTERNAL_PREFIX + "columns": "[]"}, env={}).texts() == {}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +87,7 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
         ({"read": {"format": "parquet"}}, "'parquet' of 'format'.*expected one of avro, json, raw"),
         ({"read": {"path": "/x"}}, "no read option 'path'"),
+        ({"read": {"__pravega.columns": "[]"}}, "no read option '__pravega.columns'"),
         ({"read": {"read-window": "12 elephants"}}, "whole number of bytes"),
         ({"read": {"read-window": "-1"}}, "whole number of bytes"),
         ({"read": {"read-window": "1k"}}, "allowed is 64k to 256m"),
