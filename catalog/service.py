@@ -51,7 +51,7 @@ class Service:
             "alter_namespace": self._refuse_alter_namespace,
             "drop_namespace": lambda c, a: namespaces.drop_namespace(c, a["namespace"], a["cascade"]),
             "list_tables": lambda c, a: tables.list_tables(c, a["namespace"]),
-            "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"]),
+            "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"], a["options"], a["writing"]),
             "table_exists": lambda c, a: tables.exists(c, a["namespace"], a["name"], a["creating"]),
             "create_table": self._create_table,
             "alter_table": lambda c, a: altering.alter(c, a["namespace"], a["name"], a["changes"]),
@@ -95,15 +95,18 @@ class Service:
         limit = a["limit"] if a["limit"] >= 0 else None
         name = quote_all((catalog.name, table.stream.scope, table.stream.name))
         with about("Table", name):
-            options = catalog.options(read=a["options"])
-            planned = plan_scan(catalog.pravega, table, _schema(a["columns"]), options, limit=limit)
-        function, partitions = pickled_read(planned.reader, planned.schema)
+            options = catalog.options(read=a["options"], properties=table.reading)
+            planned = plan_scan(
+                catalog.pravega, table, _schema(a["columns"]), options, limit=limit, count_bad_events=True
+            )
+        function, partitions = pickled_read(planned.reader, planned.output)
         shown = ", ".join(_schema(a["columns"]).fieldNames()) or "none"
         text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
         return {
             "function": function,
             "partitions": partitions,
             "schema": planned.schema.json(),
+            "output": planned.output.json(),
             "bytes": planned.bytes,
             "description": text if limit is None else f"{text}; limit: {limit}",
         }

@@ -119,7 +119,7 @@ class _Object(Cells):
         self._members = []
         for place, field in enumerate(struct.fields):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
-            cells = _cells_of(field.dataType, child_path(path, field.name))
+            cells = cells_of(field.dataType, child_path(path, field.name))
             self._members.append((constant(begin.encode()), cells, field.nullable))
 
     def values(self, array: pa.StructArray, rows: Rows) -> list[Any]:
@@ -142,7 +142,7 @@ class _Object(Cells):
 class _Array(Cells):
     def __init__(self, path: str, array: ArrayType) -> None:
         super().__init__(path)
-        self._element = _cells_of(array.elementType, child_path(path, "element"))
+        self._element = cells_of(array.elementType, child_path(path, "element"))
         self._nullable = array.containsNull
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
@@ -157,7 +157,7 @@ class _Map(Cells):
     def __init__(self, path: str, map_type: MapType) -> None:
         super().__init__(path)
         self._key = _String(child_path(path, "key"))
-        self._value = _cells_of(map_type.valueType, child_path(path, "value"))
+        self._value = cells_of(map_type.valueType, child_path(path, "value"))
         self._nullable = map_type.valueContainsNull
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
@@ -258,7 +258,8 @@ class _Timestamp(_Text):
 _YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
 
 
-def _cells_of(data_type: DataType, path: str) -> Cells:
+def cells_of(data_type: DataType, path: str) -> Cells:
+    """How a column of this type is written. Raises UnsupportedTypeError naming the column."""
     if isinstance(data_type, StructType):
         return _Object(path, data_type)
     if isinstance(data_type, ArrayType):
