@@ -52,7 +52,8 @@ def plan_scan(
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
     table's own (`StreamTable.reading`) in them. With `count_bad_events` the tasks tell the number of bad events, if
     the mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not fit,
-    InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError, PermissionDeniedError.
+    InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
+    PermissionDeniedError.
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
