@@ -172,7 +172,9 @@ def _create(
     adopt: bool,
 ) -> dict[str, Any]:
     format = find_format(settings.format)
-    text = format.schema_text(schema, stream.name, stream.scope, comment) if schema.fields else ""
+    text = ""
+    if schema.fields:
+        text = format.schema_text(schema, stream.name, stream.scope, comment, settings.format_settings)
     found = _existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
     if found is not None and not (adopt and _adoptable(found)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")

@@ -110,7 +110,14 @@ class CsvFormat:
     name = "csv"
     registry_format = None
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         """The columns as Spark's JSON. Raises UnsupportedTypeError for a nested one."""
         for field in schema:
             if isinstance(field.dataType, (StructType, ArrayType, MapType)):

@@ -104,7 +104,14 @@ class Format(Protocol):
         """The registry's name of the format; None if the registry does not know it."""
         ...
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         """The text to register for a table.
 
         Raises UnsupportedTypeError or InvalidNameError naming the column that the format cannot hold.

@@ -55,7 +55,14 @@ class ProtobufFormat:
     name = "protobuf"
     registry_format = "Protobuf"
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         raise UnsupportedOperationError(
             "a Protobuf schema is not made from columns, because these have no field numbers; register one by the "
             "application that owns it, and read and write its stream as a table, or use format avro or json"

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.framing import Undecodable
-from pyspark_pravega.formats.json_values import FIRST_MICROS, LAST_MICROS
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, LAST_MICROS
 from pyspark_pravega.formats.schema.protobuf_to_spark import (
     JSON_VALUES,
     TIMESTAMP,

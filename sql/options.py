@@ -240,6 +240,15 @@ ROUTING_KEY = _option(
     "Column whose value is the routing key: events of equal keys stay in order. Not set: "
     "events are spread over the segments.",
 )
+JSON_TIMESTAMP_FORMAT = _option(
+    "json.timestamp-format",
+    one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
+    "iso",
+    _TABLE,
+    "How timestamps stand in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
+    "iso",
+    formats=("json",),
+)
 CSV_DELIMITER = _option(
     "csv.delimiter",
     optional(TEXT),

@@ -81,7 +81,7 @@ def protobuf_to_spark(text: str) -> StructType:
 def is_repeated(field: FieldDescriptor) -> bool:
     """Whether a field may have several values. Asked as the library's release can tell."""
     found = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
 def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
@@ -143,4 +143,6 @@ class _Mapping:
 
 def _nullable(field: FieldDescriptor) -> bool:
     required = getattr(field, "is_required", None)
-    return bool(field.has_presence) and not (field.label == field.LABEL_REQUIRED if required is None else required)
+    if required is None:
+        required = getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED
+    return bool(field.has_presence) and not required
