@@ -168,8 +168,6 @@ class _MessageReader(PayloadReader):
             return [get(message) for get in self._getters]
         except DecodeError as error:
             raise Undecodable(f"it is no message of the table's type ({error})") from None
-        except UnicodeDecodeError as error:
-            raise Undecodable(f"a string in it is not UTF-8 text (byte {error.start} of it)") from None
 
     def _message(self, payload: bytes, padded: bool) -> Any:
         try:

@@ -65,6 +65,8 @@ def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
     if message is None:
         if field.enum_type is not None:
             return _enum_name(field.enum_type)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return _text
         return Decimal if isinstance(data_type, DecimalType) else _same
     if message.full_name == TIMESTAMP:
         return _micros
@@ -79,6 +81,13 @@ def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
 
 
 def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> Any:
+    """A string. The library checks those of proto3, and gives those of proto2 as bytes when they are no UTF-8."""
+    if isinstance(value, bytes):
+        raise Undecodable("a string in it is not UTF-8 text")
     return value
 
 
