@@ -77,6 +77,7 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
     left = plan.limit
     with ExitStack() as opened:
         pravega = opened.enter_context(connect(plan.config))
+        opened.callback(plan.writer_schemas.close)
         pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
         pravega.segments.seed_token(stream, partition.token)
         letters = None

@@ -123,5 +123,11 @@ class WriterSchemas:
             found = self._known[encoding_id] = self._registry.encoding(self._stream.name, encoding_id)
         return found
 
+    def close(self) -> None:
+        """End the connection to the registry; what was found stays known, and another id connects anew."""
+        if self._registry is not None:
+            self._registry.close()
+            self._registry = None
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_registry": None}

@@ -165,6 +165,8 @@ class _MessageReader(PayloadReader):
     def _values(self, payload: bytes, padded: bool) -> list[Any]:
         try:
             message = self._message(payload, padded)
+            if not message.IsInitialized():
+                raise Undecodable(f"it lacks required fields: {', '.join(message.FindInitializationErrors())}")
             return [get(message) for get in self._getters]
         except DecodeError as error:
             raise Undecodable(f"it is no message of the table's type ({error})") from None

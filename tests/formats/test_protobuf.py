@@ -143,7 +143,7 @@ def test_proto2() -> None:
     batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
     assert batch.to_pylist() == [{"id": 0, "name": None, "part": [{"number": 3}], "one": None}]
     assert [each.index for each in bad] == [1, 2]
-    assert "missing required" in bad[0].reason
+    assert "it lacks required fields: id" in bad[0].reason
     assert "UTF-8" in bad[1].reason
 
 
