@@ -98,8 +98,9 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
 
 
 def creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with: registry 0.6.0 makes JSON groups with AllowAny only."""
-    return Compatibility("AllowAny") if settings.format == "json" else policy(settings)
+    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups with AllowAny only."""
+    avro = find_format(settings.format).registry_format == "Avro"
+    return policy(settings) if avro else Compatibility("AllowAny")
 
 
 def later_policy(settings: TableSettings) -> Compatibility | None:

@@ -75,13 +75,18 @@ def plan_scan(
     if unknown:
         known = ", ".join(table.schema.fieldNames())
         raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
+    if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
+        raise InvalidOptionError(
+            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has {', '.join(demanded)} as "
+            "NOT NULL. Leave NOT NULL out."
+        )
     schema = required
     if not required.fields:
         schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
     plan = ScanPlan(
         table=table,
         config=pravega.config,
-        schema=nullable(schema) if not required.fields or rule.mode == PERMISSIVE else schema,
+        schema=nullable(schema) if not required.fields else schema,
         columns=StructType(columns) if rule.mode == FAILFAST else _strings(table.schema),
         limit=limit,
         fail_on_data_loss=fail_on_data_loss,

@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.planning import full_schema, plan_scan, write_se
 from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable
 from pyspark_pravega.datasource.table_for_write import table_for_write
-from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.datasource.table_loading import TYPE_SIGN, load_table
 from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.format import find_format
@@ -114,16 +114,21 @@ def _reading(read: Mapping[str, str], table: StreamTable) -> o.Options:
 
 
 def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
-    """Return the table of the options: as stored, unless format or framing are given."""
-    stream = Stream(options.require(o.SCOPE), options.require(o.STREAM))
+    """Return the table of the options: as stored, unless format or framing are given.
+
+    The stream may be `name$type`, for its events of one type.
+    """
+    name, _, event_type = options.require(o.STREAM).partition(TYPE_SIGN)
+    stream = Stream(options.require(o.SCOPE), name)
+    version = options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
-        return load_table(pravega, stream, schema_version=options.get(o.SCHEMA_VERSION)).table
+        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
     settings = declared_settings(options)
     pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     if settings.format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
     if settings.framing == "registry":
-        return load_table(pravega, stream, schema_version=options.get(o.SCHEMA_VERSION)).table
+        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
     if schema is None and settings.format in FIXED_COLUMNS:
         schema = FIXED_COLUMNS[settings.format]
     if schema is None:

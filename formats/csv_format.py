@@ -118,7 +118,8 @@ class CsvFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        """The columns as Spark's JSON. Raises UnsupportedTypeError for a nested one."""
+        """The columns as Spark's JSON. Raises UnsupportedTypeError for a nested one, InvalidOptionError."""
+        Dialect.of(settings)
         for field in schema:
             if isinstance(field.dataType, (StructType, ArrayType, MapType)):
                 raise UnsupportedTypeError(

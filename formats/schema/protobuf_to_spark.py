@@ -21,7 +21,8 @@
 | a message that contains itself | refused, named |
 
 A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null when it
-was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields.
+was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields. Members of
+structs have defaults likewise, but are nullable.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ class _Mapping:
             self._count += 1
             if self._count > LARGEST_SCHEMA:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
-            fields.append(
-                StructField(field.name, self._column(field, child_path(path, field.name), within), _nullable(field))
-            )
+            # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
+            nullable = len(within) > 1 or _nullable(field)
+            fields.append(StructField(field.name, self._column(field, child_path(path, field.name), within), nullable))
         return StructType(fields)
 
     def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:

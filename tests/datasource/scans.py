@@ -12,7 +12,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.insert_commit import Insert
-from pyspark_pravega.datasource.planning import PlannedScan, full_schema, plan_scan
+from pyspark_pravega.datasource.planning import PlannedScan, full_schema, nullable, plan_scan
 from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.sql.options import resolve
@@ -66,7 +66,8 @@ def scan(
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
     fields = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
-    fields |= {field.name: field for field in table.schema}
+    permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
+    fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
     return plan_scan(
