@@ -77,8 +77,8 @@ def plan_scan(
         raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
     if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
         raise InvalidOptionError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has {', '.join(demanded)} as "
-            "NOT NULL. Leave NOT NULL out."
+            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has "
+            f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
         )
     schema = required
     if not required.fields:
