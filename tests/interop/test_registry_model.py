@@ -161,6 +161,28 @@ def test_several_types_are_a_table_each(
     spark.sql(f"DROP TABLE {stream}")
 
 
+def test_types_of_several_formats(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    """A group of format Any: each type is read by its own format."""
+    schemas = [
+        SchemaInfo.of_text("Event", "Avro", AVRO_SCHEMA),
+        SchemaInfo.of_text("Item", "Json", '{"type":"object","properties":{"name":{"type":"string"}}}'),
+        SchemaInfo("plant.Pump", "Protobuf", descriptor_set(V1)),
+    ]
+    payloads = [b"\x02\x02\x04", b'{"name":"x"}', pump(V1, 7).SerializeToString()]
+    with connect(client_config) as pravega:
+        stream = Stream(scope, "mixed")
+        pravega.controller.create_stream(stream, StreamConfiguration())
+        registry = pravega.registry(scope)
+        registry.create_group("mixed", GroupProperties("Any", allow_multiple_types=True))
+        ids = [registry.encoding_id("mixed", registry.add_schema("mixed", schema)) for schema in schemas]
+        events = [header(one) + payload for one, payload in zip(ids, payloads, strict=True)]
+        insert(pravega, raw_table(stream), pa.record_batch([pa.array(events * 2, pa.binary())], names=["event"]))
+    table = f"pravega.`{scope}`.`mixed${{}}`"
+    assert spark.table(table.format("Event")).collect() == [Row(k=1, v=2)] * 2
+    assert spark.table(table.format("Item")).collect() == [Row(name="x")] * 2
+    assert [found.id for found in spark.table(table.format("Pump")).collect()] == [7, 7]
+
+
 @pytest.mark.parametrize(
     ("codec", "reason"), [("zstd", "the codec 'zstd' is not supported"), ("application/x-gzip", "gzip data is broken")]
 )
