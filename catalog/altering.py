@@ -14,7 +14,7 @@ from pyspark_pravega.datasource.bad_events import bad_event_rule
 from pyspark_pravega.datasource.declared_table import declared_settings
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS
-from pyspark_pravega.datasource.table_loading import SCHEMA_KEY, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.table_loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
@@ -43,8 +43,13 @@ def alter(
     A change has a `kind`, the name of Spark's class, and for properties `property` and `value` (None: unset).
     Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
     """
-    stream = stream_of(namespace, name)
     shown = quote_all((catalog.name, *namespace, name))
+    if TYPE_SIGN in name:
+        raise UnsupportedOperationError(
+            f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
+            "retention, scaling and policy with Pravega's own tools."
+        )
+    stream = stream_of(namespace, name)
     loaded = load_table(catalog.pravega, stream)
     for change in changes:
         kind = str(change["kind"])

@@ -43,7 +43,15 @@ def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
             )
         if given > beside:
             return BadEventRule(mode)
-    return BadEventRule(DROPMALFORMED, _stream(target, stream))
+    found = _stream(target, stream)
+    if found == stream:
+        if options.source(o.DEAD_LETTER) is o.Source.CATALOG:
+            return BadEventRule(mode)  # a catalog's default is for the other tables
+        raise InvalidOptionError(
+            f"'dead-letter'='{target}' is the stream that is read. Name another one: else every bad event would add "
+            "one."
+        )
+    return BadEventRule(DROPMALFORMED, found)
 
 
 def _stream(text: str, source: Stream) -> Stream:
@@ -52,9 +60,4 @@ def _stream(text: str, source: Stream) -> Stream:
         raise InvalidOptionError(
             f"'dead-letter'='{text}' is no stream. Write the name of a stream of the same scope, or scope/stream."
         )
-    found = Stream(parts[0], parts[1]) if len(parts) == 2 else Stream(source.scope, parts[0])
-    if found == source:
-        raise InvalidOptionError(
-            f"'dead-letter'='{text}' is the stream that is read. Name another one: else every bad event would add one."
-        )
-    return found
+    return Stream(parts[0], parts[1]) if len(parts) == 2 else Stream(source.scope, parts[0])

@@ -253,6 +253,11 @@ def test_which_rule_counts() -> None:
     assert rule(read={"dead-letter": "x", "mode": "dropmalformed"}) == BadEventRule("dropmalformed", letters)
     assert rule(read={"dead-letter": "x"}, properties={"mode": "permissive"}).dead_letter == letters
     assert rule(read={"mode": "failfast"}, properties={"dead-letter": "x"}) == BadEventRule("failfast")
+    # The dead letters themselves can be read where the catalog has them as its default.
+    assert rule(conf={"dead-letter": "x"}) == BadEventRule("dropmalformed", letters)
+    assert rule(conf={"dead-letter": "t"}) == BadEventRule("failfast")
+    with pytest.raises(InvalidOptionError, match="the stream that is read"):
+        rule(properties={"dead-letter": "s/t"})
     for mode in ("failfast", "permissive"):
         with pytest.raises(InvalidOptionError, match="contradicts 'dead-letter'='x'"):
             rule(read={"dead-letter": "x", "mode": mode})

@@ -143,6 +143,12 @@ def test_several_types_are_a_table_each(
     assert spark.sql(f"SELECT * FROM {labels} WITH ('schema-version'='0')").columns == ["text"]
     with pytest.raises(PySparkException, match="no events of the name Square. Its types are a.Circle, a.Label"):
         spark.table(f"pravega.`{scope}`.`shapes$Square`")
+    for statement, message in [
+        (f"ALTER TABLE {labels} SET TBLPROPERTIES ('comment'='x')", "is one type of the events of a stream"),
+        (f"DROP TABLE {labels}", "TABLE_OR_VIEW_NOT_FOUND"),
+    ]:
+        with pytest.raises(PySparkException, match=message):
+            spark.sql(statement)
     # Writing adds events of that type, which Java reads.
     spark.sql(f"INSERT INTO {circles} VALUES (99.5)")
     assert {"r": 99.5} in [event.value for event in java.read(scope, "shapes", "any")]
