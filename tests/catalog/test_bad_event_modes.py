@@ -100,6 +100,22 @@ def test_the_number_of_bad_events_is_a_metric(spark: SparkSession, table: str) -
     assert metric(spark, table, "k", dead_letter="letters") == 5
 
 
+def test_the_ui_shows_the_number(spark: SparkSession, table: str) -> None:
+    """What the SQL tab shows is made by a class of ours that Spark loads by its name."""
+    spark.read.option("mode", "dropmalformed").table(table).select("k").collect()
+    spark._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[union-attr]
+    executions = store.executionsList()
+    execution = executions.apply(executions.size() - 1)
+    texts = store.executionMetrics(execution.executionId())
+    shown = {}
+    for index in range(execution.metrics().size()):
+        metric = execution.metrics().apply(index)
+        found = texts.get(metric.accumulatorId())
+        shown[metric.name()] = found.get() if found.isDefined() else None
+    assert shown["number of events that cannot be decoded"] == "5"
+
+
 def test_dead_letters_are_a_table(spark: SparkSession, table: str, scope: str) -> None:
     # To sort, Spark may run a scan twice, and dead letters are written at least once: no ORDER BY here.
     found = select(spark, table, "k", dead_letter="letters")
