@@ -14,7 +14,7 @@ from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import Window
 from pyspark_pravega.datasource.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from pyspark_pravega.datasource.dead_letters import DeadLetters, Letter
-from pyspark_pravega.datasource.scan_plan import BAD_EVENTS_COLUMN, METADATA_COLUMNS, ScanPlan
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, ScanPlan
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
@@ -149,7 +149,7 @@ class EventRows:
     def _batch(self, chosen: _Chosen, decoded: _Decoded) -> pa.RecordBatch:
         count = len(decoded.rows)
         arrays = []
-        for field in self._schema:
+        for field in list(self._schema)[: len(self._plan.schema)]:
             if field.name in self._columns and decoded.columns is not None:
                 column = decoded.columns.column(field.name)
                 # All of a struct is decoded where its badness counts, and the members that are asked for are kept.
@@ -158,11 +158,13 @@ class EventRows:
                 arrays.append(self._metadata(field.name, chosen, decoded))
             else:
                 arrays.append(pa.nulls(count, field.type))
+        if self._plan.counted:
+            arrays.append(pa.nulls(count, pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _count(self, bad: int) -> pa.RecordBatch:
-        arrays = [pa.nulls(1, field.type) for field in self._schema]
-        arrays[self._schema.get_field_index(BAD_EVENTS_COLUMN.name)] = pa.array([bad], pa.int64())
+        arrays = [pa.nulls(1, field.type) for field in self._schema][:-1]
+        arrays.append(pa.array([bad], pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _metadata(self, name: str, chosen: _Chosen, decoded: _Decoded) -> pa.Array:

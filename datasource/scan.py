@@ -22,7 +22,7 @@ from pyspark_pravega.client.reader import SegmentRangeReader
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.datasource.dead_letters import DeadLetters
 from pyspark_pravega.datasource.event_rows import EventRows
-from pyspark_pravega.datasource.scan_plan import BAD_EVENTS_COLUMN, ScanPlan
+from pyspark_pravega.datasource.scan_plan import ScanPlan
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.user_errors import concise
 
@@ -109,7 +109,8 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
 
 
 def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:
-    return plan.counted and batch.column(BAD_EVENTS_COLUMN.name).null_count == 0
+    # By its place, because a column of the table may have its name.
+    return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
 
 
 def _chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None) -> Iterator[tuple[int, int]]:

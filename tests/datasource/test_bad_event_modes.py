@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
@@ -159,6 +159,15 @@ class TestNumbers:
         bad = [row["_bad_events"] for row in found if row["_bad_events"] is not None]
         assert sum(bad) == 40_000 - len(self.GOOD)  # type: ignore[arg-type]
         assert 2 <= len(bad) < 20, "one for a batch"
+
+    def test_a_column_of_the_name_that_counts_have(self, pravega: Pravega, table: StreamTable) -> None:
+        append(pravega, table.stream, [b'{"_bad_events":7}', b"?"])
+        column = StructType([StructField("_bad_events", LongType())])
+        named = StreamTable(table.stream, "json", "none", column)
+        found = batches(scan(pravega, named, ["_bad_events"], count_bad_events=True, mode="dropmalformed"))
+        every = [batch for partition in found for batch in partition]
+        assert [value for batch in every for value in batch.column(0).drop_null().to_pylist()] == [7]
+        assert sum(value for batch in every for value in batch.column(1).drop_null().to_pylist()) > 5000
 
     def test_nothing_is_counted_where_nothing_can_be_bad(self, pravega: Pravega, table: StreamTable) -> None:
         assert scan(pravega, table, ["k"], count_bad_events=True).output.fieldNames() == ["k"]
