@@ -269,10 +269,9 @@ def _check_format(found: str, settings: TableSettings) -> None:
     """Raise InvalidOptionError unless a group's format is that of the table."""
     if found == find_format(settings.format).registry_format:
         return
-    try:
+    advice = "Choose another table name, or 'format'='raw' to read and write bytes."
+    if found in ("Avro", "Json"):  # of the others no schema can be made from columns
         advice = f"Set 'format'='{format_of_registry(found).name}'."
-    except InvalidOptionError:
-        advice = "Choose another table name, or 'format'='raw' to read and write bytes."
     raise InvalidOptionError(
         f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
         f"stream. {advice}"
