@@ -70,7 +70,8 @@ class Spool:
 
     def digest(self, segment_id: int) -> bytes:
         """Return a hash of all bytes spooled for a segment, which names this content."""
-        return self._segments[segment_id].digest.digest()
+        digest: bytes = self._segments[segment_id].digest.digest()
+        return digest
 
     def blocks(self, segment_id: int) -> Iterator[tuple[Frames, int]]:
         """Yield the blocks of a segment in order, each with its number of events."""

@@ -83,17 +83,14 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     List<MetadataColumn> columns = new ArrayList<>();
     for (JsonNode column : description.get("metadata_columns")) {
       columns.add(new HiddenColumn(column.get("name").asText(),
-          DataType.fromJson(column.get("type").toString()), column.get("comment").asText()));
+          DataType.fromJson(column.get("type").toString()), column.get("nullable").asBoolean(),
+          column.get("comment").asText()));
     }
     return columns.toArray(new MetadataColumn[0]);
   }
 
-  private record HiddenColumn(String name, DataType dataType, String comment) implements MetadataColumn {
-    @Override
-    public boolean isNullable() {
-      return false;
-    }
-  }
+  private record HiddenColumn(String name, DataType dataType, boolean isNullable, String comment)
+      implements MetadataColumn {}
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
