@@ -13,6 +13,7 @@ from pyspark_pravega.client.controller_transactions import SHORTEST_LEASE_MS
 from pyspark_pravega.client.stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
 from pyspark_pravega.errors import (
     AuthenticationError,
+    ClientClosedError,
     InvalidOptionError,
     PermissionDeniedError,
     PravegaError,
@@ -108,6 +109,8 @@ class Transaction:
             try:
                 self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
                 pause = period
+            except ClientClosedError:
+                return  # whoever closed it has done with the transaction
             except PravegaError as error:
                 if self._decided or self._stop.is_set():
                     # A ping that overlaps with the commit finds the transaction no longer open.

@@ -143,6 +143,12 @@ class TransactionMismatchError(PravegaError):
     condition = "PRAVEGA_TRANSACTION_MISMATCH"
 
 
+class ClientClosedError(PravegaError):
+    """A connection was used after it was closed."""
+
+    condition = "PRAVEGA_CLIENT_CLOSED"
+
+
 class TransactionOutcomeUnknownError(PravegaError):
     """The servers stopped answering during a commit: all of the transaction will be visible, or nothing."""
 
