@@ -29,6 +29,7 @@ class AvroFormat:
 
     name = "avro"
     registry_format = "Avro"
+    changes = False
 
     def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
         return spark_to_avro(schema, name, namespace, comment)

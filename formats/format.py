@@ -102,6 +102,11 @@ class Format(Protocol):
         """The registry's name of the format; None if the registry does not know it."""
         ...
 
+    @property
+    def changes(self) -> bool:
+        """Whether events are changes of rows, which the decoder gives as `change_feed.changelog_schema`."""
+        ...
+
     def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
         """The text to register for a table.
 
@@ -148,6 +153,8 @@ class Format(Protocol):
 
 FORMATS: dict[str, str] = {
     "avro": "pyspark_pravega.formats.avro:AvroFormat",
+    "debezium-avro": "pyspark_pravega.formats.debezium_avro:DebeziumAvroFormat",
+    "debezium-json": "pyspark_pravega.formats.debezium_json:DebeziumJsonFormat",
     "json": "pyspark_pravega.formats.json_format:JsonFormat",
     "raw": "pyspark_pravega.formats.raw:RawFormat",
 }
@@ -165,13 +172,15 @@ def find_format(name: str) -> Format:
 
 
 def format_of_registry(registry_format: str) -> Format:
-    """The format that reads what the registry calls `registry_format` ("Avro", "Json").
+    """The format of rows that reads what the registry calls `registry_format` ("Avro", "Json").
 
     Raises InvalidOptionError for one that cannot be read (Protobuf, Custom).
     """
     known = {}
     for name in FORMATS:
         found = find_format(name)
+        if found.changes:
+            continue
         if found.registry_format == registry_format:
             return found
         if found.registry_format is not None:

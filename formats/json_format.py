@@ -52,6 +52,7 @@ class JsonFormat:
 
     name = "json"
     registry_format = "Json"
+    changes = False
 
     def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
         return portable(spark_to_json_schema(schema, comment, name))

@@ -19,6 +19,7 @@ class RawFormat:
 
     name = "raw"
     registry_format = None
+    changes = False
 
     def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
         """The empty text for a schema of one BINARY column; raises UnsupportedTypeError for any other."""
