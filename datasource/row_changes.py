@@ -73,9 +73,7 @@ class Truncate:
 
     def later(self, other: Truncate) -> Truncate:
         """The later of both, by each measure."""
-        return Truncate(
-            max(self.position, other.position), max(self.ts, other.ts), max(self.offset, other.offset)
-        )
+        return Truncate(max(self.position, other.position), max(self.ts, other.ts), max(self.offset, other.offset))
 
 
 @dataclass

@@ -52,7 +52,13 @@ def position_of(source: Mapping[str, Any]) -> Position:
             major = int(match[1] + match[2], 16)
             if major < _LIMIT:
                 row = serial if type(serial) is int else 0
-                return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}", major, int(match[3], 16), row, time
+                return (
+                    f"{source.get('connector')}/{source.get('name')}/{source.get('db')}",
+                    major,
+                    int(match[3], 16),
+                    row,
+                    time,
+                )
     scn = source.get("scn")
     if scn is not None and re.fullmatch(r"\d{1,18}", str(scn)):
         return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}", int(str(scn)), 0, 0, time

@@ -45,7 +45,17 @@ _KNOWN_SCHEMAS = 64
 _NO_CHANGE = (
     {"ts_ms", "ts_us", "ts_ns"},  # a heartbeat
     {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"},  # a transaction's begin or end
-    {"source", "databaseName", "schemaName", "ddl", "tableChanges", "position", "ts_ms", "ts_us", "ts_ns"},  # a schema change
+    {
+        "source",
+        "databaseName",
+        "schemaName",
+        "ddl",
+        "tableChanges",
+        "position",
+        "ts_ms",
+        "ts_us",
+        "ts_ns",
+    },  # a schema change
 )
 """The properties of events that change no row."""
 
@@ -230,4 +240,3 @@ class _Schemas:
 
 
 __all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "add_envelope"]
-

@@ -131,7 +131,9 @@ def _leaf(data_type: DataType, path: str, schema: FieldSchema | None, rules: Rul
         return _floating(path, data_type, schema)
     if isinstance(data_type, BinaryType):
         return _binary(path)
-    raise UnsupportedTypeError(f"column '{path}' has type {data_type.simpleString()}, which no Debezium format can read")
+    raise UnsupportedTypeError(
+        f"column '{path}' has type {data_type.simpleString()}, which no Debezium format can read"
+    )
 
 
 def _boolean(path: str) -> Leaf:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -85,7 +86,6 @@ _TYPES: dict[str, t.DataType] = {
     "bigint": t.LongType(),
     "real": t.FloatType(),
     "double precision": t.DoubleType(),
-    "numeric": t.DecimalType(38, 16),
     "money": t.DecimalType(20, 2),
     "boolean": t.BooleanType(),
     "bytea": t.BinaryType(),
@@ -178,18 +178,25 @@ def _point(text: str) -> dict[str, float]:
     return {"x": float(x), "y": float(y)}
 
 
+def _plain(quoted: str) -> str:
+    return re.sub(r"\\(.)", r"\1", quoted)
+
+
 def _hstore(text: str) -> str:
     pairs = re.findall(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)', text)
     nulls = re.findall(r'"((?:[^"\\]|\\.)*)"=>NULL', text)
     return json.dumps(
-        {key: None if key in nulls else value for key, value in pairs}, separators=(",", ":"), ensure_ascii=False
+        {_plain(key): None if key in nulls else _plain(value) for key, value in pairs},
+        separators=(",", ":"),
+        ensure_ascii=False,
     )
 
 
 _PARSERS: list[tuple[str, Callable[[str], Any]]] = [
     (r"smallint|integer|bigint", int),
-    (r"real|double precision", float),
-    (r"numeric.*", Decimal),
+    (r"real", lambda text: struct.unpack("f", struct.pack("f", float(text)))[0]),
+    (r"double precision", float),
+    (r"numeric\(.*", Decimal),
     (r"money", lambda text: Decimal(text.replace("$", "").replace(",", ""))),
     (r"boolean", lambda text: text == "true"),
     (r"bit\(1\)", lambda text: text == "1"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -80,13 +82,18 @@ def assert_equal(table: Table, found: list[dict[str, Any]]) -> None:
     expected = known(table)
     rows = by_key(table, found)
     assert rows.keys() == expected.keys()
-    for key, row in rows.items():
-        for name, value in row.items():
-            wanted = expected[key][name]
-            if isinstance(value, float) and math.isnan(value):
-                assert math.isnan(wanted), (key, name)
-            else:
-                assert value == wanted, (key, name)
+    differences = [
+        (key, name, value, expected[key][name])
+        for key, row in rows.items()
+        for name, value in row.items()
+        if value != expected[key][name] and not (value != value and math.isnan(expected[key][name]))
+    ]
+    assert differences == []
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A row as a text that is the same for equal rows."""
+    return repr([str(value) if isinstance(value, datetime) else value for value in row.values()])
 
 
 @pytest.mark.parametrize("name", [name for name in KEYED if name != "edge"])
@@ -128,27 +135,28 @@ def test_tables_without_a_primary_key_have_a_changelog() -> None:
         found: Counter[str] = Counter()
         for row in changelog(table, records()[table.topic]).to_pylist():
             if row["op"] in ("u", "d"):
-                found[repr(row["before"])] -= 1
+                found[shown(row["before"])] -= 1
             if row["op"] in ("c", "r", "u"):
-                found[repr(row["after"])] += 1
-        assert +found == Counter(repr(row) for row in table.expected())
+                found[shown(row["after"])] += 1
+        assert +found == Counter(map(shown, table.expected()))
         assert -found == Counter()
 
 
 def test_what_spark_has_no_value_for_is_null() -> None:
     table = tables()["edge"]
     columns = StructType([each for each in table.schema.fields if each.name not in ("ia", "ta")])
-    plain = {row["id"]: row for row in fold(table, [changelog(table, records()[table.topic], columns)], columns=columns.names)}
-    assert len(plain) == len(table.rows)
-    labels = {row["id"]: row["label"] for row in table.expected_texts()} if hasattr(table, "expected_texts") else {}
+    rows = fold(table, [changelog(table, records()[table.topic], columns)], columns=columns.names)
+    found = {row["id"]: row for row in rows}
+    assert len(found) == len(table.rows)
+    seen = set()
     for row in table.rows:
-        found = plain[int(str(row["id"]))]
-        assert found["label"] == row["label"]
-        for name in ("n_fix", "n_var", "dt", "ts", "tstz"):
+        for name in ("n_fix", "dt", "ts", "tstz"):
             text = row[name]
-            if text is not None and (text.lstrip("-") in ("infinity", "Infinity", "NaN") or "BC" in text):
-                assert found[name] is None or name == "dt", (row["label"], name)
-    assert labels == {}
+            if text is not None and re.search("infinity|NaN|BC|^.{5,}-..-..", text, re.IGNORECASE):
+                # Of dates BC a snapshot loses the era, and infinite dates are some day or other.
+                assert found[int(str(row["id"]))][name] is None or name == "dt"
+                seen.add(name)
+    assert seen == {"n_fix", "dt", "ts", "tstz"}
 
 
 def test_any_column_can_be_a_string() -> None:
@@ -160,19 +168,20 @@ def test_any_column_can_be_a_string() -> None:
                 for each in table.schema.fields
             ]
         )
-        rows = fold(table, [changelog(table, records()[table.topic], columns)])
+        rows = {row["id"]: row for row in fold(table, [changelog(table, records()[table.topic], columns)])}
         raw = {}
         for record in records()[table.topic]:
             if record.value and (after := json.loads(record.value)["after"]):
-                raw[after["id"]] = raw.get(after["id"], {}) | {
-                    key: value for key, value in after.items() if "unavailable" not in str(value)
-                }
-        for row in rows:
-            for key, text in row.items():
-                if isinstance(raw[row["id"]][key], str):
-                    assert text == raw[row["id"]][key]
-                elif key not in table.key and text is not None and key not in ("by_", "ia", "ta"):
-                    assert json.loads(text) == raw[row["id"]][key]
+                raw[after["id"]] = after
+        compared = 0
+        for key, row in rows.items():
+            for column, value in raw[key].items():
+                if column in table.key or value is None or key == 50:  # of row 50 some values were not sent
+                    continue
+                text = row[column]
+                assert text == value or json.loads(text) == value
+                compared += 1
+        assert compared > 20
 
 
 def test_columns_cut_down_to_the_wanted_ones() -> None:
@@ -182,7 +191,9 @@ def test_columns_cut_down_to_the_wanted_ones() -> None:
     after = full["after"].dataType
     assert isinstance(after, StructType)
     point = StructType([StructField("y", after["pt"].dataType["y"].dataType)])  # type: ignore[index]
-    wanted = StructType([StructField("after", StructType([after["id"], StructField("pt", point)])), full["unavailable"]])
+    wanted = StructType(
+        [StructField("after", StructType([after["id"], StructField("pt", point)])), full["unavailable"]]
+    )
     decoder = format.decoder(wanted, format.schema_text(table.schema, "t", "s"), None, SETTINGS)
     rows = decoder.decode(EventBuffer.of([each.value for each in records()[table.topic]])).to_pylist()
     images = [row["after"] for row in rows if row["after"] is not None]
