@@ -9,6 +9,7 @@ from pyspark_pravega.client.schema_registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
 from pyspark_pravega.datasource.table_loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -74,7 +75,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
     The schema registry tells the format too, but a table must be known for one when the registry is not there.
     """
     kept = {"format": settings.format}
-    if settings.format != "raw" and settings.framing != "registry":
+    if settings.format in o.CHANGE_FORMATS or (settings.format != "raw" and settings.framing != "registry"):
         kept["framing"] = settings.framing
     if settings.codec != "none":
         kept["codec"] = settings.codec
@@ -98,7 +99,8 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
 
 def creation_policy(settings: TableSettings) -> Compatibility:
     """Return the policy a schema group is made with: registry 0.6.0 makes JSON groups with AllowAny only."""
-    return Compatibility("AllowAny") if settings.format == "json" else policy(settings)
+    as_json = find_format(settings.format).registry_format == "Json"
+    return Compatibility("AllowAny") if as_json else policy(settings)
 
 
 def later_policy(settings: TableSettings) -> Compatibility | None:

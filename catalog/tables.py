@@ -32,6 +32,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedTypeError,
 )
+from pyspark_pravega.formats.change_feed import checked_settings, is_change_format
 from pyspark_pravega.formats.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
@@ -184,6 +185,8 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             raise InvalidNameError(
                 f"The column name {name} is that of a hidden column which every table has. Give it another name."
             )
+    if is_change_format(settings.format):
+        settings = replace(settings, format_settings=checked_settings(schema, settings.format_settings))
     if settings.routing_key is None:
         return settings
     columns = RAW_SCHEMA if settings.format == "raw" else schema

@@ -70,14 +70,10 @@ class CurrentRows:
         """
         self._fold.add(self._reader.read(changes, places, self.truncates))
 
-    def note_truncates(self, changes: pa.RecordBatch, places: Places) -> None:
-        """Take only the truncations of events that are folded elsewhere. Same columns as `feed`."""
-        self._reader.read(changes, places, self.truncates)
-
     def rows(self) -> Iterator[pa.Table]:
         """The current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
         for entries in self._fold.results():
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries)
+            there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Access
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.current_rows_planning import plan_current_rows, prepared_changes
 from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentScanReader, SlicePartition
 from pyspark_pravega.datasource.snapshot import take_snapshot
@@ -25,7 +27,7 @@ _OPEN_ENDS = ("earliest", "latest", "unbounded")
 class PlannedScan:
     """A planned scan: its reader, the schema of its rows, and how many bytes it will read."""
 
-    reader: SegmentScanReader
+    reader: DataSourceReader
     schema: StructType
     bytes: int
     segments: int
@@ -47,6 +49,8 @@ def plan_scan(
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
+    if table.of_changes:
+        table = prepared_changes(table, options)
     slices = take_snapshot(
         pravega,
         stream,
@@ -65,6 +69,10 @@ def plan_scan(
     schema = required
     if not required.fields:
         schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
+    if table.of_changes:
+        output = _nullable(schema) if not required.fields else schema
+        rows = plan_current_rows(pravega, table, slices, output, StructType(columns), options, limit=limit)
+        return PlannedScan(rows, output, sum(piece.end - piece.start for piece in slices), len(slices))
     plan = ScanPlan(
         table=table,
         config=pravega.config,

@@ -42,14 +42,28 @@ class Names:
 
     def __init__(self) -> None:
         self._origins: dict[str, int] = {}
+        self._texts: list[str] = []
         self.missing: list[frozenset[str]] = [frozenset()]
 
+    def origin(self, text: str | None) -> int:
+        """The number of an origin, -1 for None."""
+        if text is None:
+            return -1
+        if text not in self._origins:
+            self._origins[text] = len(self._texts)
+            self._texts.append(text)
+        return self._origins[text]
+
+    def origin_text(self, number: int) -> str | None:
+        """The origin of a number."""
+        return self._texts[number] if number >= 0 else None
+
     def origins(self, texts: pa.Array) -> Numbers:
-        """The number of each text, -1 for null."""
+        """The number of each origin, -1 for null."""
         coded = texts.dictionary_encode()
-        numbers = [self._origins.setdefault(text, len(self._origins)) for text in coded.dictionary.to_pylist()]
-        table = np.array([*numbers, -1], np.int64)
-        return table[coded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)]
+        numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
+        found: Numbers = np.array(numbers, np.int64)[_filled(coded.indices, len(numbers) - 1)]
+        return found
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """The number of each list as a set, 0 for null and the empty one."""
@@ -80,14 +94,19 @@ class Truncate:
 class Truncates:
     """The truncations seen, by origin and segment. In which order they and the rows are seen does not matter."""
 
-    last: dict[tuple[int, int], Truncate] = field(default_factory=dict)
+    last: dict[tuple[str | None, int], Truncate] = field(default_factory=dict)
 
-    def add(self, origin: int, segment: int, truncate: Truncate) -> None:
+    def add(self, origin: str | None, segment: int, truncate: Truncate) -> None:
         """Note one."""
         found = self.last.get((origin, segment))
         self.last[(origin, segment)] = truncate if found is None else found.later(truncate)
 
-    def cleared(self, entries: pa.Table) -> npt.NDArray[np.bool_]:
+    def update(self, other: Truncates) -> None:
+        """Note all of another."""
+        for (origin, segment), truncate in other.last.items():
+            self.add(origin, segment, truncate)
+
+    def cleared(self, entries: pa.Table, names: Names) -> npt.NDArray[np.bool_]:
         """Which entries were made before a truncation.
 
         A change is before a truncation of its own origin if its position is. For a row of a snapshot, or where
@@ -99,7 +118,8 @@ class Truncates:
             return gone
         numbers = {name: numbers_of(entries, name) for name in NUMBERS}
         position = [numbers[name] for name in ("major", "minor", "row")]
-        for (origin, segment), last in self.last.items():
+        for (text, segment), last in self.last.items():
+            origin = names.origin(text)
             comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
             by_position = older(position, [np.full(len(entries), each) for each in last.position])
             by_offset = numbers["offset"] < last.offset
@@ -151,7 +171,8 @@ class EntryReader:
         for place in np.flatnonzero(codes == _CODE[TRUNCATE]).tolist():
             position = (int(numbers["major"][place]), int(numbers["minor"][place]), int(numbers["row"][place]))
             ts, offset = int(numbers["ts"][place]), int(numbers["offset"][place])
-            truncates.add(int(numbers["origin"][place]), places.segment, Truncate(position, ts, offset))
+            origin = self._names.origin_text(int(numbers["origin"][place]))
+            truncates.add(origin, places.segment, Truncate(position, ts, offset))
         deleted = codes == _CODE[DELETE]
         chosen = np.flatnonzero(deleted | np.isin(codes, [_CODE[each] for each in UPSERTS]))
         before, after = _members(changes.column("before")), _members(changes.column("after"))

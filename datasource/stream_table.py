@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -13,6 +13,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
+from pyspark_pravega.formats.change_feed import changelog_schema, is_change_format
 from pyspark_pravega.formats.format import WriterSchema, find_format
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
@@ -42,11 +43,22 @@ class StreamTable:
     routing_key: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format understands."""
+    changelog: bool = False
+    """Of a table of changes: whether it stands for the changes themselves; `schema` is that of the changelog then."""
 
     @property
     def framed(self) -> bool:
         """Whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the rows are the latest states that the events, changes of rows, lead to."""
+        return is_change_format(self.format) and not self.changelog
+
+    def as_changelog(self) -> StreamTable:
+        """Return the table of the changes that the events of a table of changes are, one row per event."""
+        return replace(self, schema=changelog_schema(self.schema), changelog=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""
@@ -61,6 +73,7 @@ class StreamTable:
             "codec": self.codec,
             "routing_key": self.routing_key,
             "settings": dict(self.settings),
+            "changelog": self.changelog,
         }
 
     @classmethod
@@ -76,6 +89,7 @@ class StreamTable:
             codec=value["codec"],
             routing_key=value["routing_key"],
             settings=value["settings"],
+            changelog=value["changelog"],
         )
 
 

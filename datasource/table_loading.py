@@ -21,7 +21,8 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.format import format_of_registry
+from pyspark_pravega.formats.change_feed import table_schema
+from pyspark_pravega.formats.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 
 TAG_PREFIX = "spark."
@@ -54,24 +55,36 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
             raise SchemaNotFoundError(_no_schema(pravega, stream, stored["format"]))
         return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
     try:
-        found = format_of_registry(group.format)
+        found = _format(stored, group)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         ) from None
+    settings = {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats}
+    columns = found.spark_schema(schema.schema.text)
     table = StreamTable(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=found.spark_schema(schema.schema.text),
+        schema=table_schema(columns, settings) if found.changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
-        settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats},
+        settings=settings,
     )
     return LoadedTable(table, configuration, group, stored)
+
+
+def _format(stored: Mapping[str, str], group: GroupProperties) -> Format:
+    """The registry tells how rows are encoded, only the table that the events are changes of rows."""
+    name = stored.get("format")
+    if name in o.CHANGE_FORMATS:
+        found = find_format(name)
+        if found.registry_format == group.format:
+            return found
+    return format_of_registry(group.format)
 
 
 def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:

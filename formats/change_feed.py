@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Sequence
+from typing import Protocol, cast
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -27,10 +28,11 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
-from pyspark_pravega.formats.format import Settings, find_format
+from pyspark_pravega.formats.events import EventBuffer, Positions
+from pyspark_pravega.formats.format import Format, Settings, find_format
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
-"""Created, updated, deleted, read in a snapshot, table truncated, logical message: Debezium's letters for all formats."""
+"""Debezium's letters, for all formats: created, updated, deleted, read in a snapshot, table truncated, message."""
 
 UPSERTS = (CREATE, UPDATE, READ)
 
@@ -62,6 +64,22 @@ POSITION = StructType(
 the database committed the change, or read the row for a snapshot."""
 
 _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
+
+
+class ChangeFormat(Format, Protocol):
+    """A format whose events are changes of rows."""
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        """Which events may be truncations, found without decoding them; all others certainly are none."""
+        ...
+
+
+def find_change_format(name: str) -> ChangeFormat:
+    """The change format of this name. Raises InvalidOptionError for any other."""
+    found = find_format(name)
+    if not found.changes:
+        raise InvalidOptionError(f"the format '{name}' is none of changes of rows")
+    return cast(ChangeFormat, found)
 
 
 def is_change_format(name: str) -> bool:

@@ -63,7 +63,7 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
             return _of_texts(values, arrow_type)
         return _of_unscaled([None if v is None else _bytes_of(v) for v in values], unscaled).cast(arrow_type)
 
-    kinds = frozenset((str, _NONE)) if unscaled is None else frozenset((str, bytes, _NONE))
+    kinds: frozenset[type] = frozenset((str, _NONE)) if unscaled is None else frozenset((str, bytes, _NONE))
     return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds)
 
 
@@ -101,8 +101,8 @@ def _text_of(value: Any, unscaled: int | None, *, finite: bool = True) -> str | 
     raise Misfit(f"expected a decimal, found {kind_of(value)}")
 
 
-def _bytes_of(value: str | bytes) -> bytes:
-    if isinstance(value, bytes):
+def _bytes_of(value: Any) -> bytes:
+    if type(value) is bytes:
         return value
     try:
         return binascii.a2b_base64(value, strict_mode=True)

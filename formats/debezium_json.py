@@ -11,9 +11,11 @@ event bad. What columns take is said in `debezium_values`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
@@ -31,7 +33,7 @@ from pyspark_pravega.formats.change_positions import micros_of_block
 from pyspark_pravega.formats.columns import Problems, kind_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_writing import DebeziumJsonEncoder
-from pyspark_pravega.formats.events import EventBuffer
+from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_documents import DocumentParser
@@ -39,6 +41,7 @@ from pyspark_pravega.formats.json_format import JsonFormat
 
 _SCHEMA_FIRST = '{"schema":'
 _PAYLOAD_NEXT = ',"payload":'
+_TRUNCATE = re.compile(rb'"op"\s*:\s*"t"')
 _KNOWN_SCHEMAS = 64
 """Schemas kept per decoder; a stream has one for each version of its table."""
 
@@ -85,6 +88,9 @@ class DebeziumJsonFormat(JsonFormat):
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        return events_with(events, _TRUNCATE)
 
 
 class DebeziumJsonDecoder(BatchDecoder):
@@ -154,7 +160,7 @@ class _EnvelopeReader(PayloadReader):
 
 
 def add_envelope(envelope: Any, schema: int | None, changes: Changes) -> None:
-    """Add what an envelope says. `schema`: the number of its schema, None if it has none.
+    """Add what an envelope says. `schema`: a number for its schema, None if it has none.
 
     Raises Undecodable for what is no envelope.
     """
@@ -184,6 +190,17 @@ def add_envelope(envelope: Any, schema: int | None, changes: Changes) -> None:
     if schema is None:
         kind = str((source or {}).get("connector") or "")
     changes.add(operation, before, after, source, micros_of_block(envelope), kind)
+
+
+def events_with(events: EventBuffer, pattern: re.Pattern[bytes]) -> Positions:
+    """The events whose bytes have something of a pattern in them."""
+    if not len(events):
+        return np.zeros(0, np.int64)
+    data = memoryview(events.data)[: int((events.starts + events.lengths).max())]
+    found = np.array([match.start() for match in pattern.finditer(data)], np.int64)
+    places = np.searchsorted(events.starts, found, side="right") - 1
+    inside = (places >= 0) & (found < events.starts[places] + events.lengths[places])
+    return np.unique(places[inside])
 
 
 class _Schemas:

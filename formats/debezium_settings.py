@@ -23,7 +23,8 @@ digits. SQL Server's types have no common one."""
 @dataclass(frozen=True)
 class Rules:
     """`unit_by_column` and `default_unit` ("s", "ms", "us", "ns", None: unknown) for whole numbers in columns of
-    timestamps, `decimal` ("string", "precise", "double") for decimals, `placeholder` for values that were not sent."""
+    timestamps, `decimal` ("string", "precise", "double") for decimals, `placeholder` for values that were not sent.
+    """
 
     unit_by_column: Mapping[str, str]
     default_unit: str | None

@@ -97,7 +97,8 @@ def _framing(options: o.Options, format: str) -> str:
             "'framing'='registry' needs a schema, which 'format'='raw' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
-    return framing or ("none" if format == "raw" else "registry")
+    # Debezium's own sink writes no header of ours.
+    return framing or ("none" if format in ("raw", *o.CHANGE_FORMATS) else "registry")
 
 
 def _codec(options: o.Options, format: str) -> str:
