@@ -51,7 +51,10 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
     rounding = mode == "double" or (schema is not None and schema.kind in _DOUBLES)
 
     def exact(value: Any) -> Decimal | None:
-        text = _text_of(value, unscaled)
+        if schema is None and type(value) is NumberText:
+            text: str | None = value.decode("ascii")
+        else:
+            text = _text_of(value, unscaled)
         if text is None:
             return None
         if rounding and type(value) is not str:
@@ -63,7 +66,10 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
             return _of_texts(values, arrow_type)
         return _of_unscaled([None if v is None else _bytes_of(v) for v in values], unscaled).cast(arrow_type)
 
-    kinds: frozenset[type] = frozenset((str, _NONE)) if unscaled is None else frozenset((str, bytes, _NONE))
+    # Without schema, which Avro always has, bytes are the text of a JSON number.
+    kinds: frozenset[type] = frozenset((str, _NONE))
+    if unscaled is not None and schema is not None:
+        kinds |= {bytes}
     return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds)
 
 

@@ -12,7 +12,7 @@ event bad. What columns take is said in `debezium_values`.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from typing import Any
 
 import numpy as np
@@ -45,22 +45,9 @@ _TRUNCATE = re.compile(rb'"op"\s*:\s*"t"')
 _KNOWN_SCHEMAS = 64
 """Schemas kept per decoder; a stream has one for each version of its table."""
 
-_NO_CHANGE = (
-    {"ts_ms", "ts_us", "ts_ns"},  # a heartbeat
-    {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"},  # a transaction's begin or end
-    {
-        "source",
-        "databaseName",
-        "schemaName",
-        "ddl",
-        "tableChanges",
-        "position",
-        "ts_ms",
-        "ts_us",
-        "ts_ns",
-    },  # a schema change
-)
-"""The properties of events that change no row."""
+_HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
+_TRANSACTION = {"status", "id"}
+_SCHEMA_CHANGE = {"ddl", "tableChanges"}
 
 
 class DebeziumJsonFormat(JsonFormat):
@@ -171,7 +158,7 @@ def add_envelope(envelope: Any, schema: int | None, changes: Changes) -> None:
         raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
     operation = envelope.get("op")
     if operation is None:
-        if not any(envelope.keys() <= known for known in _NO_CHANGE):
+        if not _changes_no_row(envelope.keys()):
             raise Undecodable(
                 "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
                 "rows, for 'format'='json'"
@@ -190,6 +177,15 @@ def add_envelope(envelope: Any, schema: int | None, changes: Changes) -> None:
     if schema is None:
         kind = str((source or {}).get("connector") or "")
     changes.add(operation, before, after, source, micros_of_block(envelope), kind)
+
+
+def _changes_no_row(properties: Set[str]) -> bool:
+    """Whether these are the properties of a heartbeat, a transaction's begin or end, or a schema change."""
+    return (
+        (len(properties) > 0 and properties <= _HEARTBEAT)
+        or properties >= _TRANSACTION
+        or len(properties & _SCHEMA_CHANGE) > 0
+    )
 
 
 def events_with(events: EventBuffer, pattern: re.Pattern[bytes]) -> Positions:

@@ -16,6 +16,7 @@ import json
 from decimal import Context
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
@@ -142,8 +143,8 @@ def _offsets(lists: pa.Array) -> pa.Array:
     """Offsets that tell which lists are null."""
     if lists.null_count == 0:
         return lists.offsets
-    missing = lists.is_null().to_numpy(zero_copy_only=False).tolist()
-    return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=[*missing, False])
+    missing = lists.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
 
 
 def _counted(micros: pa.Array, unit: str) -> pa.Array:
