@@ -1,14 +1,15 @@
 """Parsed changes -> the columns of the changelog, whatever format they were parsed from.
 
-A parser gives the changes of some events as lists, one item per event (`Changes`); changes of the same `source_kind`
-are encoded alike, and their columns are built together.
+A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
+built together.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,54 +19,30 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DecimalType,
-    IntegralType,
     MapType,
     StringType,
     StructType,
 )
 
 from pyspark_pravega.formats.change_feed import POSITION_TYPE, utf8
-from pyspark_pravega.formats.change_positions import NO_POSITION, position_of
+from pyspark_pravega.formats.change_positions import positions_of
 from pyspark_pravega.formats.columns import Problems, Rows, StructColumn
 from pyspark_pravega.formats.connect_schema import FieldSchema
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_values import image_column
+from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.json_values import FIRST_MICROS, LAST_MICROS, json_text
 from pyspark_pravega.formats.schema.arrow import arrow_schema, strings_for_char_types
 
 _IMAGES = ("before", "after")
 
 
-@dataclass
-class Changes:
-    """What some events say, one item per event; all None for an event that changes no row.
+Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
+"""What one event says: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and the
+kind of its source."""
 
-    `operations` are letters of OPERATIONS, images are objects by column, `times` are microseconds since 1970.
-    """
-
-    operations: list[str | None] = field(default_factory=list)
-    before: list[dict[str, Any] | None] = field(default_factory=list)
-    after: list[dict[str, Any] | None] = field(default_factory=list)
-    sources: list[Mapping[str, Any] | None] = field(default_factory=list)
-    times: list[int | None] = field(default_factory=list)
-    source_kinds: list[Hashable] = field(default_factory=list)
-
-    def add(
-        self,
-        operation: str | None = None,
-        before: dict[str, Any] | None = None,
-        after: dict[str, Any] | None = None,
-        source: Mapping[str, Any] | None = None,
-        time: int | None = None,
-        source_kind: Hashable = None,
-    ) -> None:
-        """Add the change of the next event."""
-        self.operations.append(operation)
-        self.before.append(before)
-        self.after.append(after)
-        self.sources.append(source)
-        self.times.append(time)
-        self.source_kinds.append(source_kind)
+NO_CHANGE: Change = (None, None, None, None, None, None)
+"""An event that changes no row."""
 
 
 @dataclass(frozen=True)
@@ -105,41 +82,47 @@ class ChangeColumns:
         """Whether the exact digits of numbers matter in some column."""
         return any(_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
 
-    def arrays(self, changes: Changes, problems: Problems, unavailable: bool) -> list[pa.Array]:
-        """One array per wanted column. `unavailable`: whether some value may be the placeholder."""
-        rows = np.arange(len(changes.operations))
-        missing: list[list[str]] | None = None
-        if unavailable and self._read & {"after", "unavailable"}:
-            missing = self._take_placeholders(changes)
+    def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
+        """One array per wanted column. `suspects`: the events in which some value may be the placeholder."""
+        rows = np.arange(len(changes))
+        columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
+        operations, befores, afters, sources, times, kinds = columns
+        missing: dict[int, list[str]] = {}
+        if self._read & {"after", "unavailable"}:
+            missing = self._take_placeholders(afters, suspects)
         arrays = []
         for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
             name = spark_field.name
             if name in _IMAGES:
                 assert isinstance(spark_field.dataType, StructType)
-                images = changes.before if name == "before" else changes.after
-                arrays.append(self._image(name, spark_field.dataType, images, changes.source_kinds, rows, problems))
+                images = befores if name == "before" else afters
+                arrays.append(self._image(name, spark_field.dataType, images, kinds, rows, problems))
             elif name == "op":
-                arrays.append(pa.array(changes.operations, pa.string()))
+                arrays.append(pa.array(operations, pa.string()))
             elif name == "ts":
-                arrays.append(_timestamps(changes.times))
+                arrays.append(_timestamps(times))
             elif name == "source":
-                arrays.append(_texts(changes.sources, arrow_field.type))
+                arrays.append(_texts(sources, arrow_field.type))
             elif name == "unavailable":
-                lists: Sequence[list[str] | None] = missing or [[] for _ in changes.operations]
-                there = zip(lists, changes.operations, strict=True)
-                arrays.append(pa.array([each if op is not None else None for each, op in there], arrow_field.type))
+                lists = [None if operation is None else [] for operation in operations]
+                for row, names in missing.items():
+                    lists[row] = names
+                arrays.append(pa.array(lists, arrow_field.type))
             else:
-                arrays.append(_positions(changes.sources, arrow_field.type))
+                arrays.append(_positions(sources, arrow_field.type))
         return arrays
 
-    def _take_placeholders(self, changes: Changes) -> list[list[str]]:
-        """The columns without value in each `after`; None takes the place of the placeholder there."""
-        missing: list[list[str]] = [[] for _ in changes.after]
-        for column, candidates in self._placeholders.items():
-            for row, image in enumerate(changes.after):
-                if image is not None and image.get(column) in candidates:
+    def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
+        """The columns without value by event; None takes the place of the placeholder there."""
+        missing: dict[int, list[str]] = {}
+        for row in suspects:
+            image = images[row]
+            if image is None:
+                continue
+            for column, candidates in self._placeholders.items():
+                if image.get(column) in candidates:
                     image[column] = None
-                    missing[row].append(column)
+                    missing.setdefault(row, []).append(column)
         return missing
 
     def _image(
@@ -190,24 +173,61 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
     return found
 
 
-def may_hold_placeholder(data: bytes | memoryview, placeholder: str, *, bare: bool) -> bool:
-    """Whether some bytes, JSON or (`bare`) Avro, can hold the placeholder in any of its forms.
+class PlaceholderSearch:
+    """Finds the events in which some value may be the placeholder, by their bytes alone."""
 
-    False is certain. Arrays of character codes look too different to be found so: look for `codes_possible`.
-    """
-    text = bytes(data)
-    raw = utf8(placeholder)
-    if raw in text or (not bare and base64.b64encode(raw) in text):
-        return True
-    return not bare and not placeholder.isalnum() and not placeholder.replace("_", "").isalnum()
+    def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
+        raw = utf8(placeholder)
+        codes = [ord(character) for character in placeholder]
+        self._texts = [raw] if avro else [raw, base64.b64encode(raw)]
+        self._codes: re.Pattern[bytes] | None = None
+        if avro:
+            self._texts.append(b"".join(map(avro_long, codes)))
+        elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
+            self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
+        # JSON may write it with escapes, in one way or another.
+        self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
+
+    def suspects(self, events: EventBuffer) -> Iterable[int]:
+        """The positions of the events; of all, where it cannot be told."""
+        if not self._plain:
+            return range(len(events))
+        found = [events_with(events, re.escape(text)) for text in self._texts if text in _bytes_of(events)]
+        if self._codes is not None:
+            found.append(events_with(events, self._codes.pattern))
+        return sorted({place for each in found for place in each.tolist()})
 
 
-def codes_possible(columns: StructType | None) -> bool:
-    """Whether a table has arrays of numbers, where the placeholder is its characters' codes."""
-    return columns is None or any(
-        isinstance(each.dataType, ArrayType) and isinstance(each.dataType.elementType, IntegralType)
-        for each in columns.fields
-    )
+def _bytes_of(events: EventBuffer) -> bytes:
+    """All that lies between the first and the last byte of some events."""
+    if not len(events):
+        return b""
+    first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
+    return bytes(memoryview(events.data)[first:last])
+
+
+def avro_long(number: int) -> bytes:
+    """A whole number as Avro writes it."""
+    rest = (number << 1) ^ (number >> 63)
+    found = bytearray()
+    while rest > 0x7F:
+        found.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
+def events_with(events: EventBuffer, pattern: bytes) -> Positions:
+    """The events whose bytes have something in them that a regular expression fits."""
+    if not len(events):
+        return np.zeros(0, np.int64)
+    order = np.argsort(events.starts, kind="stable")
+    starts, ends = events.starts[order], (events.starts + events.lengths)[order]
+    data = memoryview(events.data)[: int(ends.max())]
+    found = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
+    places = np.searchsorted(starts, found, side="right") - 1
+    inside = (places >= 0) & (found < ends[places])
+    return np.unique(order[places[inside]])
 
 
 def _exact_numbers(data_type: DataType) -> bool:
@@ -244,8 +264,7 @@ def _clean(text: str) -> str:
 
 
 def _positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
-    found = [position_of(source) if source is not None else NO_POSITION for source in sources]
-    columns = list(zip(*found, strict=True)) if found else [()] * len(POSITION_TYPE)
+    columns = list(zip(*positions_of(sources), strict=True)) or [()] * len(POSITION_TYPE)
     arrays = {
         each.name: _timestamps(column) if each.name == "time" else pa.array(column, each.type)
         for each, column in zip(POSITION_TYPE, columns, strict=True)

@@ -15,7 +15,7 @@ the files. Changes of one row are in this order in the database, too, because ea
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
@@ -37,12 +37,37 @@ def micros_of_block(block: Mapping[str, Any]) -> int | None:
     return None
 
 
+def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
+    """The position of each source block, NO_POSITION where there is none."""
+    origins: dict[tuple[Any, Any, Any], str] = {}
+    found: list[Position] = []
+    for source in sources:
+        if source is None:
+            found.append(NO_POSITION)
+            continue
+        lsn = source.get("lsn")
+        if type(lsn) is not int or not 0 <= lsn < _LIMIT:
+            found.append(position_of(source))
+            continue
+        names = source.get("connector"), source.get("name"), source.get("db")
+        origin = origins.get(names)
+        if origin is None:
+            origin = origins[names] = _origin(source)
+        micros = source.get("ts_us")
+        found.append((origin, lsn, 0, 0, micros if type(micros) is int else micros_of_block(source)))
+    return found
+
+
+def _origin(source: Mapping[str, Any]) -> str:
+    return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}"
+
+
 def position_of(source: Mapping[str, Any]) -> Position:
     """The position that a source block tells; without origin where it tells none."""
     time = micros_of_block(source)
     lsn = source.get("lsn")
     if type(lsn) is int and 0 <= lsn < _LIMIT:
-        return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}", lsn, 0, 0, time
+        return _origin(source), lsn, 0, 0, time
     if source.get("file") is not None:
         return _binlog(source, time)
     if (change := source.get("change_lsn")) is not None:
@@ -61,7 +86,7 @@ def position_of(source: Mapping[str, Any]) -> Position:
                 )
     scn = source.get("scn")
     if scn is not None and re.fullmatch(r"\d{1,18}", str(scn)):
-        return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}", int(str(scn)), 0, 0, time
+        return _origin(source), int(str(scn)), 0, 0, time
     return None, None, None, None, time
 
 

@@ -14,7 +14,6 @@ it. No bytes are a tombstone. The names and parameters that Connect leaves in a 
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -30,15 +29,17 @@ from pyspark_pravega.formats.avro_documents import document_reader
 from pyspark_pravega.formats.avro_writing import AvroEncoder
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.change_columns import (
+    NO_CHANGE,
+    Change,
     ChangeColumns,
-    Changes,
+    PlaceholderSearch,
     SourceEncoding,
-    codes_possible,
-    may_hold_placeholder,
+    avro_long,
+    events_with,
 )
 from pyspark_pravega.formats.change_feed import AVRO_SCHEMAS, WRITTEN_AT
 from pyspark_pravega.formats.columns import Problems
-from pyspark_pravega.formats.debezium_json import add_envelope, events_with
+from pyspark_pravega.formats.debezium_json import change_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_writing import CONNECTOR
 from pyspark_pravega.formats.events import EventBuffer, Positions
@@ -48,7 +49,7 @@ from pyspark_pravega.formats.schema import avro_model as avro
 from pyspark_pravega.formats.schema.spark_to_avro import spark_to_avro
 from pyspark_pravega.formats.writing import BatchEncoder, constant
 
-_TRUNCATE = re.compile(b"\x02t")
+_TRUNCATE = b"\x02t"
 _CONFLUENT_HEADER = struct.Struct(">bI")
 
 
@@ -216,7 +217,7 @@ class _EnvelopeReader(PayloadReader):
         self._find = find
         self._writers: dict[int, _Writer] = {}
         self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._encoding_of)
-        self._codes = codes_possible(table)
+        self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         writer = self._writers.get(kind) if isinstance(kind, int) else None
@@ -225,25 +226,21 @@ class _EnvelopeReader(PayloadReader):
         return SourceEncoding(writer.before, writer.after, self._rules)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = Changes()
+        changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                self._add(payload, padded, changes)
+                changes.append(self._change(payload, padded))
             except Undecodable as error:
                 problems.add(row, str(error))
-                changes.add()
-        unavailable = self._codes or may_hold_placeholder(
-            b"".join(payloads.payloads()), self._rules.placeholder, bare=True
-        )
-        return self._columns.arrays(changes, problems, unavailable)
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
 
-    def _add(self, payload: bytes, padded: bool, changes: Changes) -> None:
+    def _change(self, payload: bytes, padded: bool) -> Change:
         if not payload:
-            changes.add()
-            return
+            return NO_CHANGE
         writer, datum = self._find(payload)
         self._writers[id(writer)] = writer
-        add_envelope(read_whole(writer.read, datum, padded), id(writer), changes)
+        return change_of(read_whole(writer.read, datum, padded), id(writer))
 
 
 class DebeziumAvroEncoder(BatchEncoder):
@@ -266,7 +263,7 @@ class DebeziumAvroEncoder(BatchEncoder):
         self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
         texts = b"".join(map(_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + _avro_long(now) + _avro_text("c") + _avro_long(now)
+        self._end = texts + avro_long(now) + _avro_text("c") + avro_long(now)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
@@ -274,19 +271,9 @@ class DebeziumAvroEncoder(BatchEncoder):
         return self.framed([constant(b"\x00\x02"), rows, constant(self._end)], len(rows))
 
 
-def _avro_long(number: int) -> bytes:
-    rest = (number << 1) ^ (number >> 63)
-    found = bytearray()
-    while rest > 0x7F:
-        found.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    found.append(rest)
-    return bytes(found)
-
-
 def _avro_text(text: str) -> bytes:
     data = text.encode()
-    return _avro_long(len(data)) + data
+    return avro_long(len(data)) + data
 
 
 __all__ = ["DebeziumAvroDecoder", "DebeziumAvroEncoder", "DebeziumAvroFormat", "envelope_schema"]

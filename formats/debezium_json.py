@@ -11,22 +11,21 @@ event bad. What columns take is said in `debezium_values`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Set
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats import connect_schema
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.change_columns import (
+    NO_CHANGE,
+    Change,
     ChangeColumns,
-    Changes,
+    PlaceholderSearch,
     SourceEncoding,
-    codes_possible,
-    may_hold_placeholder,
+    events_with,
 )
 from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_positions import micros_of_block
@@ -41,10 +40,11 @@ from pyspark_pravega.formats.json_format import JsonFormat
 
 _SCHEMA_FIRST = '{"schema":'
 _PAYLOAD_NEXT = ',"payload":'
-_TRUNCATE = re.compile(rb'"op"\s*:\s*"t"')
+_TRUNCATE = rb'"op"\s*:\s*"t"'
 _KNOWN_SCHEMAS = 64
 """Schemas kept per decoder; a stream has one for each version of its table."""
 
+_BLOCK = (dict, type(None))
 _HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
 _TRANSACTION = {"status", "id"}
 _SCHEMA_CHANGE = {"ddl", "tableChanges"}
@@ -98,11 +98,11 @@ class DebeziumJsonDecoder(BatchDecoder):
 class _EnvelopeReader(PayloadReader):
     def __init__(self, wanted: StructType, table: StructType | None, settings: Settings) -> None:
         self._settings = settings
-        self._placeholder = Rules.of(settings).placeholder
+        placeholder = Rules.of(settings).placeholder
+        self._search = PlaceholderSearch(placeholder, table, avro=False)
         self._schemas = _Schemas()
-        self._columns = ChangeColumns(wanted, table, self._placeholder, self._encoding_of)
+        self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
         self._documents = DocumentParser(self._columns.wants_numbers)
-        self._codes = codes_possible(table)
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         """`kind`: the number of an envelope's schema, or the name of the connector where there is none."""
@@ -112,71 +112,60 @@ class _EnvelopeReader(PayloadReader):
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        changes = Changes()
+        changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                self._add(payload.rstrip(b"\0") if padded else payload, changes)
+                changes.append(self._change(payload.rstrip(b"\0") if padded else payload))
             except Undecodable as error:
                 problems.add(row, str(error))
-                changes.add()
-        unavailable = self._codes or self._may_be_unavailable(payloads)
-        return self._columns.arrays(changes, problems, unavailable or padded)
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
 
-    def _may_be_unavailable(self, payloads: EventBuffer) -> bool:
-        if not len(payloads):
-            return False
-        first = int(payloads.starts.min())
-        last = int((payloads.starts + payloads.lengths).max())
-        return may_hold_placeholder(memoryview(payloads.data)[first:last], self._placeholder, bare=False)
-
-    def _add(self, payload: bytes, changes: Changes) -> None:
+    def _change(self, payload: bytes) -> Change:
         """Raises Undecodable for what is no event of Debezium's."""
         if not payload:
-            changes.add()
-            return
+            return NO_CHANGE
         text = self._documents.text(payload)
-        schema: int | None = None
         if text.startswith(_SCHEMA_FIRST):
-            envelope, schema = self._schemas.payload(text, self._documents)
-        else:
-            envelope = self._documents.document(text)
-            if type(envelope) is dict and "payload" in envelope and "op" not in envelope:
-                schema = self._schemas.number_of(envelope.get("schema"))
-                envelope = envelope["payload"]
-        add_envelope(envelope, schema, changes)
+            return change_of(*self._schemas.payload(text, self._documents))
+        envelope = self._documents.document(text)
+        if type(envelope) is dict and "payload" in envelope and "op" not in envelope:
+            return change_of(envelope["payload"], self._schemas.number_of(envelope.get("schema")))
+        return change_of(envelope, None)
 
 
-def add_envelope(envelope: Any, schema: int | None, changes: Changes) -> None:
-    """Add what an envelope says. `schema`: a number for its schema, None if it has none.
+def change_of(envelope: Any, schema: int | None) -> Change:
+    """What an envelope says. `schema`: a number for its schema, None if it has none.
 
     Raises Undecodable for what is no envelope.
     """
     if envelope is None:
-        changes.add()
-        return
+        return NO_CHANGE
     if type(envelope) is not dict:
         raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
-    operation = envelope.get("op")
-    if operation is None:
-        if not _changes_no_row(envelope.keys()):
-            raise Undecodable(
-                "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
-                "rows, for 'format'='json'"
-            )
-        changes.add()
-        return
+    find = envelope.get
+    operation = find("op")
     if operation not in OPERATIONS:
-        raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
-    before, after, source = envelope.get("before"), envelope.get("after"), envelope.get("source")
-    for name, block in (("before", before), ("after", after), ("source", source)):
-        if block is not None and type(block) is not dict:
-            raise Undecodable(f"its '{name}' should be an object but is {kind_of(block)}")
+        if operation is not None:
+            raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
+        if _changes_no_row(envelope.keys()):
+            return NO_CHANGE
+        raise Undecodable(
+            "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
+            "rows, for 'format'='json'"
+        )
+    before, after, source = find("before"), find("after"), find("source")
+    if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
+        for name in ("before", "after", "source"):
+            if type(find(name)) not in _BLOCK:
+                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
-    kind: Hashable = schema
-    if schema is None:
-        kind = str((source or {}).get("connector") or "")
-    changes.add(operation, before, after, source, micros_of_block(envelope), kind)
+    micros = find("ts_us")
+    time = micros if type(micros) is int else micros_of_block(envelope)
+    if schema is not None:
+        return operation, before, after, source, time, schema
+    return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
 
 
 def _changes_no_row(properties: Set[str]) -> bool:
@@ -186,17 +175,6 @@ def _changes_no_row(properties: Set[str]) -> bool:
         or properties >= _TRANSACTION
         or len(properties & _SCHEMA_CHANGE) > 0
     )
-
-
-def events_with(events: EventBuffer, pattern: re.Pattern[bytes]) -> Positions:
-    """The events whose bytes have something of a pattern in them."""
-    if not len(events):
-        return np.zeros(0, np.int64)
-    data = memoryview(events.data)[: int((events.starts + events.lengths).max())]
-    found = np.array([match.start() for match in pattern.finditer(data)], np.int64)
-    places = np.searchsorted(events.starts, found, side="right") - 1
-    inside = (places >= 0) & (found < events.starts[places] + events.lengths[places])
-    return np.unique(places[inside])
 
 
 class _Schemas:
@@ -252,4 +230,4 @@ class _Schemas:
         return payload, self._prefixes[prefix]
 
 
-__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "add_envelope"]
+__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "change_of"]

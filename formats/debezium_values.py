@@ -110,7 +110,15 @@ def _struct(
         own = rules.unit(field.name) if top else unit
         column = column_of(field.dataType, child_path(path, field.name), fields.get(field.name), rules, own)
         members.append(Member(field.name, column, True))
-    return StructColumn(path, arrow_type_of(struct), members, dict)
+    return _Image(path, arrow_type_of(struct), members, dict)
+
+
+class _Image(StructColumn):
+    """A struct of which any member may be missing: events do not have columns that were added after them."""
+
+    def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        keys = [member.key for member in self._members]
+        return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
 
 def _leaf(data_type: DataType, path: str, schema: FieldSchema | None, rules: Rules, unit: str | None) -> Column:
