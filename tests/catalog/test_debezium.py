@@ -19,6 +19,8 @@ from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.lineage import by_lineage
+from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable
 from tests.debezium import Record, Table, records, tables
 from tests.formats.test_debezium_capture import assert_equal
@@ -80,6 +82,24 @@ def rows_of(spark: SparkSession, query: str) -> list[dict[str, Any]]:
                 values[name] = bytes(value)
         found.append(values)
     return found
+
+
+def test_segments_that_share_keys_are_read_together_predecessors_first(client_config: ClientConfig, scope: str) -> None:
+    stream = Stream(scope, "s")
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 4)
+        quarters = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+        ids = [each.segment_id for each in quarters]
+        # The first is split, and what was its upper half merged with the second; the others stay alone.
+        pravega.controller.scale_stream(stream, ids[:1], [(0.0, 0.125), (0.125, 0.25)])
+        low, high = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)[:2]
+        pravega.controller.scale_stream(stream, [high.segment_id, ids[1]], [(0.125, 0.5)])
+        merged = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)[1]
+        # The segment between both has no events in the scan.
+        present = [merged.segment_id, ids[3], ids[1], ids[2], low.segment_id, ids[0]]
+        groups = by_lineage(pravega, stream, [SegmentSlice(each, 0, 10) for each in present])
+    found = sorted([each.segment_id for each in group] for group in groups)
+    assert found == sorted([sorted([ids[0], ids[1]]) + [low.segment_id, merged.segment_id], [ids[2]], [ids[3]]])
 
 
 @pytest.mark.parametrize("name", ["customers", "orders", "staging", "scratch", "Mixed Case", "types"])
