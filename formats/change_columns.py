@@ -104,7 +104,7 @@ class ChangeColumns:
             elif name == "source":
                 arrays.append(_texts(sources, arrow_field.type))
             elif name == "unavailable":
-                lists = [None if operation is None else [] for operation in operations]
+                lists: list[list[str] | None] = [None if each is None else [] for each in operations]
                 for row, names in missing.items():
                     lists[row] = names
                 arrays.append(pa.array(lists, arrow_field.type))

@@ -156,6 +156,7 @@ FORMATS: dict[str, str] = {
     "debezium-avro": "pyspark_pravega.formats.debezium_avro:DebeziumAvroFormat",
     "debezium-json": "pyspark_pravega.formats.debezium_json:DebeziumJsonFormat",
     "json": "pyspark_pravega.formats.json_format:JsonFormat",
+    "maxwell-json": "pyspark_pravega.formats.maxwell_json:MaxwellJsonFormat",
     "raw": "pyspark_pravega.formats.raw:RawFormat",
 }
 """Where each format lives; imported on first use, so that nobody pays for formats he does not use."""

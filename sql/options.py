@@ -46,7 +46,8 @@ _QUERY = Place.READ | Place.WRITE
 _CONNECTION = Place.CATALOG | _QUERY
 _TABLE = Place.PROPERTY | _QUERY
 
-CHANGE_FORMATS = ("debezium-json", "debezium-avro")
+_DEBEZIUM = ("debezium-json", "debezium-avro")
+CHANGE_FORMATS = (*_DEBEZIUM, "maxwell-json")
 """Formats whose events are changes of rows."""
 
 OPTIONS: dict[str, Option[Any]] = {}
@@ -213,7 +214,7 @@ FORMAT = _option(
     "avro",
     _TABLE,
     "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`. Events of the "
-    "`debezium` formats are changes of rows, and the table shows the current rows.",
+    "`debezium` formats and of `maxwell-json` are changes of rows, and the table shows the current rows.",
     "avro",
 )
 FRAMING = _option(
@@ -224,7 +225,7 @@ FRAMING = _option(
     "`registry`: every event begins with the id of its schema in the schema registry, as "
     "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
     "schema.",
-    "registry; none for raw and debezium",
+    "registry; none for raw and for changes of rows",
 )
 CODEC = _option(
     "codec",
@@ -339,7 +340,7 @@ DEBEZIUM_TIME_PRECISION = _option(
     "The connector's `time.precision.mode`: `adaptive` (also `adaptive_time_microseconds`) or `connect`, where "
     "timestamps are in milliseconds. A schema in the event counts before it.",
     "adaptive",
-    formats=CHANGE_FORMATS,
+    formats=_DEBEZIUM,
 )
 DEBEZIUM_TIME_UNITS = _option(
     "debezium.time-units",
@@ -350,7 +351,7 @@ DEBEZIUM_TIME_UNITS = _option(
     "without schema does not tell the unit, which depends on the column's precision in the database: ms up to 3 "
     "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for the others (TIMESTAMP), none "
     "for SQL Server. A JSON object can be given too.",
-    formats=CHANGE_FORMATS,
+    formats=_DEBEZIUM,
 )
 DEBEZIUM_DECIMAL = _option(
     "debezium.decimal",
@@ -361,7 +362,7 @@ DEBEZIUM_DECIMAL = _option(
     "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
     "scale. Numbers and objects of scale and value are read in all modes.",
     "string",
-    formats=CHANGE_FORMATS,
+    formats=_DEBEZIUM,
 )
 DEBEZIUM_UNAVAILABLE_VALUE = _option(
     "debezium.unavailable-value",
@@ -370,7 +371,7 @@ DEBEZIUM_UNAVAILABLE_VALUE = _option(
     _TABLE,
     "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change.",
     "__debezium_unavailable_value",
-    formats=CHANGE_FORMATS,
+    formats=_DEBEZIUM,
 )
 DEBEZIUM_TRUNCATES = _option(
     "debezium.truncates",
@@ -381,7 +382,7 @@ DEBEZIUM_TRUNCATES = _option(
     "of all, so that a stream of several is looked through for them before it is read. `false` when the connector "
     "skips them (`skipped.operations` has `t`, which is Debezium's default).",
     "true",
-    formats=CHANGE_FORMATS,
+    formats=_DEBEZIUM,
 )
 DEBEZIUM_AVRO_SCHEMAS = _option(
     "debezium.avro-schemas",

@@ -99,7 +99,7 @@ def test_segments_that_share_keys_are_read_together_predecessors_first(client_co
         present = [merged.segment_id, ids[3], ids[1], ids[2], low.segment_id, ids[0]]
         groups = by_lineage(pravega, stream, [SegmentSlice(each, 0, 10) for each in present])
     found = sorted([each.segment_id for each in group] for group in groups)
-    assert found == sorted([*sorted([ids[0], ids[1]]), low.segment_id, merged.segment_id, [ids[2]], [ids[3]]])
+    assert found == sorted([[*sorted([ids[0], ids[1]]), low.segment_id, merged.segment_id], [ids[2]], [ids[3]]])
 
 
 @pytest.mark.parametrize("name", ["customers", "orders", "staging", "scratch", "Mixed Case", "types"])

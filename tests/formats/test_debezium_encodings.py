@@ -706,3 +706,33 @@ def test_another_placeholder() -> None:
     )
     assert rows[0]["unavailable"] == ["s", "codes"]
     assert rows[0]["after"] == {"id": 1, "s": None, "codes": None}
+
+
+def test_maxwell() -> None:
+    table = columns(
+        id=t.LongType(), at=t.TimestampNTZType(), day=t.DateType(), price=t.DecimalType(10, 2), doc=t.StringType()
+    )
+    row = {"id": 1, "at": "2024-02-29 13:14:15.123456", "day": "2024-02-29", "price": 12.50, "doc": {"a": [1.50]}}
+    head = {"database": "shop", "table": "orders", "ts": 1_700_000_000, "xid": 5, "position": "binlog.000003:154"}
+    events = [
+        {**head, "type": "bootstrap-start", "data": {}},
+        {**head, "type": "bootstrap-insert", "data": row},
+        {**head, "type": "update", "data": row | {"id": 2}, "old": {"id": 1}},
+        {**head, "type": "delete", "data": row},
+        {**head, "type": "table-alter", "sql": "ALTER TABLE ..."},
+    ]
+    rows = decode(table, [json.dumps(each).encode() for each in events], "maxwell-json")
+    assert [each["op"] for each in rows] == [None, "r", "u", "d", None]
+    assert rows[1]["after"] == {
+        "id": 1,
+        "at": datetime(2024, 2, 29, 13, 14, 15, 123456),
+        "day": date(2024, 2, 29),
+        "price": Decimal("12.50"),
+        "doc": '{"a":[1.5]}',
+    }
+    assert (rows[2]["before"]["id"], rows[2]["after"]["id"]) == (1, 2)
+    assert rows[3]["before"] == rows[1]["after"] and rows[3]["after"] is None
+    assert (rows[3]["position"]["major"], rows[3]["position"]["minor"]) == (3, 154)
+    assert rows[3]["ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    with pytest.raises(BadEvent, match="its 'type' is 'c', which Maxwell does not have"):
+        decode(table, [b'{"type":"c"}'], "maxwell-json")
