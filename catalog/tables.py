@@ -17,6 +17,7 @@ from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.inferred_columns import infer_columns
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.scan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, REGISTRY_CODECS
@@ -123,7 +124,10 @@ def create(
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, partitions)
         options = catalog.options(properties=properties)
-        settings = _check_columns(schema, table_settings(options))
+        settings = table_settings(options)
+        if is_change_format(settings.format) and not schema.fields and adopt:
+            schema = _columns_of_events(catalog, stream, settings)
+        settings = _check_columns(schema, settings)
         return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
 
 
@@ -155,6 +159,17 @@ def _create(
         if text is not None:
             _register(catalog, stream, settings, text, undo)
         return describe(catalog, stream, load_table(catalog.pravega, stream))
+
+
+def _columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
+    found = None
+    if catalog.pravega.controller.stream_exists(stream):
+        found = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
+    if found is None:
+        raise UnsupportedTypeError(
+            "It declares no columns, and no event of its stream has a schema that tells them. Declare them."
+        )
+    return found
 
 
 def _existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:

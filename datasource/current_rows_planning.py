@@ -36,10 +36,11 @@ def prepared_changes(table: StreamTable, options: o.Options) -> StreamTable:
         if table.format in option.formats and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
     table = replace(table, settings=checked_settings(table.schema, settings))
-    return _with_schemas(table)
+    return with_schemas(table)
 
 
-def _with_schemas(table: StreamTable) -> StreamTable:
+def with_schemas(table: StreamTable) -> StreamTable:
+    """Return the table with schemas instead of the name of their file. Raises InvalidOptionError for another file."""
     text = table.settings.get(AVRO_SCHEMAS, "").strip()
     if not text or text[0] in "{[":
         return table

@@ -69,6 +69,10 @@ _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, Var
 class ChangeFormat(Format, Protocol):
     """A format whose events are changes of rows."""
 
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the rows that events tell by their schemas; None if they tell none."""
+        ...
+
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         """Which events may be truncations, found without decoding them; all others certainly are none."""
         ...

@@ -16,6 +16,8 @@ from pyspark_pravega.formats.schema import avro_model as avro
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
+_PRECISION = "connect.decimal.precision"
+
 DATE_UNITS = {"io.debezium.time.Date": "d", "org.apache.kafka.connect.data.Date": "d"}
 TIMESTAMP_UNITS = {
     "io.debezium.time.Timestamp": "ms",
@@ -42,7 +44,10 @@ _LOGICAL_NAMES = {
 
 @dataclass(frozen=True)
 class FieldSchema:
-    """What a schema says of the values of one field. `name` is "" for a plain value, `scale` only set for decimals."""
+    """What a schema says of the values of one field.
+
+    `name` is "" for a plain value; `scale` and `precision` (0: not told) are those of decimals.
+    """
 
     kind: str
     name: str = ""
@@ -50,6 +55,7 @@ class FieldSchema:
     fields: Mapping[str, FieldSchema] = field(default_factory=dict)
     element: FieldSchema | None = None
     """Of an array's elements or a map's values."""
+    precision: int = 0
 
 
 def of_json(node: Any) -> FieldSchema | None:
@@ -62,10 +68,11 @@ def of_json(node: Any) -> FieldSchema | None:
         if found is not None:
             fields[str(each.get("field"))] = found
     parameters = node.get("parameters")
-    scale = parameters.get("scale") if isinstance(parameters, dict) else None
+    parameters = parameters if isinstance(parameters, dict) else {}
+    scale, precision = _whole(parameters.get("scale")), _whole(parameters.get(_PRECISION))
     name = node.get("name") if fields == {} or node.get("name") == VARIABLE_SCALE_DECIMAL else ""
     element = of_json(node.get("items") if node["type"] == "array" else node.get("values"))
-    return FieldSchema(node["type"], str(name or ""), _whole(scale), fields, element)
+    return FieldSchema(node["type"], str(name or ""), scale, fields, element, precision)
 
 
 def of_avro(node: avro.Node) -> FieldSchema | None:
@@ -84,11 +91,13 @@ def of_avro(node: avro.Node) -> FieldSchema | None:
         return FieldSchema("map", element=of_avro(only.values))
     if isinstance(only, avro.Primitive | avro.Fixed):
         kind = only.name if isinstance(only, avro.Primitive) else "bytes"
-        if only.logical == "decimal":
-            return FieldSchema(kind, DECIMAL, only.scale)
+        parameters = only.attributes.get("connect.parameters") or {}
         if name == DECIMAL:
-            parameters = only.attributes.get("connect.parameters") or {}
-            return FieldSchema(kind, name, _whole(only.attributes.get("scale", parameters.get("scale"))))
+            # The precision beside it is the converter's default where the column has none.
+            scale = _whole(only.attributes.get("scale", parameters.get("scale")))
+            return FieldSchema(kind, name, scale, precision=_whole(parameters.get(_PRECISION)))
+        if only.logical == "decimal":
+            return FieldSchema(kind, DECIMAL, only.scale, precision=only.precision)
         return FieldSchema(kind, name or _LOGICAL_NAMES.get(only.logical or "", ""))
     return FieldSchema("string", name)
 

@@ -39,6 +39,7 @@ from pyspark_pravega.formats.change_columns import (
 )
 from pyspark_pravega.formats.change_feed import AVRO_SCHEMAS, WRITTEN_AT
 from pyspark_pravega.formats.columns import Problems
+from pyspark_pravega.formats.connect_to_spark import columns_of
 from pyspark_pravega.formats.debezium_json import change_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_writing import CONNECTOR
@@ -78,6 +79,20 @@ class DebeziumAvroFormat(AvroFormat):
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the newest event whose schema is given; None if there is none."""
+        if AVRO_SCHEMAS not in settings:
+            return None
+        find = _Confluent(_schemas_by_id(settings[AVRO_SCHEMAS]))
+        for payload in reversed(list(events.payloads())):
+            try:
+                writer = find(payload)[0] if payload else None
+            except Undecodable:
+                continue  # reading it will say why
+            if writer is not None and writer.after is not None:
+                return columns_of(writer.after)
+        return None
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         return events_with(events, _TRUNCATE)

@@ -30,6 +30,7 @@ from pyspark_pravega.formats.change_columns import (
 from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_positions import micros_of_block
 from pyspark_pravega.formats.columns import Problems, kind_of
+from pyspark_pravega.formats.connect_to_spark import columns_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_writing import DebeziumJsonEncoder
 from pyspark_pravega.formats.events import EventBuffer, Positions
@@ -75,6 +76,20 @@ class DebeziumJsonFormat(JsonFormat):
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the newest event that has a schema and no mistake; None if there is none."""
+        parser = DocumentParser(False)
+        for payload in reversed(list(events.payloads())):
+            try:
+                document = parser.document(parser.text(payload)) if payload else None
+            except Undecodable:
+                continue  # reading it will say why
+            root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
+            after = None if root is None else root.fields.get("after")
+            if after is not None and after.fields:
+                return columns_of(after)
+        return None
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         return events_with(events, _TRUNCATE)

@@ -63,6 +63,10 @@ class MaxwellJsonFormat(JsonFormat):
             "rows cannot be written in format maxwell-json, whose events only Maxwell makes; use format debezium-json"
         )
 
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """None: the events tell no types."""
+        return None
+
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         """None: Maxwell tells of no truncation but as a statement."""
         return EventBuffer.of([]).starts

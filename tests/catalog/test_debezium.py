@@ -24,6 +24,7 @@ from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable
 from tests.debezium import Record, Table, records, tables
 from tests.formats.test_debezium_capture import assert_equal
+from tests.formats.test_debezium_encodings import FIELDS, envelope
 
 
 def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:
@@ -178,6 +179,36 @@ def test_inserted_rows_are_changes_beside_debeziums(
     assert properties["format"] == "debezium-json"
     assert properties["primary-key"] == "id"
     assert properties["framing"] == "none"
+
+
+def test_columns_are_taken_from_the_schemas_of_events(
+    spark: SparkSession, client_config: ClientConfig, scope: str
+) -> None:
+    stream = Stream(scope, "db.shop.t")
+    table = f"pravega.`{scope}`.`db.shop.t`"
+    after = {name: value for name, _, value, _, _ in FIELDS}
+    schemas = [(name, schema) for name, schema, _, _, _ in FIELDS]
+    payload = {"before": None, "after": after, "source": {"connector": "postgresql"}, "op": "c", "ts_ms": 5}
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+    with pytest.raises(PySparkException, match="no event of its stream has a schema"):
+        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    with connect(client_config) as pravega:
+        write(pravega, stream, [Record('{"id":7}', envelope(payload, schemas)), Record('{"id":7}', b"")])
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    types = {field.name: field.dataType.simpleString() for field in spark.table(table).schema}
+    assert list(types) == [name for name, *_ in FIELDS]
+    assert (types["id"], types["fixed"], types["us"], types["zoned"]) == ("int", "string", "timestamp_ntz", "timestamp")
+    assert (types["day"], types["clock"], types["store"]) == ("date", "string", "map<string,string>")
+    row = spark.sql(f"SELECT id, fixed, free, us, clock, decimals FROM {table}").first()
+    assert tuple(row) == (
+        7,
+        "-123.4500",
+        "98765432109876543210.0123456789",
+        datetime(2024, 2, 29, 13, 14, 15, 123456),
+        "13:14:15.123456",
+        ["1.10", None],
+    )
 
 
 def test_without_a_primary_key_there_are_no_current_rows(spark: SparkSession, scope: str) -> None:
