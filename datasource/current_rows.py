@@ -298,7 +298,8 @@ def _former_values(
     order = kept[np.argsort(groups[kept], kind="stable")]
     ranked = groups[order]
     places = np.arange(len(order))
-    begins = np.searchsorted(ranked, ranked, side="left")
+    first = np.append(True, ranked[1:] != ranked[:-1])
+    begins = np.maximum.accumulate(np.where(first, places, 0))
     ends = np.searchsorted(ranked, groups[winners], side="right") - 1
     for column in columns:
         if column not in wanted:

@@ -67,14 +67,16 @@ class Names:
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """The number of each list as a set, 0 for null and the empty one."""
-        found = np.zeros(len(lists), np.int64)
-        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-        for place in np.flatnonzero(lengths).tolist():
-            columns = frozenset(lists[place].as_py())
-            if columns not in self.missing:
-                self.missing.append(columns)
-            found[place] = self.missing.index(columns)
+        coded = pc.fill_null(pc.binary_join(lists, "\0"), "").dictionary_encode()
+        numbers = [self._missing_set(text) for text in coded.dictionary.to_pylist()]
+        found: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
         return found
+
+    def _missing_set(self, joined: str) -> int:
+        columns = frozenset(joined.split("\0")) if joined else self.missing[0]
+        if columns not in self.missing:
+            self.missing.append(columns)
+        return self.missing.index(columns)
 
 
 @dataclass(frozen=True)
