@@ -71,12 +71,17 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 test: lint types imports jar ## Run everything that must pass: lint, types, imports, all tests on real servers
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: faults
+faults: jar ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)
+	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
+
 .PHONY: demo
 demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again
 	$(BIN)/python examples/demo.py
 
 .PHONY: bench
-bench: jar ## Measure scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+bench: jar ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+	$(BIN)/python -m bench.latency_and_memory
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: wheel

@@ -40,6 +40,9 @@ class PravegaDataSource(DataSource):
     @concise
     def schema(self) -> StructType:
         """Return the stream's columns and its metadata columns."""
+        if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
+            stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
+            raise UnsupportedOperationError(refusal("CREATE TABLE ... USING pravega in spark_catalog", stream))
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
             return full_schema(_table(pravega, options, None))
