@@ -21,7 +21,7 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.change_feed import table_schema
+from pyspark_pravega.formats.change_feed import is_change_format, table_schema
 from pyspark_pravega.formats.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 
@@ -67,7 +67,7 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=table_schema(columns, settings) if found.changes else columns,
+        schema=table_schema(columns, settings) if is_change_format(found.name) else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),

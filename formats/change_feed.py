@@ -81,14 +81,14 @@ class ChangeFormat(Format, Protocol):
 def find_change_format(name: str) -> ChangeFormat:
     """The change format of this name. Raises InvalidOptionError for any other."""
     found = find_format(name)
-    if not found.changes:
+    if not is_change_format(name):
         raise InvalidOptionError(f"the format '{name}' is none of changes of rows")
     return cast(ChangeFormat, found)
 
 
 def is_change_format(name: str) -> bool:
     """Whether events of this format are changes of rows. Raises InvalidOptionError for an unknown one."""
-    return find_format(name).changes
+    return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
 
 
 def nullable(struct: StructType) -> StructType:

@@ -76,7 +76,7 @@ def position_of(source: Mapping[str, Any]) -> Position:
             serial = source.get("event_serial_no")
             major = int(match[1] + match[2], 16)
             if major < _LIMIT:
-                row = serial if type(serial) is int else 0
+                row = _small(serial)
                 return (
                     f"{source.get('connector')}/{source.get('name')}/{source.get('db')}",
                     major,
@@ -90,10 +90,14 @@ def position_of(source: Mapping[str, Any]) -> Position:
     return None, None, None, None, time
 
 
+def _small(number: Any) -> int:
+    return number if type(number) is int and 0 <= number < _LIMIT else 0
+
+
 def _binlog(source: Mapping[str, Any], time: int | None) -> Position:
     match = _FILE.fullmatch(str(source["file"]))
     place, row = source.get("pos"), source.get("row")
     if match is None or type(place) is not int or not 0 <= place < _LIMIT:
         return None, None, None, None, time
     origin = f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{match[1]}"
-    return origin, int(match[2]), place, row if type(row) is int else 0, time
+    return origin, int(match[2]), place, _small(row), time

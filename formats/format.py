@@ -180,7 +180,7 @@ def format_of_registry(registry_format: str) -> Format:
     known = {}
     for name in FORMATS:
         found = find_format(name)
-        if found.changes:
+        if getattr(found, "changes", False):
             continue
         if found.registry_format == registry_format:
             return found

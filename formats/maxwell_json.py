@@ -136,5 +136,5 @@ def _source(event: dict[str, Any]) -> dict[str, Any]:
     match = _POSITION.fullmatch(str(event.get("position")))
     if match is not None:
         offset = event.get("xoffset")
-        source |= {"file": match[1], "pos": int(match[2]), "row": offset if type(offset) is int else 0}
+        source |= {"file": match[1], "pos": int(match[2]), "row": offset}
     return source
