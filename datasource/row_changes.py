@@ -67,7 +67,9 @@ class Names:
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
         """The number of each list as a set, 0 for null and the empty one."""
-        coded = pc.fill_null(pc.binary_join(lists, "\0"), "").dictionary_encode()
+        # Arrow joins only lists whose elements may be null.
+        joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
+        coded = pc.fill_null(joined, "").dictionary_encode()
         numbers = [self._missing_set(text) for text in coded.dictionary.to_pylist()]
         found: Numbers = np.array(numbers, np.int64)[coded.indices.to_numpy()]
         return found

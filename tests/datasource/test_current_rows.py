@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
         ("before", pa.struct([("id", pa.int64())])),
         ("after", ROW),
         ("ts", pa.timestamp("us", "UTC")),
-        ("unavailable", pa.list_(pa.string())),
+        ("unavailable", pa.list_(pa.field("element", pa.string(), nullable=False))),
         ("position", POSITION_TYPE),
     ]
 )
@@ -176,7 +176,7 @@ def model(changes: Sequence[Change]) -> dict[Any, Any]:
     return {key: each.v for key, each in state.items() if each is not None}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("memory", [1 << 28, 20_000])
 def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
     rng = random.Random(seed)
