@@ -35,7 +35,9 @@ def prepared_changes(table: StreamTable, options: o.Options) -> StreamTable:
     for option in o.OPTIONS.values():
         if table.format in option.formats and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
-    table = replace(table, settings=checked_settings(table.schema, settings))
+    columns = table.schema["after"].dataType if table.changelog else table.schema
+    assert isinstance(columns, StructType)
+    table = replace(table, settings=checked_settings(columns, settings))
     return with_schemas(table)
 
 

@@ -49,7 +49,7 @@ def plan_scan(
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
-    if table.of_changes:
+    if table.of_changes or table.changelog:
         table = prepared_changes(table, options)
     slices = take_snapshot(
         pravega,

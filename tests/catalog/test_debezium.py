@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,10 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.datasource.lineage import by_lineage
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable
+from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
 from tests.formats.test_debezium_capture import assert_equal
-from tests.formats.test_debezium_encodings import FIELDS, envelope
+from tests.formats.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
 
 
 def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:
@@ -266,3 +269,24 @@ def test_a_table_survives_its_json() -> None:
     assert StreamTable.from_json(table.as_changelog().to_json()) == table.as_changelog()
     assert table.of_changes and not table.as_changelog().of_changes
     assert np.array_equal(table.as_changelog().schema.names[:3], ["op", "before", "after"])
+
+
+def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: str, tmp_path: Path) -> None:
+    table, stream = tables()["staging"], Stream(scope, "s")
+    schemas = tmp_path / "schemas.json"
+    schemas.write_text(json.dumps([{"id": 7, "schema": json.dumps(avro_schema())}]))
+    row = {"before": None, "source": {"connector": "x", "name": "y", "lsn": 1}, "op": "c", "ts_ms": 3}
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+        write(pravega, stream, records()[table.topic])
+        changes = StreamTable(stream, "debezium-json", "none", table.schema).as_changelog()
+        found = [each["op"] for each in rows(scan(pravega, changes, ["op", "after", "_offset"]))]
+        avro = Stream(scope, "avro")
+        create_stream(pravega, avro, 1)
+        write(pravega, avro, [Record('{"id":1}', confluent(7, avro_schema(), {**row, "after": avro_row()}))])
+        settings = {"debezium.avro-schemas": str(schemas), "primary-key": "id"}
+        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, settings=settings)
+        assert [each["id"] for each in rows(scan(pravega, avro_table, ["id"]))] == [1]
+        logged = rows(scan(pravega, avro_table.as_changelog(), ["op", "after"]))
+    assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]
+    assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
