@@ -16,6 +16,7 @@ from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS
 from pyspark_pravega.datasource.table_loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.change_feed import checked_settings, is_change_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
@@ -97,6 +98,9 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
             f"'scaling.min-segments' stays {segments} with 'scaling.type'='fixed'. Set 'scaling.type' to 'by-rate-kb' "
             "or 'by-rate-events' to let the stream scale."
         )
+    if is_change_format(settings.format):
+        checked = checked_settings(loaded.table.schema, settings.format_settings)
+        settings = replace(settings, format_settings=checked)
     if settings.routing_key is None:
         return settings
     return replace(settings, routing_key=routing_key_column(settings.routing_key, loaded.table.schema))

@@ -75,7 +75,9 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
     The schema registry tells the format too, but a table must be known for one when the registry is not there.
     """
     kept = {"format": settings.format}
-    if find_format(settings.format).registry_format is not None and settings.framing != "registry":
+    if find_format(settings.format).registry_format is not None and (
+        settings.framing != "registry" or settings.format in o.CHANGE_FORMATS
+    ):
         kept["framing"] = settings.framing
     if settings.codec != "none":
         kept["codec"] = settings.codec

@@ -19,6 +19,7 @@ from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.datasource.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.declared_table import declared_settings
+from pyspark_pravega.datasource.inferred_columns import infer_columns
 from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
@@ -41,10 +42,14 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedTypeError,
 )
+from pyspark_pravega.formats.change_feed import checked_settings, is_change_format
 from pyspark_pravega.formats.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.table_settings import TableSettings
+
+CHANGELOG = "changelog"
+"""After TYPE_SIGN: all columns of the events of a table of changes."""
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +77,8 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
     """
     table = loaded.table
     names = {name.lower() for name in table.schema.fieldNames()}
-    name = stream.name if table.event_type is None else f"{stream.name}{TYPE_SIGN}{table.event_type}"
+    part = CHANGELOG if table.changelog else table.event_type
+    name = stream.name if part is None else f"{stream.name}{TYPE_SIGN}{part}"
     return {
         "name": quote_all((catalog.name, stream.scope, name)),
         "schema": (nullable(table.schema) if permissive else table.schema).json(),
@@ -106,7 +112,8 @@ def load(
 ) -> dict[str, Any]:
     """Describe a table, for a query with these options of those that change its columns.
 
-    `stream$type` is the table of the events of one type. Raises StreamNotFoundError and the errors of `load_table`.
+    `stream$type` is the table of the events of one type, and `stream$changelog` that of the events of a table of
+    changes. Raises StreamNotFoundError and the errors of `load_table`.
     """
     stream_name, sign, event_type = name.partition(TYPE_SIGN)
     stream = stream_of(namespace, stream_name)
@@ -116,9 +123,17 @@ def load(
     read = {} if writing else options or {}
     with about("Table", shown) if read or sign else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
-        loaded = load_table(catalog.pravega, stream, event_type=event_type or None, schema_version=version)
+        loaded = _loaded(catalog, stream, event_type, version)
         mode = catalog.options(read=read, properties=loaded.table.reading).get(o.MODE)
     return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
+
+
+def _loaded(catalog: Catalog, stream: Stream, event_type: str, version: int | None) -> LoadedTable:
+    if event_type == CHANGELOG:
+        loaded = load_table(catalog.pravega, stream, schema_version=version)
+        if loaded.table.of_changes:
+            return replace(loaded, table=loaded.table.as_changelog())
+    return load_table(catalog.pravega, stream, event_type=event_type or None, schema_version=version)
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
@@ -163,7 +178,10 @@ def create(
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, partitions)
         options = catalog.options(properties=properties)
-        settings = _check_columns(schema, declared_settings(options))
+        settings = declared_settings(options)
+        if is_change_format(settings.format) and not schema.fields and adopt:
+            schema = _columns_of_events(catalog, stream, settings)
+        settings = _check_columns(schema, settings)
         bad_event_rule(options, stream)
         return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
 
@@ -201,6 +219,17 @@ def _create(
         return describe(catalog, stream, load_table(catalog.pravega, stream))
 
 
+def _columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
+    found = None
+    if catalog.pravega.controller.stream_exists(stream):
+        found = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
+    if found is None:
+        raise UnsupportedTypeError(
+            "It declares no columns, and no event of its stream has a schema that tells them. Declare them."
+        )
+    return found
+
+
 def _existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
     try:
         return load_table(catalog.pravega, stream)
@@ -231,6 +260,8 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             raise InvalidNameError(
                 f"The column name {name} is that of a hidden column which every table has. Give it another name."
             )
+    if is_change_format(settings.format):
+        settings = replace(settings, format_settings=checked_settings(schema, settings.format_settings))
     if settings.routing_key is None:
         return settings
     return replace(settings, routing_key=routing_key_column(settings.routing_key, fixed or schema))

@@ -29,6 +29,8 @@ from pyspark_pravega.datasource.spool import Spool
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import EventTooLargeError, InvalidRowError
+from pyspark_pravega.formats.change_feed import key_columns
+from pyspark_pravega.formats.debezium_writing import RowDocuments
 from pyspark_pravega.formats.format import find_format
 
 
@@ -111,7 +113,7 @@ def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBat
     encoder = find_format(table.format).encoder(
         spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
     )
-    router = _KeyRouter(spec) if table.routing_key else _SpreadRouter(spec, partition)
+    router = _router(spec, partition)
     rows = 0
     try:
         for batch in batches:
@@ -121,6 +123,30 @@ def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBat
     except (InvalidRowError, EventTooLargeError) as error:
         raise type(error)(f"Table {table.stream}: {error.message}. Nothing of this INSERT is visible.") from None
     return rows
+
+
+def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _PrimaryKeyRouter | _SpreadRouter:
+    if spec.table.routing_key:
+        return _KeyRouter(spec)
+    if spec.table.of_changes and key_columns(spec.table.settings):
+        return _PrimaryKeyRouter(spec)
+    return _SpreadRouter(spec, partition)
+
+
+class _PrimaryKeyRouter:
+    """Routes changes by the text of their primary key as Debezium writes it, `{"id":1}`, to where its own are."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        self._names = key_columns(spec.table.settings)
+        key = [StructField(name, spec.schema[name].dataType, False) for name in self._names]
+        self._texts = RowDocuments(StructType(key), spec.table.settings)
+        self._router = SegmentRouter(spec.segments)
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        texts = self._texts.documents(batch.select(self._names)).cast(pa.large_string())
+        segments = self._router.route(hash_keys(texts))
+        for segment_id in np.unique(segments):
+            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
 
 
 class _KeyRouter:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Access
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.bad_events import FAILFAST, PERMISSIVE, bad_event_rule
+from pyspark_pravega.datasource.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.current_rows_planning import plan_current_rows, prepared_changes
 from pyspark_pravega.datasource.dead_letters import check_target
 from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import SegmentScanReader, SlicePartition
 from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS, ScanPlan
-from pyspark_pravega.datasource.snapshot import take_snapshot, up_to
+from pyspark_pravega.datasource.snapshot import SegmentSlice, take_snapshot, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
@@ -32,7 +34,7 @@ class PlannedScan:
     `output` is what tasks make: the rows, with BAD_EVENTS_COLUMN behind them if bad events are counted.
     """
 
-    reader: SegmentScanReader
+    reader: DataSourceReader
     schema: StructType
     output: StructType
     bytes: int
@@ -60,9 +62,11 @@ def plan_scan(
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
-    rule = bad_event_rule(options, stream)
+    rule = _rule_for_current_rows(table, options) if table.of_changes else bad_event_rule(options, stream)
     if rule.dead_letter is not None:
         check_target(pravega, rule.dead_letter)
+    if table.of_changes or table.changelog:
+        table = prepared_changes(table, options)
     slices = take_snapshot(
         pravega,
         stream,
@@ -88,6 +92,10 @@ def plan_scan(
     schema = required
     if not required.fields:
         schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
+    if table.of_changes:
+        output = nullable(schema) if not required.fields else schema
+        rows = plan_current_rows(pravega, table, slices, output, StructType(columns), options, limit=limit)
+        return _planned(rows, output, output, slices)
     plan = ScanPlan(
         table=table,
         config=pravega.config,
@@ -103,14 +111,31 @@ def plan_scan(
     token = pravega.segments.token(stream, Access.READ)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
+    return _planned(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+
+
+def _planned(
+    reader: DataSourceReader, schema: StructType, output: StructType, slices: Sequence[SegmentSlice]
+) -> PlannedScan:
     return PlannedScan(
-        SegmentScanReader(plan, partitions),
-        plan.schema,
-        plan.output,
+        reader,
+        schema,
+        output,
         sum(piece.end - piece.start for piece in slices),
         len(slices),
         {piece.segment_id: piece.end for piece in slices},
     )
+
+
+def _rule_for_current_rows(table: StreamTable, options: o.Options) -> BadEventRule:
+    """A change that is left out would make every later state of its row wrong: catalogs' defaults do not count."""
+    for option in (o.MODE, o.DEAD_LETTER):
+        if options.source(option) not in (o.Source.DEFAULT, o.Source.CATALOG) and options.text(option) != FAILFAST:
+            raise InvalidOptionError(
+                f"'{option.key}'='{options.text(option)}' is not possible for the current rows of stream "
+                f"{table.stream}: without one of its changes a row would be wrong. Leave it out, or read the changelog."
+            )
+    return BadEventRule()
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:

@@ -126,7 +126,7 @@ def _chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None) -> I
         first = last
 
 
-def pickled_read(reader: SegmentScanReader, schema: StructType) -> tuple[str, list[str]]:
+def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
     """Return what Spark would get from its planning worker, in base64: the read function and the partitions.
 
     The catalog service plans in its own process, so that a scan starts no planning worker.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -14,6 +14,7 @@ from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import Encoding
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
+from pyspark_pravega.formats.change_feed import changelog_schema, is_change_format
 from pyspark_pravega.formats.format import WriterSchema, find_format
 from pyspark_pravega.formats.text import TEXT_SCHEMA
 
@@ -51,11 +52,22 @@ class StreamTable:
     """Table properties that count for scans, unless a query says otherwise."""
     event_type: str | None = None
     """The registry's name of the type of events that this table has, where the stream has events of several."""
+    changelog: bool = False
+    """Of a table of changes: whether it stands for the changes themselves; `schema` is that of the changelog then."""
 
     @property
     def framed(self) -> bool:
         """Whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the rows are the latest states that the events, changes of rows, lead to."""
+        return is_change_format(self.format) and not self.changelog
+
+    def as_changelog(self) -> StreamTable:
+        """Return the table of the changes that the events of a table of changes are, one row per event."""
+        return replace(self, schema=changelog_schema(self.schema), changelog=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""
@@ -72,6 +84,7 @@ class StreamTable:
             "settings": dict(self.settings),
             "reading": dict(self.reading),
             "event_type": self.event_type,
+            "changelog": self.changelog,
         }
 
     @classmethod
@@ -89,6 +102,7 @@ class StreamTable:
             settings=value["settings"],
             reading=value["reading"],
             event_type=value["event_type"],
+            changelog=value["changelog"],
         )
 
 

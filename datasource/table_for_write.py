@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.datasource.current_rows_planning import prepared_changes
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.formats.change_feed import WRITTEN_AT
 from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.sql import options as o
 
@@ -23,6 +26,15 @@ def table_for_write(pravega: Pravega, table: StreamTable, rows: StructType, opti
         table = replace(table, routing_key=options.get(o.ROUTING_KEY))
     if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
         table = _with_codec(pravega, table, options.get(o.CODEC))
+    if table.changelog:
+        raise UnsupportedOperationError(
+            f"The changelog of stream {table.stream} cannot be written to. Insert rows into the table itself."
+        )
+    if table.of_changes:
+        # Tasks that are run again must write the same bytes.
+        now = str(int(time.time() * 1000))
+        table = prepared_changes(table, options)
+        table = replace(table, settings={**table.settings, WRITTEN_AT: now})
     try:
         find_format(table.format).encoder(
             rows, table.schema_text, 0 if table.framed else None, REGISTRY_CODECS[table.codec], table.settings

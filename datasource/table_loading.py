@@ -21,6 +21,7 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     UnsupportedOperationError,
 )
+from pyspark_pravega.formats.change_feed import is_change_format, table_schema
 from pyspark_pravega.formats.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 
@@ -71,16 +72,18 @@ def load_table(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
             "spark.read.format('pravega').option('format', 'raw')."
         ) from None
+    settings = _settings(stored)
+    columns = found.spark_schema(schema.schema.text)
     table = StreamTable(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=found.spark_schema(schema.schema.text),
+        schema=table_schema(columns, settings) if is_change_format(found.name) else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
-        settings=_settings(stored),
+        settings=settings,
         reading=_reading(stored),
         event_type=None if event_type is None else schema.version.type,
     )

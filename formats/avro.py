@@ -29,6 +29,7 @@ class AvroFormat:
 
     name = "avro"
     registry_format = "Avro"
+    changes = False
 
     def schema_text(
         self,

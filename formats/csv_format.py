@@ -109,6 +109,7 @@ class CsvFormat:
 
     name = "csv"
     registry_format = None
+    changes = False
 
     def schema_text(
         self,

@@ -104,6 +104,11 @@ class Format(Protocol):
         """The registry's name of the format; None if the registry does not know it."""
         ...
 
+    @property
+    def changes(self) -> bool:
+        """Whether events are changes of rows, which the decoder gives as `change_feed.changelog_schema`."""
+        ...
+
     def schema_text(
         self,
         schema: StructType,
@@ -158,7 +163,10 @@ class Format(Protocol):
 FORMATS: dict[str, str] = {
     "avro": "pyspark_pravega.formats.avro:AvroFormat",
     "csv": "pyspark_pravega.formats.csv_format:CsvFormat",
+    "debezium-avro": "pyspark_pravega.formats.debezium_avro:DebeziumAvroFormat",
+    "debezium-json": "pyspark_pravega.formats.debezium_json:DebeziumJsonFormat",
     "json": "pyspark_pravega.formats.json_format:JsonFormat",
+    "maxwell-json": "pyspark_pravega.formats.maxwell_json:MaxwellJsonFormat",
     "protobuf": "pyspark_pravega.formats.protobuf_format:ProtobufFormat",
     "raw": "pyspark_pravega.formats.raw:RawFormat",
     "text": "pyspark_pravega.formats.text:TextFormat",

@@ -53,6 +53,7 @@ class JsonFormat:
 
     name = "json"
     registry_format = "Json"
+    changes = False
 
     def schema_text(
         self,

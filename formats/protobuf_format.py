@@ -54,6 +54,7 @@ class ProtobufFormat:
 
     name = "protobuf"
     registry_format = "Protobuf"
+    changes = False
 
     def schema_text(
         self,

@@ -19,6 +19,7 @@ class RawFormat:
 
     name = "raw"
     registry_format = None
+    changes = False
 
     def schema_text(
         self,

@@ -19,6 +19,7 @@ class TextFormat:
 
     name = "text"
     registry_format = None
+    changes = False
 
     def schema_text(
         self,

@@ -47,6 +47,10 @@ _QUERY = Place.READ | Place.WRITE
 _CONNECTION = Place.CATALOG | _QUERY
 _TABLE = Place.PROPERTY | _QUERY
 
+_DEBEZIUM = ("debezium-json", "debezium-avro")
+CHANGE_FORMATS = (*_DEBEZIUM, "maxwell-json")
+"""Formats whose events are changes of rows."""
+
 OPTIONS: dict[str, Option[Any]] = {}
 """All options by key, in the order of this module."""
 
@@ -211,7 +215,8 @@ FORMAT = _option(
     "avro",
     _TABLE,
     "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables "
-    "`value STRING`.",
+    "`value STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows "
+    "the current rows.",
     "avro",
 )
 FRAMING = _option(
@@ -222,7 +227,7 @@ FRAMING = _option(
     "`registry`: every event begins with the id of its schema in the schema registry, as "
     "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
     "schema.",
-    "registry; none for raw, text and csv",
+    "registry; none for raw, text, csv and changes of rows",
 )
 CODEC = _option(
     "codec",
@@ -359,6 +364,81 @@ ROLLOVER_SIZE = _option(
 )
 
 
+# What a table of changes is.
+
+PRIMARY_KEY = _option(
+    "primary-key",
+    optional(TEXT),
+    None,
+    Place.PROPERTY | Place.READ,
+    "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key; without "
+    "the property only its changelog can be read.",
+    formats=CHANGE_FORMATS,
+)
+DEBEZIUM_TIME_PRECISION = _option(
+    "debezium.time-precision",
+    one_of("adaptive", "connect"),
+    "adaptive",
+    _TABLE,
+    "The connector's `time.precision.mode`: `adaptive` (also `adaptive_time_microseconds`) or `connect`, where "
+    "timestamps are in milliseconds. A schema in the event counts before it.",
+    "adaptive",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TIME_UNITS = _option(
+    "debezium.time-units",
+    optional(TEXT),
+    None,
+    _TABLE,
+    "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, of s, ms, us, ns. An event "
+    "without schema does not tell the unit, which depends on the column's precision in the database: ms up to 3 "
+    "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for the others (TIMESTAMP), none "
+    "for SQL Server. A JSON object can be given too.",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_DECIMAL = _option(
+    "debezium.decimal",
+    one_of("string", "precise", "double"),
+    "string",
+    _TABLE,
+    "The connector's `decimal.handling.mode`, where events have no schema. `string`: strings are digits. `precise`: "
+    "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
+    "scale. Numbers and objects of scale and value are read in all modes.",
+    "string",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_UNAVAILABLE_VALUE = _option(
+    "debezium.unavailable-value",
+    TEXT,
+    "__debezium_unavailable_value",
+    _TABLE,
+    "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change.",
+    "__debezium_unavailable_value",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TRUNCATES = _option(
+    "debezium.truncates",
+    BOOLEAN,
+    True,
+    _TABLE,
+    "Whether there may be truncations of the table in the stream. A truncation lies in one segment and clears the rows "
+    "of all, so that a stream of several is looked through for them before it is read. `false` when the connector "
+    "skips them (`skipped.operations` has `t`, which is Debezium's default).",
+    "true",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_AVRO_SCHEMAS = _option(
+    "debezium.avro-schemas",
+    optional(TEXT),
+    None,
+    _TABLE,
+    "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
+    '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. The file is '
+    "read where the query is planned.",
+    formats=("debezium-avro",),
+)
+
+
 # Reading.
 
 START_STREAM_CUT = _option(
@@ -417,6 +497,15 @@ SCHEMA_VERSION = _option(
     None,
     Place.READ,
     "Version in the schema registry, counted from 0, whose columns the table shall have. Not set: the latest.",
+)
+
+CURRENT_ROWS_MEMORY = _option(
+    "current-rows.memory",
+    between(BYTE_SIZE, 1 << 20, "1m", 1 << 30, "1g"),
+    256 << 20,
+    Place.CATALOG | Place.READ,
+    "Bytes that a task uses to find the current rows of a table of changes; what is more goes to temporary files.",
+    "256m",
 )
 
 

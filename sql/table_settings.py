@@ -114,7 +114,8 @@ def _framing(options: o.Options, format: str, registered: bool) -> str:
             f"'framing'='registry' needs a schema in the registry, which 'format'='{format}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
-    return framing or ("registry" if registered else "none")
+    # Debezium's own sink writes no header of ours.
+    return framing or ("none" if not registered or format in o.CHANGE_FORMATS else "registry")
 
 
 def _codec(options: o.Options, format: str, registered: bool) -> str:

@@ -1,0 +1,111 @@
+"""From the slices of a table of changes to the scan of its current rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Access
+from pyspark_pravega.datasource.current_rows_scan import (
+    CurrentRowsPlan,
+    CurrentRowsReader,
+    GroupPartition,
+    find_truncates,
+)
+from pyspark_pravega.datasource.lineage import by_lineage
+from pyspark_pravega.datasource.row_changes import Truncates
+from pyspark_pravega.datasource.snapshot import SegmentSlice
+from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.formats.change_feed import AVRO_SCHEMAS, checked_settings, key_columns
+from pyspark_pravega.sql import options as o
+
+
+def prepared_changes(table: StreamTable, options: o.Options) -> StreamTable:
+    """Return the table with the settings of this read, and with schemas instead of the name of a file that has them.
+
+    Raises InvalidOptionError for what does not fit the table.
+    """
+    settings = dict(table.settings)
+    for option in o.OPTIONS.values():
+        if table.format in option.formats and options.source(option) is o.Source.QUERY:
+            settings[option.key] = str(options.text(option))
+    columns = table.schema["after"].dataType if table.changelog else table.schema
+    assert isinstance(columns, StructType)
+    table = replace(table, settings=checked_settings(columns, settings))
+    return with_schemas(table)
+
+
+def with_schemas(table: StreamTable) -> StreamTable:
+    """Return the table with schemas instead of the name of their file. Raises InvalidOptionError for another file."""
+    text = table.settings.get(AVRO_SCHEMAS, "").strip()
+    if not text or text[0] in "{[":
+        return table
+    try:
+        content = Path(text).read_text(encoding="utf-8")
+        json.loads(content)
+    except (OSError, ValueError) as error:
+        raise InvalidOptionError(
+            f"'{AVRO_SCHEMAS}'='{text}' is no file of JSON that can be read where the query is planned: {error}."
+        ) from None
+    return replace(table, settings={**table.settings, AVRO_SCHEMAS: content})
+
+
+def plan_current_rows(
+    pravega: Pravega,
+    table: StreamTable,
+    slices: Sequence[SegmentSlice],
+    schema: StructType,
+    columns: StructType,
+    options: o.Options,
+    *,
+    limit: int | None,
+) -> CurrentRowsReader:
+    """Fix how the current rows are read from these slices. `schema` is what Spark gets, `columns` the data in it.
+
+    Raises InvalidOptionError when the table has no primary key or a start is given, and MalformedEventError when a
+    truncation cannot be read.
+    """
+    stream = table.stream
+    if not key_columns(table.settings):
+        raise InvalidOptionError(
+            f"The table of stream {stream} holds changes of rows, and the current rows cannot be told without its "
+            f"primary key. Set the table property '{o.PRIMARY_KEY.key}', for example 'id' or 'order_id,line_no', or "
+            "read the table's changelog."
+        )
+    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
+        raise InvalidOptionError(
+            f"'{o.START_STREAM_CUT.key}' has no meaning for the current rows, which all changes from the first on lead "
+            "to. Leave it out, or read the table's changelog."
+        )
+    plan = CurrentRowsPlan(
+        table=table,
+        config=pravega.config,
+        schema=schema,
+        columns=columns,
+        limit=limit,
+        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
+        window_bytes=options.get(o.READ_WINDOW),
+        writer_schemas=WriterSchemas(pravega.config, stream),
+        memory=options.get(o.CURRENT_ROWS_MEMORY),
+        truncates=Truncates(),
+    )
+    groups = by_lineage(pravega, stream, slices)
+    truncates = table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true"
+    if len(groups) > 1 and truncates:
+        plan = replace(plan, truncates=find_truncates(pravega, plan, slices))
+    token = pravega.segments.token(stream, Access.READ)
+    partitions = [
+        GroupPartition(
+            tuple(group),
+            {each.segment_id: pravega.controller.segment_location(stream, each.segment_id) for each in group},
+            token,
+        )
+        for group in groups
+    ]
+    return CurrentRowsReader(plan, partitions)

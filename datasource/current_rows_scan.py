@@ -1,0 +1,216 @@
+"""A scan of the current rows of a change table: one partition per group of segments that share keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.event_frames import HEADER_BYTES
+from pyspark_pravega.client.reader import SegmentRangeReader, Window
+from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.datasource.current_rows import CurrentRows
+from pyspark_pravega.datasource.row_changes import EntryReader, Names, Places, Truncates, numbers_of, value_name
+from pyspark_pravega.datasource.snapshot import SegmentSlice
+from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
+from pyspark_pravega.datasource.user_errors import concise
+from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.formats.change_feed import changelog_schema, find_change_format, key_columns
+from pyspark_pravega.formats.events import EventBuffer
+from pyspark_pravega.formats.format import BadEvent, Decoder
+
+_BATCH_EVENTS = 16_384
+_BATCH_BYTES = 4 << 20
+
+
+@dataclass
+class GroupPartition(InputPartition):
+    """The slices of segments that share keys, predecessors first, where they are and a token to read them."""
+
+    pieces: tuple[SegmentSlice, ...]
+    endpoints: dict[int, Endpoint]
+    token: str
+
+
+@dataclass(frozen=True)
+class CurrentRowsPlan:
+    """All that tasks share. `schema` is what Spark asked for, `columns` the data columns among it.
+
+    `truncates` are those of all segments, as far as they were looked for; `memory` is the limit of one task in bytes.
+    """
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    columns: StructType
+    limit: int | None
+    fail_on_data_loss: bool
+    window_bytes: int
+    writer_schemas: WriterSchemas
+    memory: int
+    truncates: Truncates
+
+
+class CurrentRowsReader(DataSourceReader):
+    """Spark's reader: each partition folds the changes of its segments."""
+
+    def __init__(self, plan: CurrentRowsPlan, partitions: Sequence[GroupPartition]) -> None:
+        self._plan = plan
+        self._partitions = list(partitions)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition per group; one empty partition stands for an empty stream."""
+        return self._partitions or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the current rows of the group's keys; MalformedEventError names the first event that does not fit."""
+        if isinstance(partition, GroupPartition):
+            batches = _read_group(self._plan, partition)
+            while (batch := _next(batches)) is not None:
+                yield batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
+
+
+@concise
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next(batches, None)
+
+
+def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+    table = plan.table
+    key = key_columns(table.settings)
+    rest = [name for name in plan.columns.names if name not in key]
+    with connect(plan.config) as pravega, CurrentRows(key, rest, plan.memory) as rows:
+        pravega.segments.seed_token(table.stream, partition.token)
+        rows.truncates.update(plan.truncates)
+        decoder = change_decoder(table, plan.writer_schemas, [*key, *rest], plan.columns)
+        for piece in partition.pieces:
+            pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
+            for window in _windows(pravega, plan, piece):
+                for events, places in _batches(window, piece.segment_id):
+                    rows.feed(_decoded(table, decoder, events, places), places)
+        yield from _output(plan, rows)
+
+
+def change_decoder(
+    table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
+) -> Decoder:
+    """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts."""
+    full = changelog_schema(table.schema)
+    wanted = {field.name: field for field in cut_down.fields}
+    image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
+    key = key_columns(table.settings)
+    schema = StructType(
+        [
+            full["op"],
+            StructField("before", StructType([field for field in image if field.name in key])),
+            StructField("after", image),
+            full["ts"],
+            full["unavailable"],
+            full["position"],
+        ]
+    )
+    resolve = writer_schemas if table.framed else None
+    return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
+
+
+def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[SegmentSlice]) -> Truncates:
+    """Look through segments for truncations, which may lie in another segment than the rows they clear."""
+    found = Truncates()
+    table = plan.table
+    format = find_change_format(table.format)
+    key = key_columns(table.settings)
+    decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
+    reader = EntryReader(key, [], Names())
+    for piece in pieces:
+        for window in _windows(pravega, plan, piece):
+            events, places = _all(window, piece.segment_id)
+            suspects = format.truncate_candidates(events)
+            if len(suspects):
+                places = Places(places.segment, places.offsets[suspects], places.lengths[suspects])
+                reader.read(_decoded(table, decoder, events.take(suspects), places), places, found)
+    return found
+
+
+def _windows(pravega: Pravega, plan: CurrentRowsPlan, piece: SegmentSlice) -> SegmentRangeReader:
+    return SegmentRangeReader(
+        pravega.segments,
+        plan.table.stream,
+        piece.segment_id,
+        piece.start,
+        piece.end,
+        window_bytes=plan.window_bytes,
+        fail_on_data_loss=plan.fail_on_data_loss,
+    )
+
+
+def _all(window: Window, segment: int) -> tuple[EventBuffer, Places]:
+    offsets = window.base + window.starts - HEADER_BYTES
+    places = Places(segment, offsets, window.lengths + HEADER_BYTES)
+    return EventBuffer(window.data, window.starts, window.lengths), places
+
+
+def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, Places]]:
+    events, places = _all(window, segment)
+    ends = np.cumsum(events.lengths)
+    first = 0
+    while first < len(events):
+        done = int(ends[first - 1]) if first else 0
+        by_bytes = int(np.searchsorted(ends, done + _BATCH_BYTES, side="right"))
+        last = max(first + 1, min(by_bytes, first + _BATCH_EVENTS, len(events)))
+        yield events.part(first, last), Places(segment, places.offsets[first:last], places.lengths[first:last])
+        first = last
+
+
+def _decoded(table: StreamTable, decoder: Decoder, events: EventBuffer, places: Places) -> pa.RecordBatch:
+    try:
+        return decoder.decode(events)
+    except BadEvent as bad:
+        raise MalformedEventError(
+            f"The event at offset {places.offsets[bad.index]} of segment {segment_name(table.stream, places.segment)} "
+            f"cannot be decoded: {bad.reason}. Its bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw')."
+        ) from None
+
+
+def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch]:
+    schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
+    left = plan.limit
+    for entries in rows.rows():
+        for begin in range(0, len(entries), _BATCH_EVENTS):
+            part = entries.slice(begin, _BATCH_EVENTS)
+            if left is not None:
+                part = part.slice(0, left)
+                left -= len(part)
+            arrays = [_column(plan, part, field) for field in schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if left == 0:
+                return
+
+
+def _column(plan: CurrentRowsPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
+    if field.name in plan.columns.names:
+        array = entries.column(value_name(field.name)).combine_chunks()
+        return array if array.type == field.type else array.cast(field.type)
+    if field.name == "_offset":
+        return pa.array(numbers_of(entries, "offset"), pa.int64())
+    if field.name in ("_segment", "_event_pointer"):
+        ids = pa.array(numbers_of(entries, "segment")).dictionary_encode()
+        names = pa.array([segment_name(plan.table.stream, each) for each in ids.dictionary.to_pylist()], pa.string())
+        segments = names.take(ids.indices)
+        if field.name == "_segment":
+            return segments
+        offset, length = (pa.array(numbers_of(entries, name)).cast(pa.string()) for name in ("offset", "length"))
+        return pc.binary_join_element_wise(segments, ":", offset, "-", length, "")
+    return pa.nulls(len(entries), field.type)

@@ -1,0 +1,248 @@
+"""Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
+
+What an event may be, besides a change of a row:
+
+* no bytes, or `null`: a tombstone;
+* a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
+
+All of these change no row. Anything else without `op`, such as a row that ExtractNewRecordState flattened, makes the
+event bad. What columns take is said in `debezium_values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Set
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.formats import connect_schema
+from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
+from pyspark_pravega.formats.change_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    PlaceholderSearch,
+    SourceEncoding,
+    events_with,
+)
+from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
+from pyspark_pravega.formats.change_positions import micros_of_block
+from pyspark_pravega.formats.columns import Problems, kind_of
+from pyspark_pravega.formats.connect_to_spark import columns_of
+from pyspark_pravega.formats.debezium_settings import Rules
+from pyspark_pravega.formats.debezium_writing import DebeziumJsonEncoder
+from pyspark_pravega.formats.events import EventBuffer, Positions
+from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from pyspark_pravega.formats.framing import Undecodable
+from pyspark_pravega.formats.json_documents import DocumentParser
+from pyspark_pravega.formats.json_format import JsonFormat
+
+_SCHEMA_FIRST = '{"schema":'
+_PAYLOAD_NEXT = ',"payload":'
+_TRUNCATE = rb'"op"\s*:\s*"t"'
+_KNOWN_SCHEMAS = 64
+"""Schemas kept per decoder; a stream has one for each version of its table."""
+
+_BLOCK = (dict, type(None))
+_HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
+_TRANSACTION = {"status", "id"}
+_SCHEMA_CHANGE = {"ddl", "tableChanges"}
+
+
+class DebeziumJsonFormat(JsonFormat):
+    """Tables whose events are Debezium's changes as JSON; their rows have a JSON schema in the registry."""
+
+    name = "debezium-json"
+    changes = True
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        table = self.spark_schema(table_schema_text) if table_schema_text else None
+        return DebeziumJsonDecoder(reader_schema, table, resolve, settings)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the newest event that has a schema and no mistake; None if there is none."""
+        parser = DocumentParser(False)
+        for payload in reversed(list(events.payloads())):
+            try:
+                document = parser.document(parser.text(payload)) if payload else None
+            except Undecodable:
+                continue  # reading it will say why
+            root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
+            after = None if root is None else root.fields.get("after")
+            if after is not None and after.fields:
+                return columns_of(after)
+        return None
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        return events_with(events, _TRUNCATE)
+
+
+class DebeziumJsonDecoder(BatchDecoder):
+    """Envelopes describe themselves: a writer's schema only matters for the codec."""
+
+    format_name = "Json"
+
+    def __init__(
+        self, reader_schema: StructType, table: StructType | None, resolve: Resolve | None, settings: Settings
+    ) -> None:
+        super().__init__(reader_schema, resolve)
+        self._reader = _EnvelopeReader(reader_schema, table, settings)
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
+class _EnvelopeReader(PayloadReader):
+    def __init__(self, wanted: StructType, table: StructType | None, settings: Settings) -> None:
+        self._settings = settings
+        placeholder = Rules.of(settings).placeholder
+        self._search = PlaceholderSearch(placeholder, table, avro=False)
+        self._schemas = _Schemas()
+        self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
+        self._documents = DocumentParser(self._columns.wants_numbers)
+
+    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+        """`kind`: the number of an envelope's schema, or the name of the connector where there is none."""
+        if isinstance(kind, int):
+            before, after = self._schemas.images(kind)
+            return SourceEncoding(before, after, Rules.of(self._settings))
+        return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        changes = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                changes.append(self._change(payload.rstrip(b"\0") if padded else payload))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
+
+    def _change(self, payload: bytes) -> Change:
+        """Raises Undecodable for what is no event of Debezium's."""
+        if not payload:
+            return NO_CHANGE
+        text = self._documents.text(payload)
+        if text.startswith(_SCHEMA_FIRST):
+            return change_of(*self._schemas.payload(text, self._documents))
+        envelope = self._documents.document(text)
+        if type(envelope) is dict and "payload" in envelope and "op" not in envelope:
+            return change_of(envelope["payload"], self._schemas.number_of(envelope.get("schema")))
+        return change_of(envelope, None)
+
+
+def change_of(envelope: Any, schema: int | None) -> Change:
+    """What an envelope says. `schema`: a number for its schema, None if it has none.
+
+    Raises Undecodable for what is no envelope.
+    """
+    if envelope is None:
+        return NO_CHANGE
+    if type(envelope) is not dict:
+        raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
+    find = envelope.get
+    operation = find("op")
+    if operation not in OPERATIONS:
+        if operation is not None:
+            raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
+        if _changes_no_row(envelope.keys()):
+            return NO_CHANGE
+        raise Undecodable(
+            "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
+            "rows, for 'format'='json'"
+        )
+    before, after, source = find("before"), find("after"), find("source")
+    if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
+        for name in ("before", "after", "source"):
+            if type(find(name)) not in _BLOCK:
+                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
+    if after is None and operation in UPSERTS:
+        raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
+    micros = find("ts_us")
+    time = micros if type(micros) is int else micros_of_block(envelope)
+    if schema is not None:
+        return operation, before, after, source, time, schema
+    return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
+
+
+def _changes_no_row(properties: Set[str]) -> bool:
+    """Whether these are the properties of a heartbeat, a transaction's begin or end, or a schema change."""
+    return (
+        (len(properties) > 0 and properties <= _HEARTBEAT)
+        or properties >= _TRANSACTION
+        or len(properties & _SCHEMA_CHANGE) > 0
+    )
+
+
+class _Schemas:
+    """The schemas seen in envelopes, by number, and the texts that they began with."""
+
+    def __init__(self) -> None:
+        self._prefixes: dict[str, int] = {}
+        self._last = ""
+        self._images: list[tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]] = []
+
+    def images(self, number: int) -> tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]:
+        """The schemas of before and after."""
+        return self._images[number]
+
+    def number_of(self, schema: Any) -> int | None:
+        """The number of a schema; None if an envelope has none."""
+        root = connect_schema.of_json(schema)
+        if root is None:
+            return None
+        images = root.fields.get("before"), root.fields.get("after")
+        if images not in self._images:
+            self._images.append(images)
+        return self._images.index(images)
+
+    def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
+        """The payload of an envelope that begins with its schema, which is parsed once for all that begin alike.
+
+        Raises Undecodable.
+        """
+        prefix = self._last
+        if not prefix or not text.startswith(prefix):
+            prefix = next((each for each in self._prefixes if text.startswith(each)), "")
+        if not prefix:
+            begin = len(_SCHEMA_FIRST)
+            schema, end = documents.value(text, begin)
+            if not text.startswith(_PAYLOAD_NEXT, end):
+                document = documents.document(text)
+                if type(document) is not dict or "payload" not in document:
+                    raise Undecodable("it has a 'schema', but no 'payload'")
+                return document["payload"], self.number_of(schema)
+            number = self.number_of(schema)
+            if number is None:
+                return documents.document(text)["payload"], None
+            prefix = text[: end + len(_PAYLOAD_NEXT)]
+            if len(self._prefixes) >= _KNOWN_SCHEMAS:
+                self._prefixes.clear()
+            self._prefixes[prefix] = number
+        self._last = prefix
+        payload, end = documents.value(text, len(prefix))
+        if text[end:].strip() != "}":
+            # Something unusual follows: all of the document counts.
+            return documents.document(text)["payload"], self._prefixes[prefix]
+        return payload, self._prefixes[prefix]
+
+
+__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "change_of"]

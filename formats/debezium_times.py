@@ -1,0 +1,186 @@
+"""Debezium's dates, timestamps and times of day -> days and microseconds.
+
+A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
+ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
+and is null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.formats.change_feed import UNITS
+from pyspark_pravega.formats.columns import Leaf, Misfit, kind_of
+from pyspark_pravega.formats.json_values import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+
+_NONE = type(None)
+_KINDS = frozenset((int, str, _NONE))
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d)?)?", re.ASCII
+)
+_ENDLESS = ("infinity", "-infinity")
+_FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+
+UNKNOWN_UNIT = (
+    "the unit of the number {} is unknown: SQL Server's types have different ones; set the table property "
+    "'debezium.time-units', for example 'created=ms'"
+)
+
+
+def date_column(path: str) -> Leaf:
+    """Days since 1970, or a date as text."""
+
+    def exact(value: Any) -> int | None:
+        if type(value) is int:
+            return value if FIRST_DAY <= value <= LAST_DAY else None
+        if type(value) is not str:
+            raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
+        return _days(value)
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int32()).view(pa.date32())
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        days = pa.array(values, pa.int64())
+        return _within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
+
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=frozenset((int, _NONE)), store=store)
+
+
+def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
+    """Units since 1970, or a timestamp as text; without offset it is in UTC."""
+
+    def exact(value: Any) -> int | None:
+        if type(value) is int:
+            return _in_range(_micros_of(value, unit))
+        if type(value) is not str:
+            raise Misfit(f"expected a whole number or a timestamp as a string, found {kind_of(value)}")
+        return micros_of_text(value)
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int64()).view(arrow_type)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values)) - {_NONE}
+        if kinds == {str}:
+            texts = pa.array(values, pa.string())
+            if not pc.all(pc.match_substring_regex(texts, _FAST_TIMESTAMP)).as_py():
+                raise ValueError
+            # Texts with and without Z in one cast would be refused.
+            plain = pc.utf8_rtrim(texts, "Z")
+            micros = plain.cast(pa.timestamp("us")).view(pa.int64())
+            return _within(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+        if unit is None and kinds:
+            raise ValueError
+        numbers = pa.array(values, pa.int64())
+        factor = UNITS[unit or "us"]
+        if factor == 0:
+            numbers = pc.divide(pc.subtract(numbers, _floor_rest(numbers)), 1000)
+        elif factor > 1:
+            limit = 2**63 // factor - 1
+            numbers = pc.multiply(_within(numbers, -limit, limit), factor)
+        return _within(numbers, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store)
+
+
+def _floor_rest(numbers: pa.Array) -> pa.Array:
+    filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(filled % 1000)
+
+
+def _within(numbers: pa.Array, low: int, high: int) -> pa.Array:
+    """The numbers, null where out of range."""
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
+        return numbers
+    there = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.if_else(there, numbers, pa.scalar(None, numbers.type))
+
+
+def _in_range(micros: int) -> int | None:
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
+
+
+def _micros_of(value: int, unit: str | None) -> int:
+    if unit is None:
+        raise Misfit(UNKNOWN_UNIT.format(value))
+    factor = UNITS[unit]
+    return value * factor if factor else value // 1000
+
+
+def _days(text: str) -> int | None:
+    if text in _ENDLESS:
+        return None
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
+    return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+
+
+def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
+    if not 1 <= year <= 9999:
+        return None
+    try:
+        return datetime.date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        raise Misfit(f"the string '{text[:40]}' is no date of the calendar") from None
+
+
+def micros_of_text(text: str) -> int | None:
+    """Microseconds since 1970 in UTC; further digits are cut off. None for what Spark has no value for.
+
+    Raises Misfit for a text that is no timestamp.
+    """
+    if text in _ENDLESS:
+        return None
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise Misfit(f"the string '{text[:40]}' is no timestamp such as 2024-01-31T12:00:00.5Z")
+    days = _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+    hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise Misfit(f"the string '{text[:40]}' is no time of a day")
+    offset = 0
+    if match[9]:
+        offset = (int(match[10]) * 3600 + int(match[11] or 0) * 60) * (-1 if match[9] == "-" else 1)
+    if days is None:
+        return None
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    return _in_range(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
+
+
+def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
+    """How a number of a semantic type is written in a column of strings: as ISO 8601."""
+    if kind == "date":
+        return lambda value: _iso_date(value)
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
+    per_second = 10**digits
+
+    def clock(value: int) -> str:
+        seconds, fraction = divmod(value, per_second)
+        text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return f"{text}.{fraction:0{digits}}" if digits else text
+
+    def moment(value: int) -> str:
+        days, rest = divmod(value, 86_400 * per_second)
+        return f"{_iso_date(days)}T{clock(rest)}"
+
+    return clock if kind == "time" else moment
+
+
+def _iso_date(days: int) -> str:
+    """Raises Misfit for a date that ISO 8601 has no four-digit year for."""
+    if not FIRST_DAY <= days <= LAST_DAY:
+        raise Misfit(f"the date of {days} days since 1970 is outside the years 0001 to 9999")
+    return datetime.date.fromordinal(days + _EPOCH).isoformat()

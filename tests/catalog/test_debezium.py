@@ -1,0 +1,292 @@
+"""Tables of changes through SQL: streams as Debezium Server's sink writes them, scaled in the middle."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.append import SegmentAppender
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.lineage import by_lineage
+from pyspark_pravega.datasource.snapshot import SegmentSlice
+from pyspark_pravega.datasource.stream_table import StreamTable
+from tests.datasource.scans import rows, scan
+from tests.debezium import Record, Table, records, tables
+from tests.formats.test_debezium_capture import assert_equal
+from tests.formats.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
+
+
+def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:
+    """Append events in order, each to the segment of its key; those without key by turns."""
+    current = pravega.controller.current_segments(stream)
+    router = SegmentRouter(current)
+    turns = itertools.cycle(segment.segment_id for segment in current)
+    blocks: dict[int, list[bytes]] = {segment.segment_id: [] for segment in current}
+    for each in events:
+        segment = next(turns) if each.key is None else int(router.route(hash_keys([each.key]))[0])
+        blocks[segment].append(bytes(4) + len(each.value).to_bytes(4, "big") + each.value)
+    for segment, frames in blocks.items():
+        if frames:
+            with SegmentAppender(pravega.segments, stream, segment, uuid.uuid4()) as appender:
+                appender.append(b"".join(frames), len(frames))
+                appender.flush()
+
+
+def create_stream(pravega: Pravega, stream: Stream, segments: int) -> None:
+    pravega.controller.create_stream(stream, StreamConfiguration(scaling=ScalingPolicy("fixed", 0, 2, segments)))
+
+
+def write_scaled(pravega: Pravega, stream: Stream, events: Sequence[Record]) -> None:
+    """A third of the events in two segments, a third after a split of one, a third after a merge of two."""
+    create_stream(pravega, stream, 2)
+    third = len(events) // 3
+    write(pravega, stream, events[:third])
+    first = min(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+    half = (first.min_key + first.max_key) / 2
+    pravega.controller.scale_stream(stream, [first.segment_id], [(first.min_key, half), (half, first.max_key)])
+    write(pravega, stream, events[third : 2 * third])
+    ordered = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+    merged = ordered[1:]
+    pravega.controller.scale_stream(
+        stream, [each.segment_id for each in merged], [(merged[0].min_key, merged[-1].max_key)]
+    )
+    write(pravega, stream, events[2 * third :])
+
+
+def declare(spark: SparkSession, stream: Stream, table: Table, extra: str = "") -> str:
+    name = f"pravega.`{stream.scope}`.`{stream.name}`"
+    columns = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in table.schema)
+    spark.sql(
+        f"CREATE TABLE {name} ({columns}) TBLPROPERTIES ('format'='debezium-json', "
+        f"'primary-key'='{','.join(table.key)}'{extra})"
+    )
+    return name
+
+
+def rows_of(spark: SparkSession, query: str) -> list[dict[str, Any]]:
+    found = []
+    for row in spark.sql(query).collect():
+        values = row.asDict(recursive=True)
+        for name, value in values.items():
+            if isinstance(value, bytearray):
+                values[name] = bytes(value)
+        found.append(values)
+    return found
+
+
+def test_segments_that_share_keys_are_read_together_predecessors_first(client_config: ClientConfig, scope: str) -> None:
+    stream = Stream(scope, "s")
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 4)
+        quarters = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+        ids = [each.segment_id for each in quarters]
+        # The first is split, and what was its upper half merged with the second; the others stay alone.
+        pravega.controller.scale_stream(stream, ids[:1], [(0.0, 0.125), (0.125, 0.25)])
+        low, high = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)[:2]
+        pravega.controller.scale_stream(stream, [high.segment_id, ids[1]], [(0.125, 0.5)])
+        merged = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)[1]
+        # The segment between both has no events in the scan.
+        present = [merged.segment_id, ids[3], ids[1], ids[2], low.segment_id, ids[0]]
+        groups = by_lineage(pravega, stream, [SegmentSlice(each, 0, 10) for each in present])
+    found = sorted([each.segment_id for each in group] for group in groups)
+    assert found == sorted([[*sorted([ids[0], ids[1]]), low.segment_id, merged.segment_id], [ids[2]], [ids[3]]])
+
+
+@pytest.mark.parametrize("name", ["customers", "orders", "staging", "scratch", "Mixed Case", "types"])
+def test_current_rows_of_captured_streams_that_were_scaled(
+    spark: SparkSession, client_config: ClientConfig, scope: str, name: str
+) -> None:
+    table = tables()[name]
+    # Pravega's clients take no names with _.
+    stream = Stream(scope, table.topic.replace("_", "-"))
+    with connect(client_config) as pravega:
+        write_scaled(pravega, stream, records()[table.topic])
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    units = ", 'debezium.time-units'='ts3=ms,ts0=ms'" if name == "types" else ""
+    shown = declare(spark, stream, table, units)
+    found = rows_of(spark, f"SELECT * FROM {shown}")
+    for row in found:
+        for column, value in row.items():
+            kind = table.schema[column].dataType.simpleString()
+            if kind == "timestamp" and value is not None:
+                row[column] = value.astimezone(UTC)
+            if kind == "array<timestamp>" and value is not None:
+                row[column] = [None if each is None else each.astimezone(UTC) for each in value]
+    assert_equal(table, found)
+    assert spark.sql(f"SELECT count(*) FROM {shown}").first()[0] == len(table.rows)
+    key = table.key[0]
+    assert sorted(row[0] for row in spark.sql(f"SELECT `{key}` FROM {shown} WHERE `{key}` > 3").collect()) == sorted(
+        row[key] for row in found if row[key] > 3
+    )
+
+
+@pytest.mark.parametrize("name", ["customers", "staging", "scratch"])
+def test_truncations_clear_the_rows_of_segments_that_share_no_key(
+    spark: SparkSession, client_config: ClientConfig, scope: str, name: str
+) -> None:
+    table = tables()[name]
+    stream = Stream(scope, table.topic)
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 3)
+        write(pravega, stream, records()[table.topic])
+    shown = declare(spark, stream, table)
+    key = table.key[0]
+    found = sorted(row[0] for row in spark.sql(f"SELECT {key} FROM {shown}").collect())
+    assert found == sorted(int(str(row[key])) for row in table.rows)
+
+
+def test_inserted_rows_are_changes_beside_debeziums(
+    spark: SparkSession, client_config: ClientConfig, scope: str
+) -> None:
+    table = tables()["accounts"]
+    stream = Stream(scope, table.topic)
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 4)
+        write(pravega, stream, records()[table.topic])
+    shown = declare(spark, stream, table)
+    before = spark.sql(f"SELECT count(*) FROM {shown}").first()[0]
+    there = int(str(table.rows[0]["id"]))
+    spark.sql(
+        f"INSERT INTO {shown} VALUES ({there}, 'new owner', 12.5, 'text', DATE'2024-02-29', 'CHF'), "
+        "(9999, NULL, NULL, NULL, NULL, NULL)"
+    )
+    found = {row["id"]: row for row in rows_of(spark, f"SELECT *, _segment FROM {shown} WHERE id IN ({there}, 9999)")}
+    assert before + 1 == spark.sql(f"SELECT count(*) FROM {shown}").first()[0]
+    segment = found[there].pop("_segment")
+    assert found[there] == {
+        "id": there,
+        "owner": "new owner",
+        "amount": Decimal("12.5000"),
+        "doc": "text",
+        "opened": date(2024, 2, 29),
+        "currency": "CHF",
+    }
+    with connect(client_config) as pravega:
+        current = pravega.controller.current_segments(stream)
+        where = int(SegmentRouter(current).route(hash_keys([f'{{"id":{there}}}']))[0])
+    # Where Debezium's own events of this key are, so that their order tells which is later.
+    assert segment.rpartition("/")[2].partition(".")[0] == str(where & 0xFFFFFFFF)
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {shown}").collect()}
+    assert properties["format"] == "debezium-json"
+    assert properties["primary-key"] == "id"
+    assert properties["framing"] == "none"
+
+
+def test_columns_are_taken_from_the_schemas_of_events(
+    spark: SparkSession, client_config: ClientConfig, scope: str
+) -> None:
+    stream = Stream(scope, "db.shop.t")
+    table = f"pravega.`{scope}`.`db.shop.t`"
+    after = {name: value for name, _, value, _, _ in FIELDS}
+    schemas = [(name, schema) for name, schema, _, _, _ in FIELDS]
+    payload = {"before": None, "after": after, "source": {"connector": "postgresql"}, "op": "c", "ts_ms": 5}
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+    with pytest.raises(PySparkException, match="no event of its stream has a schema"):
+        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    with connect(client_config) as pravega:
+        write(pravega, stream, [Record('{"id":7}', envelope(payload, schemas)), Record('{"id":7}', b"")])
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    types = {field.name: field.dataType.simpleString() for field in spark.table(table).schema}
+    assert list(types) == [name for name, *_ in FIELDS]
+    assert (types["id"], types["fixed"], types["us"], types["zoned"]) == ("int", "string", "timestamp_ntz", "timestamp")
+    assert (types["day"], types["clock"], types["store"]) == ("date", "string", "map<string,string>")
+    row = spark.sql(f"SELECT id, fixed, free, us, clock, decimals FROM {table}").first()
+    assert tuple(row) == (
+        7,
+        "-123.4500",
+        "98765432109876543210.0123456789",
+        datetime(2024, 2, 29, 13, 14, 15, 123456),
+        "13:14:15.123456",
+        ["1.10", None],
+    )
+
+
+def test_without_a_primary_key_there_are_no_current_rows(spark: SparkSession, scope: str) -> None:
+    table = f"pravega.`{scope}`.log"
+    spark.sql(f"CREATE TABLE {table} (at TIMESTAMP, what STRING) TBLPROPERTIES ('format'='debezium-json')")
+    spark.sql(f"INSERT INTO {table} VALUES (TIMESTAMP'2024-01-01 00:00:00Z', 'a')")
+    with pytest.raises(PySparkException, match="'primary-key'"):
+        spark.sql(f"SELECT * FROM {table}").collect()
+    with pytest.raises(PySparkException, match="no column of the table. Did you mean 'at'"):
+        spark.sql(f"CREATE TABLE {table}2 (at DATE) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='att')")
+
+
+@pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])
+@pytest.mark.parametrize("framing", ["none", "registry"])
+def test_tables_of_changes_hold_all_types(spark: SparkSession, scope: str, format: str, framing: str) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    table = f"pravega.`{scope}`.`types-{framing}`"
+    spark.sql(
+        f"CREATE TABLE {table} (k STRING, n INT, b BOOLEAN, d DECIMAL(20,4), f DOUBLE, r FLOAT, s STRING, x BINARY, "
+        "day DATE, t TIMESTAMP, l TIMESTAMP_NTZ, a ARRAY<DECIMAL(8,2)>, p STRUCT<x DOUBLE, y DATE>) "
+        f"TBLPROPERTIES ('format'='{format}', 'primary-key'='N,k', 'framing'='{framing}')"
+    )
+    values = (
+        "('k', 1, true, 123.4567, 0.1, 1.5F, 'é', X'00FF', DATE'1969-12-31', TIMESTAMP'2024-02-29 12:00:00.123456Z', "
+        "TIMESTAMP_NTZ'1960-01-01 00:00:00.000001', array(1.10, NULL), named_struct('x', 2.5D, 'y', DATE'2020-01-01'))"
+    )
+    nulls = "('k', 2" + ", NULL" * 11 + ")"
+    spark.sql(f"INSERT INTO {table} VALUES {values}, {nulls}")
+    spark.sql(f"INSERT INTO {table} VALUES {nulls.replace('2, NULL', '1, false', 1)}")
+    spark.sql(f"INSERT INTO {table} VALUES {values}")
+    found = {row["n"]: row for row in rows_of(spark, f"SELECT * FROM {table}")}
+    assert found[1] == {
+        "k": "k",
+        "n": 1,
+        "b": True,
+        "d": Decimal("123.4567"),
+        "f": 0.1,
+        "r": 1.5,
+        "s": "é",
+        "x": b"\x00\xff",
+        "day": date(1969, 12, 31),
+        "t": datetime(2024, 2, 29, 12, 0, 0, 123456),
+        "l": datetime(1960, 1, 1, 0, 0, 0, 1),
+        "a": [Decimal("1.10"), None],
+        "p": {"x": 2.5, "y": date(2020, 1, 1)},
+    }
+    assert found[2] == dict.fromkeys(found[1]) | {"k": "k", "n": 2}
+    assert [tuple(row) for row in spark.sql(f"SELECT p.y FROM {table} WHERE n = 1").collect()] == [(date(2020, 1, 1),)]
+
+
+def test_a_table_survives_its_json() -> None:
+    table = StreamTable(Stream("s", "t"), "debezium-json", "none", tables()["scratch"].schema, settings={"a": "b"})
+    assert StreamTable.from_json(table.as_changelog().to_json()) == table.as_changelog()
+    assert table.of_changes and not table.as_changelog().of_changes
+    assert np.array_equal(table.as_changelog().schema.names[:3], ["op", "before", "after"])
+
+
+def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: str, tmp_path: Path) -> None:
+    table, stream = tables()["staging"], Stream(scope, "s")
+    schemas = tmp_path / "schemas.json"
+    schemas.write_text(json.dumps([{"id": 7, "schema": json.dumps(avro_schema())}]))
+    row = {"before": None, "source": {"connector": "x", "name": "y", "lsn": 1}, "op": "c", "ts_ms": 3}
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+        write(pravega, stream, records()[table.topic])
+        changes = StreamTable(stream, "debezium-json", "none", table.schema).as_changelog()
+        found = [each["op"] for each in rows(scan(pravega, changes, ["op", "after", "_offset"]))]
+        avro = Stream(scope, "avro")
+        create_stream(pravega, avro, 1)
+        write(pravega, avro, [Record('{"id":1}', confluent(7, avro_schema(), {**row, "after": avro_row()}))])
+        settings = {"debezium.avro-schemas": str(schemas), "primary-key": "id"}
+        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, settings=settings)
+        assert [each["id"] for each in rows(scan(pravega, avro_table, ["id"]))] == [1]
+        logged = rows(scan(pravega, avro_table.as_changelog(), ["op", "after"]))
+    assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]
+    assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
