@@ -30,6 +30,9 @@ PIECE_BYTES = 4 * 1024 * 1024
 class PayloadReader(ABC):
     """Reads payloads that were written with one schema."""
 
+    piece_events: int = PIECE_EVENTS
+    """How many payloads it takes at once."""
+
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         """One array per wanted column, each as long as there are payloads.
@@ -78,7 +81,7 @@ class BatchDecoder(ABC):
             group = events if len(places) == len(events) else events.take(places)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source.codec, places, reasons):
+            for begin, payloads in _pieces(group, source, places, reasons):
                 problems = Problems()
                 pieces.append(source.reader.arrays(payloads, source.codec.compressed, problems))
                 here = places[begin : begin + len(payloads)]
@@ -150,36 +153,36 @@ class BatchDecoder(ABC):
 
 
 def _pieces(
-    group: EventBuffer, codec: Codec, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
 ) -> Iterator[tuple[int, EventBuffer]]:
     """The events in pieces, decompressed, each with the position of its first in the group."""
-    if codec.compressed:
-        yield from _decompressed(group, codec, places, reasons)
+    if source.codec.compressed:
+        yield from _decompressed(group, source, places, reasons)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
     while begin < len(group):
         limit = (ends[begin - 1] if begin else 0) + PIECE_BYTES
         end = int(np.searchsorted(ends, limit, side="right"))
-        end = min(max(end, begin + 1), begin + PIECE_EVENTS)
+        end = min(max(end, begin + 1), begin + source.reader.piece_events)
         yield begin, group.part(begin, end)
         begin = end
 
 
 def _decompressed(
-    group: EventBuffer, codec: Codec, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0
     for position, stored in enumerate(group.payloads()):
         try:
-            payload = codec.decompress(stored)
+            payload = source.codec.decompress(stored)
         except Undecodable as error:
             reasons[int(places[position])] = str(error)
             payload = b""
         payloads.append(payload)
         size += len(payload)
-        if size >= PIECE_BYTES or len(payloads) >= PIECE_EVENTS:
+        if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
             yield begin, EventBuffer.of(payloads)
             begin, size, payloads = position + 1, 0, []
     if payloads:
