@@ -79,15 +79,19 @@ def wide_row(chance: random.Random) -> dict[str, Any]:
     return {
         **{f"id{number}": chance.randrange(10**12) for number in range(3)},
         **{f"count{number}": chance.randrange(-1000, 10**5) for number in range(4)},
-        **{f"name{number}": f"the name of {chance.randrange(10**6)}" for number in range(4)},
-        **{f"value{number}": chance.random() * 1000 for number in range(3)},
+        **{f"name{number}": f"name-{chance.randrange(10**6)}" for number in range(4)},
+        **{f"value{number}": round(chance.random() * 1000, 3) for number in range(3)},
         "ok": chance.random() < 0.5,
         "day": chance.randrange(10_000, 20_000),
         "at": 1_700_000_000_000_000 + chance.randrange(10**15),
         "price": Decimal(chance.randrange(10**8)).scaleb(-2),
-        "place": {"latitude": chance.uniform(-90, 90), "longitude": chance.uniform(-180, 180), "city": "Springfield"},
+        "place": {"latitude": coordinate(chance), "longitude": coordinate(chance), "city": "Springfield"},
         "readings": [float(chance.randrange(1000)) / 8 for _ in range(5)],
     }
+
+
+def coordinate(chance: random.Random) -> float:
+    return round(chance.uniform(-90, 90), 6)
 
 
 def debezium_event(chance: random.Random) -> bytes:

@@ -19,7 +19,14 @@ from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError, Unsu
 from pyspark_pravega.formats.columns import Problems
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Resolve, WriterSchema
-from pyspark_pravega.formats.framing import HEADER_LENGTH, Codec, Undecodable, encoding_ids, find_codec
+from pyspark_pravega.formats.framing import (
+    HEADER_LENGTH,
+    Codec,
+    Undecodable,
+    common_encoding_id,
+    encoding_ids,
+    find_codec,
+)
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 
 PIECE_EVENTS = 4096
@@ -107,7 +114,7 @@ class BatchDecoder(ABC):
         columns = []
         for place, field in enumerate(self.schema):
             parts = [piece[place] for piece in pieces]
-            array = pa.concat_arrays(parts) if parts else pa.array([], field.type)
+            array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -118,10 +125,7 @@ class BatchDecoder(ABC):
             if len(events):
                 yield np.arange(len(events)), self._unframed
             return
-        ids, unframed = encoding_ids(events)
-        reasons.update(unframed)
-        for encoding_id in np.unique(ids[ids >= 0]).tolist():
-            places = np.flatnonzero(ids == encoding_id)
+        for encoding_id, places in _by_encoding_id(events, reasons):
             try:
                 source = self._source(encoding_id, self._resolve)
             except Undecodable as error:
@@ -150,6 +154,17 @@ class BatchDecoder(ABC):
                 ) from None
             self._sources[encoding_id] = found
         return found
+
+
+def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
+    common = common_encoding_id(events)
+    if common is not None:
+        yield common, np.arange(len(events))
+        return
+    ids, unframed = encoding_ids(events)
+    reasons.update(unframed)
+    for encoding_id in np.unique(ids[ids >= 0]).tolist():
+        yield encoding_id, np.flatnonzero(ids == encoding_id)
 
 
 def _pieces(

@@ -66,10 +66,7 @@ class NativeReader(PayloadReader):
             raise Unplanned("a column has a type that the native decoder does not give exactly")
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        data = memoryview(payloads.data)
-        octets = data.cast("B") if data.nbytes else b""
-        starts, lengths = np.ascontiguousarray(payloads.starts), np.ascontiguousarray(payloads.lengths)
-        batch, unread = self._decoder.decode(octets, starts, lengths, padded)
+        batch, unread = self._decoder.decode(*payloads.octets(), padded)
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted

@@ -47,16 +47,21 @@ pub enum Read {
     /// The texts of the symbols; None for one that the reader's enum lacks.
     Enum(Vec<Option<Box<[u8]>>>),
     Record(Record),
-    Array(Box<Read>),
-    Map(Box<Read>),
-    /// A union of null, which is the branch of this number, and one other type.
-    Nullable(i64, Box<Read>),
+    Array(Box<Value>),
+    Map(Box<Value>),
+}
+
+/// A value, or a union of null and one other type.
+pub struct Value {
+    /// The number of the branch that is null; none if the value is no union.
+    pub null_branch: Option<i64>,
+    pub read: Read,
 }
 
 pub enum Step {
     Skip(Skip),
     /// Into the field of this place.
-    Read(usize, Read),
+    Read(usize, Value),
 }
 
 pub struct Record {
@@ -76,11 +81,7 @@ pub fn read_event(plan: &Record, data: &[u8], padded: bool, columns: &mut Struct
     let mut cursor = Cursor { data, at: 0 };
     plan.read(&mut cursor, columns)?;
     let rest = &data[cursor.at..];
-    if rest.is_empty() || (padded && rest.iter().all(|&byte| byte == 0)) {
-        Ok(())
-    } else {
-        Err(Reject)
-    }
+    if rest.is_empty() || (padded && rest.iter().all(|&byte| byte == 0)) { Ok(()) } else { Err(Reject) }
 }
 
 impl<'a> Cursor<'a> {
@@ -152,11 +153,7 @@ impl<'a> Cursor<'a> {
             count = count.checked_neg().ok_or(Reject)?;
         }
         let count = usize::try_from(count).map_err(|_| Reject)?;
-        if count > self.data.len() - self.at {
-            Err(Reject)
-        } else {
-            Ok(count)
-        }
+        if count > self.data.len() - self.at { Err(Reject) } else { Ok(count) }
     }
 }
 
@@ -171,11 +168,7 @@ impl Skip {
             Skip::Bytes => cursor.bytes().map(|_| ()),
             Skip::Enum(count) => {
                 let symbol = cursor.long()?;
-                if (0..*count).contains(&symbol) {
-                    Ok(())
-                } else {
-                    Err(Reject)
-                }
+                if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
             Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor)),
             Skip::Array(item) => loop {
@@ -211,7 +204,7 @@ impl Record {
         for step in &self.steps {
             match step {
                 Step::Skip(skip) => skip.skip(cursor)?,
-                Step::Read(place, read) => read.read(cursor, &mut columns.fields[*place])?,
+                Step::Read(place, value) => value.read(cursor, &mut columns.fields[*place])?,
             }
         }
         for place in &self.constants {
@@ -225,21 +218,38 @@ impl Record {
     }
 }
 
+impl Value {
+    #[inline]
+    fn read(&self, cursor: &mut Cursor, column: &mut Column) -> Accept<()> {
+        if let Some(null_branch) = self.null_branch {
+            let branch = cursor.long()?;
+            if branch == null_branch {
+                return column.push_missing();
+            }
+            if branch != 1 - null_branch {
+                return Err(Reject);
+            }
+        }
+        // The commonest first: their code is then in the caller's loop.
+        match (&self.read, &mut column.store) {
+            (Read::Bytes, Store::Utf8(store)) => text(cursor.bytes()?, store)?,
+            (Read::Long, Store::Int64(store)) => store.push(cursor.long()?),
+            (Read::Int, Store::Int32(store)) => store.push(cursor.int()?),
+            (Read::Double, Store::Float64(store)) => {
+                store.push(f64::from_le_bytes(cursor.take(8)?.try_into().map_err(|_| Reject)?))
+            }
+            _ => return self.read.read(cursor, column),
+        }
+        column.mark_valid();
+        Ok(())
+    }
+}
+
 impl Read {
     fn read(&self, cursor: &mut Cursor, column: &mut Column) -> Accept<()> {
         match self {
             Read::Int => integer(cursor.int()? as i64, column)?,
             Read::Long => integer(cursor.long()?, column)?,
-            Read::Nullable(null_branch, read) => {
-                let branch = cursor.long()?;
-                if branch == *null_branch {
-                    return column.push_missing();
-                }
-                if branch != 1 - *null_branch {
-                    return Err(Reject);
-                }
-                return read.read(cursor, column);
-            }
             Read::Bytes => {
                 let bytes = cursor.bytes()?;
                 match &mut column.store {
@@ -272,11 +282,7 @@ impl Read {
                 store.push(value);
             }
             Read::Millis(int) => {
-                let value = if *int {
-                    cursor.int()? as i64
-                } else {
-                    cursor.long()?
-                };
+                let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
                 let Store::Micros(store, _) = &mut column.store else {
                     return Err(Reject);
                 };
@@ -297,11 +303,7 @@ impl Read {
                 let Store::Decimal(store, precision, scale) = &mut column.store else {
                     return Err(Reject);
                 };
-                store.push(rescaled(
-                    unscaled(bytes)?,
-                    *scale as i32 - written_scale,
-                    *precision,
-                )?);
+                store.push(rescaled(unscaled(bytes)?, *scale as i32 - written_scale, *precision)?);
             }
             Read::Uuid => {
                 let bytes = cursor.take(16)?;
@@ -312,9 +314,7 @@ impl Read {
                     if matches!(place, 4 | 6 | 8 | 10) {
                         store.values.push(b'-');
                     }
-                    store
-                        .values
-                        .extend([HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
+                    store.values.extend([HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
                 }
                 store.end()?;
             }
@@ -385,9 +385,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 fn integer(value: i64, column: &mut Column) -> Accept<()> {
     match &mut column.store {
         Store::Int64(store) | Store::Micros(store, _) => store.push(value),
-        Store::Int32(store) | Store::Date(store) => {
-            store.push(value.try_into().map_err(|_| Reject)?)
-        }
+        Store::Int32(store) | Store::Date(store) => store.push(value.try_into().map_err(|_| Reject)?),
         Store::Int16(store) => store.push(value.try_into().map_err(|_| Reject)?),
         Store::Int8(store) => store.push(value.try_into().map_err(|_| Reject)?),
         Store::Float64(store) => store.push(value as f64),
@@ -399,10 +397,23 @@ fn integer(value: i64, column: &mut Column) -> Accept<()> {
 
 #[inline]
 fn text(bytes: &[u8], store: &mut Bytes) -> Accept<()> {
-    if !bytes.is_ascii() {
+    if !is_ascii(bytes) {
         from_utf8(bytes).map_err(|_| Reject)?;
     }
     store.push(bytes)
+}
+
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    let mut chunks = bytes.chunks_exact(8);
+    let mut bits = 0;
+    for chunk in &mut chunks {
+        bits |= u64::from_ne_bytes(chunk.try_into().expect("eight bytes"));
+    }
+    for &byte in chunks.remainder() {
+        bits |= byte as u64;
+    }
+    bits & 0x8080_8080_8080_8080 == 0
 }
 
 /// A big-endian two's complement number of at most 38 digits; no bytes are zero.
@@ -410,17 +421,11 @@ fn unscaled(bytes: &[u8]) -> Accept<i128> {
     let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
     let (sign, mut value) = if negative { (0xff, -1i128) } else { (0, 0) };
     let surplus = bytes.len().saturating_sub(16);
-    if bytes[..surplus].iter().any(|&byte| byte != sign)
-        || (surplus > 0 && (bytes[surplus] ^ sign) & 0x80 != 0)
-    {
+    if bytes[..surplus].iter().any(|&byte| byte != sign) || (surplus > 0 && (bytes[surplus] ^ sign) & 0x80 != 0) {
         return Err(Reject);
     }
     for &byte in &bytes[surplus..] {
         value = value << 8 | byte as i128;
     }
-    if value.unsigned_abs() >= 10u128.pow(38) {
-        Err(Reject)
-    } else {
-        Ok(value)
-    }
+    if value.unsigned_abs() >= 10u128.pow(38) { Err(Reject) } else { Ok(value) }
 }

@@ -31,10 +31,7 @@ pub struct Bytes {
 
 impl Bytes {
     pub fn new() -> Self {
-        Bytes {
-            offsets: vec![0],
-            values: Vec::new(),
-        }
+        Bytes { offsets: vec![0], values: Vec::new() }
     }
 
     #[inline]
@@ -125,12 +122,7 @@ pub struct Column {
 
 impl Column {
     pub fn new(data_type: DataType, nullable: bool, store: Store) -> Self {
-        Column {
-            data_type,
-            nullable,
-            store,
-            valid: Vec::new(),
-        }
+        Column { data_type, nullable, store, valid: Vec::new() }
     }
 
     #[inline]
@@ -172,9 +164,7 @@ impl Column {
             Store::Float32(v) => v.push(0.0),
             Store::Float64(v) => v.push(0.0),
             Store::Decimal(v, _, _) => v.push(0),
-            Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
-                v.offsets.push(v.offsets[rows])
-            }
+            Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.push(v.offsets[rows]),
             Store::List(v) => v.offsets.push(v.offsets[rows]),
             Store::Map(v) => v.offsets.push(v.offsets[rows]),
             Store::Struct(v) => {
@@ -273,9 +263,7 @@ impl Column {
     pub fn finish(self) -> ArrayData {
         let rows = self.len();
         let nulls = nulls_of(&self.valid);
-        let builder = ArrayData::builder(self.data_type.clone())
-            .len(rows)
-            .nulls(nulls);
+        let builder = ArrayData::builder(self.data_type.clone()).len(rows).nulls(nulls);
         let builder = match self.store {
             Store::Boolean(v) => builder.add_buffer(packed(&v).into_inner()),
             Store::Int8(v) => builder.add_buffer(Buffer::from_vec(v)),
@@ -285,16 +273,12 @@ impl Column {
             Store::Float32(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float64(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Decimal(v, _, _) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => builder
-                .add_buffer(Buffer::from_vec(v.offsets))
-                .add_buffer(Buffer::from_vec(v.values)),
-            Store::List(v) => builder
-                .add_buffer(Buffer::from_vec(v.offsets))
-                .add_child_data(v.element.finish()),
+            Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
+                builder.add_buffer(Buffer::from_vec(v.offsets)).add_buffer(Buffer::from_vec(v.values))
+            }
+            Store::List(v) => builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(v.element.finish()),
             Store::Map(v) => {
-                let DataType::Map(entries, _) = &self.data_type else {
-                    unreachable!("a map's type")
-                };
+                let DataType::Map(entries, _) = &self.data_type else { unreachable!("a map's type") };
                 let count = v.key.len();
                 // SAFETY: as below; both columns have `count` values.
                 let pairs = unsafe {
@@ -304,13 +288,9 @@ impl Column {
                         .add_child_data(v.value.finish())
                         .build_unchecked()
                 };
-                builder
-                    .add_buffer(Buffer::from_vec(v.offsets))
-                    .add_child_data(pairs)
+                builder.add_buffer(Buffer::from_vec(v.offsets)).add_child_data(pairs)
             }
-            Store::Struct(v) => {
-                builder.child_data(v.fields.into_iter().map(Column::finish).collect())
-            }
+            Store::Struct(v) => builder.child_data(v.fields.into_iter().map(Column::finish).collect()),
             Store::Constant(rows, one) => return repeated(&one, rows),
         };
         // SAFETY: every store matches its data type (`spec::column`), offsets ascend and end where the values
@@ -320,11 +300,7 @@ impl Column {
 }
 
 fn nulls_of(valid: &[u8]) -> Option<NullBuffer> {
-    if valid.is_empty() || !valid.contains(&0) {
-        None
-    } else {
-        Some(NullBuffer::new(packed(valid)))
-    }
+    if valid.is_empty() || !valid.contains(&0) { None } else { Some(NullBuffer::new(packed(valid))) }
 }
 
 fn packed(bytes: &[u8]) -> BooleanBuffer {
@@ -344,12 +320,8 @@ fn repeated(one: &ArrayData, rows: usize) -> ArrayData {
     while found.len() < rows {
         let mut longer = MutableArrayData::new(vec![&found], false, found.len() * 2);
         // An overflow panics, which has the batch read by the reference.
-        longer
-            .try_extend(0, 0, found.len())
-            .expect("room for constants");
-        longer
-            .try_extend(0, 0, found.len().min(rows - found.len()))
-            .expect("room for constants");
+        longer.try_extend(0, 0, found.len()).expect("room for constants");
+        longer.try_extend(0, 0, found.len().min(rows - found.len())).expect("room for constants");
         let longer = longer.freeze();
         found = longer;
     }
@@ -388,8 +360,25 @@ pub fn has_twins(keys: &Bytes, begin: usize) -> bool {
 pub struct Names {
     names: Vec<Box<[u8]>>,
     places: HashMap<Box<[u8]>, usize>,
-    /// What the n-th key of former objects was, in quotes, and the field that it names.
-    learned: Vec<(Vec<u8>, Option<usize>)>,
+    /// What the n-th key of former objects was.
+    learned: Vec<Learned>,
+}
+
+/// A key as it stood in an object: in quotes, with the colon if that followed at once.
+#[derive(Clone, Default)]
+struct Learned {
+    text: Vec<u8>,
+    /// The first bytes of the text, for comparing them at once.
+    first: u128,
+    mask: u128,
+    field: Option<usize>,
+}
+
+pub struct Expected {
+    pub length: usize,
+    /// Whether the colon is among them.
+    pub colon: bool,
+    pub field: Option<usize>,
 }
 
 const FEW: usize = 6;
@@ -398,32 +387,30 @@ const LONGEST_LEARNED: usize = 64;
 
 impl Names {
     pub fn new(names: Vec<String>) -> Self {
-        let names: Vec<Box<[u8]>> = names
-            .into_iter()
-            .map(|name| name.into_bytes().into_boxed_slice())
-            .collect();
-        let places = names
-            .iter()
-            .cloned()
-            .enumerate()
-            .map(|(place, name)| (name, place))
-            .collect();
-        Names {
-            names,
-            places,
-            learned: Vec::new(),
-        }
+        let names: Vec<Box<[u8]>> = names.into_iter().map(|name| name.into_bytes().into_boxed_slice()).collect();
+        let places = names.iter().cloned().enumerate().map(|(place, name)| (name, place)).collect();
+        Names { names, places, learned: Vec::new() }
     }
 
-    /// If the text begins with the key that was at this position before: its length with quotes, and its field.
+    /// If the text begins with the key that was at this position before.
     #[inline]
-    pub fn expected(&self, position: usize, text: &[u8]) -> Option<(usize, Option<usize>)> {
-        let (key, field) = self.learned.get(position)?;
-        if text.len() >= key.len() && &text[..key.len()] == key.as_slice() {
-            Some((key.len(), *field))
-        } else {
-            None
+    pub fn expected(&self, position: usize, text: &[u8]) -> Option<Expected> {
+        let key = self.learned.get(position)?;
+        let length = key.text.len();
+        match text.first_chunk::<16>() {
+            Some(chunk) => {
+                if (u128::from_le_bytes(*chunk) ^ key.first) & key.mask != 0
+                    || (length > 16 && !text[16..].starts_with(&key.text[16..]))
+                {
+                    return None;
+                }
+            }
+            None if text.starts_with(&key.text) => {}
+            None => return None,
         }
+        // An empty text stands for a key that was not learned.
+        let last = *key.text.last()?;
+        Some(Expected { length, colon: last == b':', field: key.field })
     }
 
     #[inline]
@@ -435,20 +422,22 @@ impl Names {
         }
     }
 
-    /// Remembers a key that has no escapes.
-    pub fn learn(&mut self, position: usize, name: &[u8], field: Option<usize>) {
-        if position >= MOST_LEARNED || name.len() > LONGEST_LEARNED {
+    /// Remembers a key that has no escapes, by its text in quotes.
+    pub fn learn(&mut self, position: usize, text: &[u8], field: Option<usize>) {
+        if position >= MOST_LEARNED || text.len() > LONGEST_LEARNED {
             return;
         }
         while self.learned.len() <= position {
-            // No key begins so.
-            self.learned.push((vec![0], None));
+            self.learned.push(Learned::default());
         }
-        let (key, found) = &mut self.learned[position];
-        key.clear();
-        key.push(b'"');
-        key.extend_from_slice(name);
-        key.push(b'"');
-        *found = field;
+        let learned = &mut self.learned[position];
+        learned.text.clear();
+        learned.text.extend_from_slice(text);
+        let mut first = [0; 16];
+        let count = text.len().min(16);
+        first[..count].copy_from_slice(&text[..count]);
+        learned.first = u128::from_le_bytes(first);
+        learned.mask = if count == 16 { u128::MAX } else { (1 << (8 * count)) - 1 };
+        learned.field = field;
     }
 }

@@ -22,6 +22,41 @@ pub struct Parser<'a> {
 struct Number<'a> {
     text: &'a [u8],
     integer: bool,
+    /// All its digits as one number; exact if there are at most 19.
+    digits: u64,
+    count: usize,
+    /// How many of them stand after the point.
+    fraction: usize,
+    /// Whether it has an exponent.
+    exponent: bool,
+}
+
+/// The powers of ten that a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
+impl Number<'_> {
+    /// The nearest double, where one division finds it: both sides are exact, so the quotient is rounded once.
+    #[inline]
+    fn small(&self) -> Option<f64> {
+        if self.exponent || self.count > 19 || self.digits > 1 << 53 {
+            return None;
+        }
+        let value = self.digits as f64 / POWERS.get(self.fraction)?;
+        Some(if self.text[0] == b'-' { -value } else { value })
+    }
+
+    /// The number as an unscaled integer; rejects one that loses digits or is out of range.
+    #[inline]
+    fn decimal(&self, precision: u8, scale: i8) -> Accept<i128> {
+        if self.exponent || self.count > 19 {
+            return decimal(self.text, precision, scale);
+        }
+        let value = rescaled(self.digits as i128, scale as i32 - self.fraction as i32, precision)?;
+        Ok(if self.text[0] == b'-' { -value } else { value })
+    }
 }
 
 /// Reads one event as an object.
@@ -66,18 +101,9 @@ fn special(word: u64) -> u64 {
 
 impl<'a> Parser<'a> {
     fn new(data: &'a [u8]) -> Accept<Self> {
-        from_utf8(data).map_err(|_| Reject)?;
-        let at = if data.starts_with(BYTE_ORDER_MARK) {
-            BYTE_ORDER_MARK.len()
-        } else {
-            0
-        };
-        Ok(Parser {
-            data,
-            at,
-            depth: 0,
-            scratch: Vec::new(),
-        })
+        simdutf8::basic::from_utf8(data).map_err(|_| Reject)?;
+        let at = if data.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        Ok(Parser { data, at, depth: 0, scratch: Vec::new() })
     }
 
     #[inline]
@@ -131,11 +157,7 @@ impl<'a> Parser<'a> {
     #[inline]
     fn enter(&mut self) -> Accept<()> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            Err(Reject)
-        } else {
-            Ok(())
-        }
+        if self.depth > DEEPEST { Err(Reject) } else { Ok(()) }
     }
 
     /// Reads the properties of an object whose brace has been consumed.
@@ -152,16 +174,22 @@ impl<'a> Parser<'a> {
                     return Err(Reject);
                 }
                 let field = match columns.names.expected(position, &self.data[self.at..]) {
-                    Some((length, field)) => {
-                        self.at += length;
+                    Some(key) => {
+                        self.at += key.length;
+                        if !key.colon && self.next()? != b':' {
+                            return Err(Reject);
+                        }
+                        key.field
+                    }
+                    None => {
+                        let field = self.unexpected_key(columns, position)?;
+                        if self.next()? != b':' {
+                            return Err(Reject);
+                        }
                         field
                     }
-                    None => self.unexpected_key(columns, position)?,
                 };
                 position += 1;
-                if self.next()? != b':' {
-                    return Err(Reject);
-                }
                 match field {
                     Some(place) => {
                         let column = &mut columns.fields[place];
@@ -201,7 +229,8 @@ impl<'a> Parser<'a> {
             self.at = end + 1;
             let name = &self.data[begin..end];
             let field = columns.names.find(name);
-            columns.names.learn(position, name, field);
+            let colon = (self.data.get(self.at) == Some(&b':')) as usize;
+            columns.names.learn(position, &self.data[begin - 1..self.at + colon], field);
             return Ok(field);
         }
         let mut name = std::mem::take(&mut self.scratch);
@@ -250,7 +279,7 @@ impl<'a> Parser<'a> {
             }
             Store::Decimal(store, precision, scale) => {
                 let number = self.number()?;
-                store.push(decimal(number.text, *precision, *scale)?);
+                store.push(number.decimal(*precision, *scale)?);
             }
             Store::Date(store) => {
                 let text = self.text()?;
@@ -360,11 +389,7 @@ impl<'a> Parser<'a> {
             let marks = special(word);
             if marks != 0 {
                 at += (marks.trailing_zeros() / 8) as usize;
-                return if self.data[at] < 0x20 {
-                    Err(Reject)
-                } else {
-                    Ok(at)
-                };
+                return if self.data[at] < 0x20 { Err(Reject) } else { Ok(at) };
             }
             at += 8;
         }
@@ -463,51 +488,55 @@ impl<'a> Parser<'a> {
         Ok(code)
     }
 
+    /// Reads digits, of which there must be one, onto a number; gives how many.
     #[inline]
-    fn digits(&mut self) -> Accept<()> {
+    fn digits(&mut self, number: &mut u64) -> Accept<usize> {
         let begin = self.at;
-        while matches!(self.data.get(self.at), Some(b'0'..=b'9')) {
+        while let Some(&byte) = self.data.get(self.at) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            *number = number.wrapping_mul(10).wrapping_add(digit as u64);
             self.at += 1;
         }
-        if self.at == begin {
-            Err(Reject)
-        } else {
-            Ok(())
-        }
+        if self.at == begin { Err(Reject) } else { Ok(self.at - begin) }
     }
 
-    /// The text of a number.
+    /// The next number.
     #[inline]
     fn number(&mut self) -> Accept<Number<'a>> {
         let begin = self.at;
         if self.peek()? == b'-' {
             self.at += 1;
         }
+        let mut digits = 0;
+        let mut count = 1;
         if self.peek()? == b'0' {
             self.at += 1;
         } else {
-            self.digits()?;
+            count = self.digits(&mut digits)?;
         }
-        let mut integer = true;
+        let mut fraction = 0;
         if self.data.get(self.at) == Some(&b'.') {
             self.at += 1;
-            self.digits()?;
-            integer = false;
+            fraction = self.digits(&mut digits)?;
         }
+        let mut exponent = false;
         if matches!(self.data.get(self.at), Some(b'e' | b'E')) {
             self.at += 1;
             if matches!(self.data.get(self.at), Some(b'+' | b'-')) {
                 self.at += 1;
             }
-            self.digits()?;
-            integer = false;
+            self.digits(&mut 0)?;
+            exponent = true;
         }
         let text = &self.data[begin..self.at];
         if text.len() > LONGEST_NUMBER {
-            Err(Reject)
-        } else {
-            Ok(Number { text, integer })
+            return Err(Reject);
         }
+        let integer = fraction == 0 && !exponent;
+        Ok(Number { text, integer, digits, count: count + fraction, fraction, exponent })
     }
 
     #[inline]
@@ -535,11 +564,7 @@ impl<'a> Parser<'a> {
             return Err(Reject);
         }
         if negative {
-            if value > 1 << 63 {
-                Err(Reject)
-            } else {
-                Ok((value as i64).wrapping_neg())
-            }
+            if value > 1 << 63 { Err(Reject) } else { Ok((value as i64).wrapping_neg()) }
         } else {
             i64::try_from(value).map_err(|_| Reject)
         }
@@ -558,13 +583,12 @@ impl<'a> Parser<'a> {
         if number.text == b"-0" {
             return Ok(0.0); // the integer 0 has no sign
         }
+        if let Some(value) = number.small() {
+            return Ok(value);
+        }
         let text = from_utf8(number.text).map_err(|_| Reject)?;
         let value: f64 = text.parse().map_err(|_| Reject)?;
-        if value.is_finite() {
-            Ok(value)
-        } else {
-            Err(Reject)
-        }
+        if value.is_finite() { Ok(value) } else { Err(Reject) }
     }
 
     /// The text of a scalar; arrays and objects are left to the reference.
@@ -575,21 +599,13 @@ impl<'a> Parser<'a> {
                 self.string(out)
             }
             b't' | b'f' => {
-                let text: &[u8] = if self.boolean()? == 1 {
-                    b"true"
-                } else {
-                    b"false"
-                };
+                let text: &[u8] = if self.boolean()? == 1 { b"true" } else { b"false" };
                 out.extend_from_slice(text);
                 Ok(())
             }
             b'-' | b'0'..=b'9' => {
                 let number = self.number()?;
-                let plain = if number.integer && number.text == b"-0" {
-                    b"0"
-                } else {
-                    number.text
-                };
+                let plain = if number.integer && number.text == b"-0" { b"0" } else { number.text };
                 out.extend_from_slice(plain);
                 Ok(())
             }
@@ -662,7 +678,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The number as an unscaled integer; rejects one that loses digits or is out of range.
+/// As `Number::decimal`, for a number of any length.
 fn decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
@@ -718,11 +734,7 @@ pub fn rescaled(value: i128, shift: i32, precision: u8) -> Accept<i128> {
         }
         value / power
     };
-    if value.unsigned_abs() >= 10u128.pow(precision as u32) {
-        Err(Reject)
-    } else {
-        Ok(value)
-    }
+    if value.unsigned_abs() >= 10u128.pow(precision as u32) { Err(Reject) } else { Ok(value) }
 }
 
 /// Decodes canonical base64: padded, nothing else in it, no bits left over.
@@ -730,12 +742,7 @@ fn base64(text: &[u8], out: &mut Vec<u8>) -> Accept<()> {
     if text.len() % 4 != 0 {
         return Err(Reject);
     }
-    let padding = text
-        .iter()
-        .rev()
-        .take(2)
-        .take_while(|&&byte| byte == b'=')
-        .count();
+    let padding = text.iter().rev().take(2).take_while(|&&byte| byte == b'=').count();
     let digits = &text[..text.len() - padding];
     let mut chunks = digits.chunks_exact(4);
     for chunk in &mut chunks {

@@ -54,8 +54,7 @@ impl Batch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema; // the interface allows to ignore it
         let field = Field::new("", self.data.data_type().clone(), false);
-        let schema = FFI_ArrowSchema::try_from(&field)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let schema = FFI_ArrowSchema::try_from(&field).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let array = FFI_ArrowArray::new(&self.data);
         Ok((
             PyCapsule::new_with_value(py, schema, c"arrow_schema")?,
@@ -69,11 +68,7 @@ impl Decoder {
     /// `columns`: a struct as `spec` says. `value`: the document is the only column instead of an object.
     #[staticmethod]
     fn json(columns: &Bound<PyTuple>, value: bool) -> PyResult<Self> {
-        let plan = if value {
-            Plan::JsonValue
-        } else {
-            Plan::JsonObject
-        };
+        let plan = if value { Plan::JsonValue } else { Plan::JsonObject };
         Decoder::new(plan, columns)
     }
 
@@ -100,10 +95,7 @@ impl Decoder {
         let rejected = if rejected.is_empty() {
             None
         } else {
-            let bytes: Vec<u8> = rejected
-                .iter()
-                .flat_map(|place| place.to_ne_bytes())
-                .collect();
+            let bytes: Vec<u8> = rejected.iter().flat_map(|place| place.to_ne_bytes()).collect();
             Some(PyBytes::new(py, &bytes))
         };
         Ok((Batch { data }, rejected))
@@ -113,11 +105,7 @@ impl Decoder {
 impl Decoder {
     fn new(plan: Plan, columns: &Bound<PyTuple>) -> PyResult<Self> {
         let data_type = spec::imported_type(&columns.get_item(1)?)?;
-        Ok(Decoder {
-            plan,
-            columns: spec::structure(columns)?,
-            data_type,
-        })
+        Ok(Decoder { plan, columns: spec::structure(columns)?, data_type })
     }
 
     fn run(&self, payloads: &Payloads, padded: bool) -> (ArrayData, Vec<i64>) {
@@ -129,11 +117,7 @@ impl Decoder {
     }
 
     fn fresh(&self, rows: usize) -> Column {
-        let mut column = Column::new(
-            self.data_type.clone(),
-            false,
-            Store::Struct(self.columns.clone()),
-        );
+        let mut column = Column::new(self.data_type.clone(), false, Store::Struct(self.columns.clone()));
         column.reserve(rows);
         column
     }
@@ -142,9 +126,7 @@ impl Decoder {
         let mut root = self.fresh(payloads.len());
         let mut rejected = Vec::new();
         for index in 0..payloads.len() {
-            let Store::Struct(columns) = &mut root.store else {
-                unreachable!("the root is a struct")
-            };
+            let Store::Struct(columns) = &mut root.store else { unreachable!("the root is a struct") };
             let mut payload = payloads.get(index);
             let accepted = match &self.plan {
                 Plan::Avro(record) => avro::read_event(record, payload, padded, columns),
@@ -175,26 +157,12 @@ struct Payloads<'a> {
 }
 
 impl<'a> Payloads<'a> {
-    fn new(
-        data: &'a PyBuffer<u8>,
-        starts: &'a PyBuffer<i64>,
-        lengths: &'a PyBuffer<i64>,
-    ) -> PyResult<Self> {
-        let found = Payloads {
-            data: slice(data)?,
-            starts: slice(starts)?,
-            lengths: slice(lengths)?,
-        };
+    fn new(data: &'a PyBuffer<u8>, starts: &'a PyBuffer<i64>, lengths: &'a PyBuffer<i64>) -> PyResult<Self> {
+        let found = Payloads { data: slice(data)?, starts: slice(starts)?, lengths: slice(lengths)? };
         let outside = |(&start, &length): (&i64, &i64)| {
-            start < 0
-                || length < 0
-                || start
-                    .checked_add(length)
-                    .is_none_or(|end| end as u64 > found.data.len() as u64)
+            start < 0 || length < 0 || start.checked_add(length).is_none_or(|end| end as u64 > found.data.len() as u64)
         };
-        if found.starts.len() != found.lengths.len()
-            || found.starts.iter().zip(found.lengths).any(outside)
-        {
+        if found.starts.len() != found.lengths.len() || found.starts.iter().zip(found.lengths).any(outside) {
             return Err(PyValueError::new_err("payloads must lie inside the buffer"));
         }
         Ok(found)
@@ -214,9 +182,7 @@ impl<'a> Payloads<'a> {
 
 fn slice<T: pyo3::buffer::Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     if !buffer.is_c_contiguous() || buffer.dimensions() != 1 {
-        return Err(PyValueError::new_err(
-            "a buffer must be one contiguous block",
-        ));
+        return Err(PyValueError::new_err("a buffer must be one contiguous block"));
     }
     if buffer.item_count() == 0 {
         return Ok(&[]);
@@ -227,11 +193,7 @@ fn slice<T: pyo3::buffer::Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
 
 /// The encoding id that all payloads begin with (0x01, then big-endian), or None if they differ or have none.
 #[pyfunction]
-fn common_encoding_id(
-    data: PyBuffer<u8>,
-    starts: PyBuffer<i64>,
-    lengths: PyBuffer<i64>,
-) -> PyResult<Option<i32>> {
+fn common_encoding_id(data: PyBuffer<u8>, starts: PyBuffer<i64>, lengths: PyBuffer<i64>) -> PyResult<Option<i32>> {
     let payloads = Payloads::new(&data, &starts, &lengths)?;
     if payloads.len() == 0 {
         return Ok(None);
@@ -240,8 +202,7 @@ fn common_encoding_id(
         return Ok(None);
     };
     let id = i32::from_be_bytes([a, b, c, d]);
-    let same = (1..payloads.len())
-        .all(|index| payloads.get(index).first_chunk::<5>() == Some(&[1, a, b, c, d]));
+    let same = (1..payloads.len()).all(|index| payloads.get(index).first_chunk::<5>() == Some(&[1, a, b, c, d]));
     Ok(if same && id >= 0 { Some(id) } else { None })
 }
 

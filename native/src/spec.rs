@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::avro::{Read, Record, Skip, Step};
+use crate::avro::{Read, Record, Skip, Step, Value};
 use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
 
 /// Types inside one another; deeper schemas are left to the reference, so that no stack overflows.
@@ -21,11 +21,7 @@ pub fn unsupported(text: impl Into<String>) -> PyErr {
 }
 
 fn deeper(depth: usize) -> PyResult<usize> {
-    if depth >= DEEPEST {
-        Err(unsupported("the types are nested too deeply"))
-    } else {
-        Ok(depth + 1)
-    }
+    if depth >= DEEPEST { Err(unsupported("the types are nested too deeply")) } else { Ok(depth + 1) }
 }
 
 fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
@@ -52,27 +48,15 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
     let store = match (kind.as_str(), &data_type) {
         ("leaf", _) => leaf(&data_type)?,
         ("anything", DataType::Utf8) => Store::Anything(Bytes::new()),
-        ("list", DataType::List(_)) => Store::List(List {
-            offsets: vec![0],
-            element: Box::new(inner(3)?),
-        }),
-        ("map", DataType::Map(..)) => Store::Map(Map {
-            offsets: vec![0],
-            key: Box::new(inner(3)?),
-            value: Box::new(inner(4)?),
-        }),
+        ("list", DataType::List(_)) => Store::List(List { offsets: vec![0], element: Box::new(inner(3)?) }),
+        ("map", DataType::Map(..)) => {
+            Store::Map(Map { offsets: vec![0], key: Box::new(inner(3)?), value: Box::new(inner(4)?) })
+        }
         ("struct", DataType::Struct(_)) => {
             let names: Vec<String> = item(spec, 3)?;
             let specs: Vec<Bound<PyTuple>> = item(spec, 4)?;
-            let fields = specs
-                .iter()
-                .map(|each| column(each, depth))
-                .collect::<PyResult<Vec<_>>>()?;
-            Store::Struct(Struct {
-                rows: 0,
-                fields,
-                names: Names::new(names),
-            })
+            let fields = specs.iter().map(|each| column(each, depth)).collect::<PyResult<Vec<_>>>()?;
+            Store::Struct(Struct { rows: 0, fields, names: Names::new(names) })
         }
         ("constant", _) => {
             let one = imported_array(&spec.get_item(3)?)?;
@@ -82,9 +66,7 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
             Store::Constant(0, one)
         }
         _ => {
-            return Err(unsupported(format!(
-                "no column of kind {kind} and type {data_type}"
-            )));
+            return Err(unsupported(format!("no column of kind {kind} and type {data_type}")));
         }
     };
     Ok(Column::new(data_type, nullable, store))
@@ -100,9 +82,7 @@ fn leaf(data_type: &DataType) -> PyResult<Store> {
         DataType::Float32 => Store::Float32(Vec::new()),
         DataType::Float64 => Store::Float64(Vec::new()),
         DataType::Date32 => Store::Date(Vec::new()),
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            Store::Micros(Vec::new(), zone.is_some())
-        }
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => Store::Micros(Vec::new(), zone.is_some()),
         DataType::Decimal128(precision, scale) => Store::Decimal(Vec::new(), *precision, *scale),
         DataType::Utf8 => Store::Utf8(Bytes::new()),
         DataType::Binary => Store::Binary(Bytes::new()),
@@ -117,22 +97,26 @@ pub fn record(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Record> {
     let steps = steps
         .iter()
         .map(|(place, each)| match place {
-            Some(place) => Ok(Step::Read(*place, read(each, depth)?)),
+            Some(place) => Ok(Step::Read(*place, value(each, depth)?)),
             None => Ok(Step::Skip(skip(each, depth)?)),
         })
         .collect::<PyResult<Vec<_>>>()?;
     Ok(Record { steps, constants })
 }
 
+fn value(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Value> {
+    if item::<String>(spec, 0)? != "nullable" {
+        return Ok(Value { null_branch: None, read: read(spec, depth)? });
+    }
+    let null_branch: i64 = item(spec, 1)?;
+    let inner: Bound<PyTuple> = item(spec, 2)?;
+    Ok(Value { null_branch: Some(null_branch), read: read(&inner, depth)? })
+}
+
 fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
     let depth = deeper(depth)?;
     let kind: String = item(spec, 0)?;
-    let inner = |place: usize| {
-        Ok::<_, PyErr>(Box::new(read(
-            &item::<Bound<PyTuple>>(spec, place)?,
-            depth,
-        )?))
-    };
+    let inner = |place: usize| Ok::<_, PyErr>(Box::new(value(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
     Ok(match kind.as_str() {
         "null" => Read::Null,
         "boolean" => Read::Boolean,
@@ -147,17 +131,11 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
         "uuid" => Read::Uuid,
         "enum" => {
             let symbols: Vec<Option<String>> = item(spec, 1)?;
-            Read::Enum(
-                symbols
-                    .into_iter()
-                    .map(|each| each.map(|text| text.into_bytes().into_boxed_slice()))
-                    .collect(),
-            )
+            Read::Enum(symbols.into_iter().map(|each| each.map(|text| text.into_bytes().into_boxed_slice())).collect())
         }
         "record" => Read::Record(record(spec, depth)?),
         "array" => Read::Array(inner(1)?),
         "map" => Read::Map(inner(1)?),
-        "nullable" => Read::Nullable(item(spec, 1)?, inner(2)?),
         _ => return Err(unsupported(format!("nothing reads '{kind}'"))),
     })
 }
@@ -165,18 +143,10 @@ fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
 fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
     let depth = deeper(depth)?;
     let kind: String = item(spec, 0)?;
-    let inner = |place: usize| {
-        Ok::<_, PyErr>(Box::new(skip(
-            &item::<Bound<PyTuple>>(spec, place)?,
-            depth,
-        )?))
-    };
+    let inner = |place: usize| Ok::<_, PyErr>(Box::new(skip(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
     let several = || {
         let specs: Vec<Bound<PyTuple>> = item(spec, 1)?;
-        specs
-            .iter()
-            .map(|each| skip(each, depth))
-            .collect::<PyResult<Vec<_>>>()
+        specs.iter().map(|each| skip(each, depth)).collect::<PyResult<Vec<_>>>()
     };
     Ok(match kind.as_str() {
         "null" => Skip::Null,
@@ -196,12 +166,8 @@ fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
 
 /// The type that an object with the Arrow C interface stands for.
 pub fn imported_type(object: &Bound<PyAny>) -> PyResult<DataType> {
-    let capsule = object
-        .call_method0("__arrow_c_schema__")?
-        .cast_into::<PyCapsule>()?;
-    let pointer = capsule
-        .pointer_checked(Some(c"arrow_schema"))?
-        .cast::<FFI_ArrowSchema>();
+    let capsule = object.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
     // SAFETY: a capsule of this name holds this struct, alive as long as the capsule.
     let schema = unsafe { pointer.as_ref() };
     DataType::try_from(schema).map_err(|error| unsupported(error.to_string()))
@@ -209,19 +175,13 @@ pub fn imported_type(object: &Bound<PyAny>) -> PyResult<DataType> {
 
 /// The array that an object with the Arrow C interface stands for.
 pub fn imported_array(object: &Bound<PyAny>) -> PyResult<ArrayData> {
-    let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) =
-        object.call_method0("__arrow_c_array__")?.extract()?;
-    let schema = schema
-        .pointer_checked(Some(c"arrow_schema"))?
-        .cast::<FFI_ArrowSchema>();
-    let array = array
-        .pointer_checked(Some(c"arrow_array"))?
-        .cast::<FFI_ArrowArray>();
+    let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) = object.call_method0("__arrow_c_array__")?.extract()?;
+    let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
     // SAFETY: capsules of these names hold these structs; the array is moved out, as the interface says.
     let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
     // SAFETY: the producer vouches for the content.
-    let mut data =
-        unsafe { from_ffi(array, schema) }.map_err(|error| unsupported(error.to_string()))?;
+    let mut data = unsafe { from_ffi(array, schema) }.map_err(|error| unsupported(error.to_string()))?;
     data.align_buffers();
     Ok(data)
 }

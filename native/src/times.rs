@@ -46,11 +46,7 @@ fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
 fn number2(digits: &[u8]) -> Accept<u32> {
     let tens = digits[0].wrapping_sub(b'0');
     let ones = digits[1].wrapping_sub(b'0');
-    if tens > 9 || ones > 9 {
-        Err(Reject)
-    } else {
-        Ok(tens as u32 * 10 + ones as u32)
-    }
+    if tens > 9 || ones > 9 { Err(Reject) } else { Ok(tens as u32 * 10 + ones as u32) }
 }
 
 /// Microseconds of YYYY-MM-DD[T ]HH:MM:SS[.fraction], with Z or an offset ±HH:MM if `zoned`. Further digits of
@@ -61,30 +57,19 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
         return Err(Reject);
     }
     let days = days(&text[..10])? as i64;
-    let (hours, minutes, seconds) = (
-        number2(&text[11..13])?,
-        number2(&text[14..16])?,
-        number2(&text[17..19])?,
-    );
+    let (hours, minutes, seconds) = (number2(&text[11..13])?, number2(&text[14..16])?, number2(&text[17..19])?);
     if hours > 23 || minutes > 59 || seconds > 59 {
         return Err(Reject);
     }
     let mut rest = &text[19..];
     let mut fraction: i64 = 0;
     if let Some(digits) = rest.strip_prefix(b".") {
-        let count = digits
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 || count > 9 {
             return Err(Reject);
         }
         for place in 0..6 {
-            let digit = if place < count {
-                digits[place] - b'0'
-            } else {
-                0
-            };
+            let digit = if place < count { digits[place] - b'0' } else { 0 };
             fraction = fraction * 10 + digit as i64;
         }
         rest = &digits[count..];
@@ -92,11 +77,7 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
     let offset = offset(rest, zoned)?;
     let seconds = (hours * 3600 + minutes * 60 + seconds) as i64 - offset;
     let micros = days * DAY_MICROS + seconds * 1_000_000 + fraction;
-    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) {
-        Ok(micros)
-    } else {
-        Err(Reject)
-    }
+    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
 }
 
 /// Seconds east of UTC.
