@@ -105,7 +105,9 @@ class AvroDecoder(BatchDecoder):
             if not self._any_name and not self._table.called(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
             read, columns = record_columns(node, self._table, self._struct, "")
-            return native_reader(_RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name)
+            return native_reader(
+                _RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name
+            )
         fields = self._struct.fields
         if not fields:
             counting = _ValueReader(reader_of(node), None, True)

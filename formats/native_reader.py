@@ -57,7 +57,7 @@ class NativeReader(PayloadReader):
     piece_events = NATIVE_PIECE_EVENTS
 
     def __init__(self, decoder: Any, reference: PayloadReader) -> None:
-        self._decoder = decoder
+        self.decoder = decoder
         self._reference = reference
         nothing = EventBuffer.of([])
         wanted = [array.type for array in reference.arrays(nothing, False, Problems())]
@@ -66,7 +66,7 @@ class NativeReader(PayloadReader):
             raise Unplanned("a column has a type that the native decoder does not give exactly")
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        batch, unread = self._decoder.decode(*payloads.octets(), padded)
+        batch, unread = self.decoder.decode(*payloads.octets(), padded)
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted

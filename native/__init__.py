@@ -6,6 +6,7 @@ are read by the reference decoder in `formats/`, with the same rows and the same
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ class Status:
 
 def _load() -> tuple[ModuleType | None, Status]:
     try:
-        from pyspark_pravega.native import _native
+        _native = importlib.import_module("pyspark_pravega.native._native")
     except ImportError as error:
         built = "In a source checkout install Rust's cargo (https://rustup.rs) and run `make native`; otherwise install"
         built += " a wheel made for this platform."

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from pyspark_pravega import __version__
+from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
 from pyspark_pravega.errors import InvalidOptionError, PermissionDeniedError, PravegaError
 from pyspark_pravega.launch import find_spark_home
@@ -46,6 +46,7 @@ def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iter
         lambda: _spark(environment),
         lambda: _java(environment),
         _jar,
+        _native,
         lambda: _worker_python(environment),
         lambda: _servers(settings, environment),
     ]
@@ -165,6 +166,12 @@ def _jar() -> Iterator[Finding]:
         else f"It must be {__version__} for Spark {pyspark.__version__}. Install pyspark-pravega again "
         "(in a checkout: `make jar`).",
     )
+
+
+def _native() -> Iterator[Finding]:
+    """Not having it is no mistake, only slower."""
+    found = native.status()
+    yield Finding("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
 _LOOK = """\

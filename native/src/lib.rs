@@ -24,6 +24,12 @@ use columns::{Column, Store, Struct};
 /// Changes when what Python and this module say to each other changes; Python refuses another one's number.
 const INTERFACE: u32 = 1;
 
+/// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
+const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
+    Some(digest) => digest,
+    None => "unknown",
+};
+
 enum Plan {
     JsonObject,
     JsonValue,
@@ -210,6 +216,7 @@ fn common_encoding_id(data: PyBuffer<u8>, starts: PyBuffer<i64>, lengths: PyBuff
 fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("SOURCES", SOURCES)?;
     module.add_class::<Decoder>()?;
     module.add_function(wrap_pyfunction!(common_encoding_id, module)?)?;
     Ok(())

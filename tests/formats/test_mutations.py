@@ -14,6 +14,8 @@ from pyspark_pravega.formats.framing import find_codec
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 from pyspark_pravega.formats.schema.spark_names import spark_type_named
 
+pytestmark = pytest.mark.usefixtures("way_of_decoding")
+
 NAMES = "boolean tinyint int bigint float double string binary date timestamp timestamp_ntz".split()
 FIELDS = [StructField(name, spark_type_named(name) or StringType()) for name in NAMES]
 SCHEMA = StructType(
