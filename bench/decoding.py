@@ -192,9 +192,8 @@ def main() -> None:
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
     print(f"native: {native.status().text}")
-    print(
-        f"{'million events/s, best of ' + str(arguments.rounds):34} {'B':>5} {'native':>8} {'reference':>10} {'goal':>6}"
-    )
+    what = f"million events/s, best of {arguments.rounds}"
+    print(f"{what:34} {'B':>5} {'native':>8} {'reference':>10} {'goal':>6}")
     for case in cases(arguments.events):
         if arguments.only not in case.name:
             continue

@@ -70,7 +70,8 @@ def build_wheel(
     compile_adapter()
     compile_native()
     # Left-overs of an earlier layout would end up in the wheel.
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
+    for left_over in (ROOT / "build").glob("lib*"):
+        shutil.rmtree(left_over)
     return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
@@ -101,12 +102,14 @@ def build_editable(
     return name
 
 
-class PlatformWheel(bdist_wheel):
+class PlatformWheel(bdist_wheel):  # type: ignore[misc]  # setuptools has no types
     """A wheel for this platform if the native decoder is in it, and for every Python from 3.11 on."""
 
     def finalize_options(self) -> None:
+        if LIBRARY.is_file():
+            # setuptools did not build it, but must put everything where code of the platform belongs.
+            self.distribution.has_ext_modules = lambda: True
         super().finalize_options()
-        self.root_is_pure = not LIBRARY.is_file()
 
     def get_tag(self) -> tuple[str, str, str]:
         python, abi, platform = super().get_tag()

@@ -68,9 +68,9 @@ pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
         if count == 0 || count > 9 {
             return Err(Reject);
         }
-        for place in 0..6 {
-            let digit = if place < count { digits[place] - b'0' } else { 0 };
-            fraction = fraction * 10 + digit as i64;
+        let written = digits[..count].iter().map(|digit| (digit - b'0') as i64);
+        for digit in written.chain(std::iter::repeat(0)).take(6) {
+            fraction = fraction * 10 + digit;
         }
         rest = &digits[count..];
     }
