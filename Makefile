@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 # mypy and import-linter read packages from directories; this copy has them as they are installed.
 TREE := build/tree
-FOLDERS := catalog client datasource formats jvm local sql
+FOLDERS := catalog client datasource formats jvm local native sql
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
@@ -32,7 +32,11 @@ $(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/find-
 
 .PHONY: jar
 jar: $(STAMP) ## Compile the Java adapter (only when its sources changed)
-	@$(BIN)/python tools/build_backend.py
+	@$(BIN)/python tools/build_backend.py jar
+
+.PHONY: native
+native: $(STAMP) ## Compile the native decoder (only when its sources changed; nothing without Rust's cargo)
+	@$(BIN)/python tools/build_backend.py native
 
 .PHONY: proto
 proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller.proto
@@ -52,12 +56,15 @@ tree:
 	@cp -Rp pyspark_pravega/* $(FOLDERS) $(TREE)/pyspark_pravega/
 
 .PHONY: lint
-lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file
+lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, and Rust if there is a cargo
 	$(BIN)/ruff check .
 	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
 	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	@if command -v cargo > /dev/null; then set -x; cd native; \
+	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
+	else echo "There is no cargo: the Rust sources were not checked"; fi
 
 .PHONY: types
 types: $(STAMP) tree ## Check types with mypy --strict
@@ -69,21 +76,29 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
 .PHONY: test
-test: lint types imports jar ## Run everything that must pass: lint, types, imports, all tests on real servers
+test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: faults
-faults: jar ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)
+faults: jar native ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: demo
-demo: jar ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
+demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench
-bench: jar ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+bench: jar native ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
 	$(BIN)/python -m bench.latency_and_memory
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
+
+.PHONY: bench-formats
+bench-formats: native ## Measure decoding and encoding per core, native and in Python, against the goals (BENCH_ARGS)
+	$(BIN)/python -m bench.decoding $(BENCH_ARGS)
+
+.PHONY: fuzz
+fuzz: native ## Damage a million events per format: what the native decoder accepts must be what the reference reads
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/test_native_fuzz.py $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz
@@ -91,5 +106,5 @@ wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz
 
 .PHONY: clean
 clean: ## Remove what was built (not .venv, not downloaded servers)
-	rm -rf build dist *.egg-info jvm/*.jar spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf build dist *.egg-info jvm/*.jar native/*.so spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ from pyspark_pravega.formats.columns import Column, Problems, StructColumn, requ
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
+from pyspark_pravega.formats.native_plans import (
+    NO_COLUMNS,
+    avro_column,
+    avro_skipped,
+    avro_struct,
+    avro_value,
+    one_column,
+)
+from pyspark_pravega.formats.native_reader import avro_plan, native_reader
 from pyspark_pravega.formats.schema import avro_model as avro
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.formats.schema.avro_to_spark import avro_to_spark
@@ -104,12 +113,20 @@ class AvroDecoder(BatchDecoder):
             if not self._any_name and not self._table.called(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
             read, columns = record_columns(node, self._table, self._struct, "")
-            return _RecordReader(read, columns)
+            return native_reader(
+                _RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name
+            )
         fields = self._struct.fields
         if not fields:
-            return _ValueReader(reader_of(node), None, True)
+            counting = _ValueReader(reader_of(node), None, True)
+            return native_reader(counting, lambda: avro_plan(NO_COLUMNS, avro_skipped(node)), "an Avro value")
         read, column = link(node, self._table, fields[0].dataType, fields[0].name)
-        return _ValueReader(read, column, fields[0].nullable)
+
+        def plan() -> Callable[[Any], Any]:
+            spec, steps = avro_column(node, column, fields[0].nullable)
+            return avro_plan(one_column(fields[0].name, spec), avro_value(steps))
+
+        return native_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
 
 
 def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:

@@ -35,6 +35,8 @@ _PROMOTED: dict[str, tuple[str, ...]] = {
     "string": ("string", "bytes"),
 }
 """What the reader's type may have been written as."""
+_PLAIN = ("plain",)
+"""The native decoder goes by the writer's type and the Arrow type."""
 
 
 def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
@@ -104,7 +106,7 @@ def _same(value: Any) -> Any:
 
 
 def _boolean(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.bool_(), _same) if data_type.simpleString() == "boolean" else None
+    return Leaf(path, pa.bool_(), _same, native=_PLAIN) if data_type.simpleString() == "boolean" else None
 
 
 def _integer(path: str, data_type: DataType) -> Column | None:
@@ -118,7 +120,7 @@ def _integer(path: str, data_type: DataType) -> Column | None:
             raise Misfit(f"the integer {value} is out of the range of {data_type.simpleString()}")
         return value
 
-    return Leaf(path, arrow_type, exact)
+    return Leaf(path, arrow_type, exact, native=_PLAIN)
 
 
 def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
@@ -129,7 +131,7 @@ def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
 
-    return Leaf(path, arrow_type, _same, store=store if integral else None)
+    return Leaf(path, arrow_type, _same, store=store if integral else None, native=_PLAIN)
 
 
 def _string(path: str, data_type: DataType) -> Column | None:
@@ -143,11 +145,11 @@ def _string(path: str, data_type: DataType) -> Column | None:
             raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
         return value
 
-    return Leaf(path, pa.string(), exact)
+    return Leaf(path, pa.string(), exact, native=_PLAIN)
 
 
 def _binary(path: str, data_type: DataType) -> Column | None:
-    return Leaf(path, pa.binary(), _same) if data_type.simpleString() == "binary" else None
+    return Leaf(path, pa.binary(), _same, native=_PLAIN) if data_type.simpleString() == "binary" else None
 
 
 def _uuid(path: str, data_type: DataType) -> Column | None:
@@ -157,7 +159,7 @@ def _uuid(path: str, data_type: DataType) -> Column | None:
     def store(values: Sequence[bytes | None]) -> pa.Array:
         return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
 
-    return Leaf(path, pa.string(), _same, store=store)
+    return Leaf(path, pa.string(), _same, store=store, native=("uuid",))
 
 
 def _date(path: str, data_type: DataType) -> Column | None:
@@ -167,7 +169,7 @@ def _date(path: str, data_type: DataType) -> Column | None:
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int32()).view(pa.date32())
 
-    return Leaf(path, pa.date32(), _same, store=store)
+    return Leaf(path, pa.date32(), _same, store=store, native=_PLAIN)
 
 
 def _timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
@@ -187,7 +189,7 @@ def _timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
             raise Misfit(f"the timestamp of {value} milliseconds is out of the range of microseconds")
         return value
 
-    return Leaf(path, arrow_type, exact, store=store)
+    return Leaf(path, arrow_type, exact, store=store, native=("millis",) if millis else _PLAIN)
 
 
 def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
@@ -215,7 +217,7 @@ def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | Non
             raise Misfit(f"the number is out of the range of {name}")
         return exact_decimal(f"{number}E-{written_scale}", precision, scale)
 
-    return Leaf(path, arrow_type, exact, fast=fast)
+    return Leaf(path, arrow_type, exact, fast=fast, native=("decimal", written_scale))
 
 
 def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
@@ -247,4 +249,4 @@ def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Col
             raise ValueError
         return found
 
-    return Leaf(path, pa.string(), exact, fast=fast, store=store)
+    return Leaf(path, pa.string(), exact, fast=fast, store=store, native=("enum", symbols))

@@ -95,7 +95,8 @@ def record_columns(
         here = child_path(path, field.name)
         column = columns.get(field.name) or _missing(reader.field_named(field.name), field, here)
         members.append(Member(slots.get(field.name), column, field.nullable))
-    return record_reader(steps), StructColumn(path, arrow_type_of(struct), members, list)
+    taken = [wanted for _, wanted in steps]
+    return record_reader(steps), StructColumn(path, arrow_type_of(struct), members, list, taken)
 
 
 def _sources(writer: avro.Record, reader: avro.Record, struct: StructType) -> Mapping[str, StructField]:
@@ -125,10 +126,10 @@ def _missing(target: avro.Field | None, field: StructField, path: str) -> Column
         one = column.build([value], np.zeros(1, np.int64), problems)
         for reason in problems.reasons.values():
             raise InvalidSchemaError(f"the default in the table's schema does not fit: {reason}")
-        return _Constant(path, one)
+        return Constant(path, one)
     if not field.nullable:
         raise InvalidSchemaError(f"column '{path}' is NOT NULL and has no default, and the writer's schema lacks it")
-    return _Constant(path, pa.nulls(1, arrow_type_of(field.dataType)))
+    return Constant(path, pa.nulls(1, arrow_type_of(field.dataType)))
 
 
 def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
@@ -199,7 +200,7 @@ def _branches(
                 here = child_path(path, f"member{place}")
                 if f"member{place}" not in data_type.names:
                     # The member is not wanted, but its values are no mistake.
-                    columns[place][branch] = _Constant(here, pa.nulls(1))
+                    columns[place][branch] = Constant(here, pa.nulls(1))
                     readers.append(reader_of(node))
                     break
                 member_type = data_type[f"member{place}"].dataType
@@ -230,15 +231,15 @@ def _by_likeness(node: avro.Node, wanted: Sequence[avro.Node]) -> list[int]:
     return sorted(range(len(wanted)), key=differs)
 
 
-class _Constant(Column):
+class Constant(Column):
     """The same value for every row."""
 
     def __init__(self, path: str, one: pa.Array) -> None:
         super().__init__(path, one.type)
-        self._one = one
+        self.one = one
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        return self._one.take(pa.array(np.zeros(len(values), np.int64)))
+        return self.one.take(pa.array(np.zeros(len(values), np.int64)))
 
 
 class _BranchColumn(Column):

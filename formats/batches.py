@@ -19,7 +19,14 @@ from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError, Unsu
 from pyspark_pravega.formats.columns import Problems
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Resolve, WriterSchema
-from pyspark_pravega.formats.framing import HEADER_LENGTH, Codec, Undecodable, encoding_ids, find_codec
+from pyspark_pravega.formats.framing import (
+    HEADER_LENGTH,
+    Codec,
+    Undecodable,
+    common_encoding_id,
+    encoding_ids,
+    find_codec,
+)
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 
 PIECE_EVENTS = 4096
@@ -29,6 +36,9 @@ PIECE_BYTES = 4 * 1024 * 1024
 
 class PayloadReader(ABC):
     """Reads payloads that were written with one schema."""
+
+    piece_events: int = PIECE_EVENTS
+    """How many payloads it takes at once."""
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -78,7 +88,7 @@ class BatchDecoder(ABC):
             group = events if len(places) == len(events) else events.take(places)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source.codec, places, reasons):
+            for begin, payloads in _pieces(group, source, places, reasons):
                 problems = Problems()
                 pieces.append(source.reader.arrays(payloads, source.codec.compressed, problems))
                 here = places[begin : begin + len(payloads)]
@@ -104,7 +114,7 @@ class BatchDecoder(ABC):
         columns = []
         for place, field in enumerate(self.schema):
             parts = [piece[place] for piece in pieces]
-            array = pa.concat_arrays(parts) if parts else pa.array([], field.type)
+            array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -115,10 +125,7 @@ class BatchDecoder(ABC):
             if len(events):
                 yield np.arange(len(events)), self._unframed
             return
-        ids, unframed = encoding_ids(events)
-        reasons.update(unframed)
-        for encoding_id in np.unique(ids[ids >= 0]).tolist():
-            places = np.flatnonzero(ids == encoding_id)
+        for encoding_id, places in _by_encoding_id(events, reasons):
             try:
                 source = self._source(encoding_id, self._resolve)
             except Undecodable as error:
@@ -149,37 +156,48 @@ class BatchDecoder(ABC):
         return found
 
 
+def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
+    common = common_encoding_id(events)
+    if common is not None:
+        yield common, np.arange(len(events))
+        return
+    ids, unframed = encoding_ids(events)
+    reasons.update(unframed)
+    for encoding_id in np.unique(ids[ids >= 0]).tolist():
+        yield encoding_id, np.flatnonzero(ids == encoding_id)
+
+
 def _pieces(
-    group: EventBuffer, codec: Codec, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
 ) -> Iterator[tuple[int, EventBuffer]]:
     """The events in pieces, decompressed, each with the position of its first in the group."""
-    if codec.compressed:
-        yield from _decompressed(group, codec, places, reasons)
+    if source.codec.compressed:
+        yield from _decompressed(group, source, places, reasons)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
     while begin < len(group):
         limit = (ends[begin - 1] if begin else 0) + PIECE_BYTES
         end = int(np.searchsorted(ends, limit, side="right"))
-        end = min(max(end, begin + 1), begin + PIECE_EVENTS)
+        end = min(max(end, begin + 1), begin + source.reader.piece_events)
         yield begin, group.part(begin, end)
         begin = end
 
 
 def _decompressed(
-    group: EventBuffer, codec: Codec, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0
     for position, stored in enumerate(group.payloads()):
         try:
-            payload = codec.decompress(stored)
+            payload = source.codec.decompress(stored)
         except Undecodable as error:
             reasons[int(places[position])] = str(error)
             payload = b""
         payloads.append(payload)
         size += len(payload)
-        if size >= PIECE_BYTES or len(payloads) >= PIECE_EVENTS:
+        if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
             yield begin, EventBuffer.of(payloads)
             begin, size, payloads = position + 1, 0, []
     if payloads:

@@ -59,7 +59,8 @@ class Leaf(Column):
 
     `kinds`: the Python types that `fast` is right for, None if the parser yields no others. `fast` converts
     all values and raises if one does not fit. `exact` turns one value into what `store` (by default
-    `pa.array`) takes, or raises Misfit; it must agree with `fast` wherever both succeed.
+    `pa.array`) takes, or raises Misfit; it must agree with `fast` wherever both succeed. `native` is what
+    `native_plans` must know to have the same done by the native decoder; None: it cannot.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Leaf(Column):
         fast: Callable[[Sequence[Any]], pa.Array] | None = None,
         kinds: frozenset[type] | None = None,
         store: Callable[[Sequence[Any]], pa.Array] | None = None,
+        native: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(path, arrow_type)
+        self.native = native
         self._store = store or (lambda values: pa.array(values, arrow_type))
         self._fast = fast or self._store
         self._exact = exact
@@ -106,11 +109,22 @@ class Member:
 
 
 class StructColumn(Column):
-    """A struct, parsed as a dict (missing keys are null) or as a list of its members' values."""
+    """A struct, parsed as a dict (missing keys are null) or as a list of its members' values.
 
-    def __init__(self, path: str, arrow_type: pa.StructType, members: Sequence[Member], kind: type) -> None:
+    `taken` says of each field of a writer's record whether its value is in such a list.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        arrow_type: pa.StructType,
+        members: Sequence[Member],
+        kind: type,
+        taken: Sequence[bool] = (),
+    ) -> None:
         super().__init__(path, arrow_type)
-        self._members = members
+        self.members = members
+        self.taken = taken
         self._kind = kind
         # All members of a struct in one call; of one key alone it would give no tuple.
         self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
@@ -118,13 +132,13 @@ class StructColumn(Column):
     @property
     def width(self) -> int:
         """How many values a struct parsed as a list has."""
-        return sum(member.key is not None for member in self._members)
+        return sum(member.key is not None for member in self.members)
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
         """The arrays of the members, for structs that are all there."""
         columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
         arrays = []
-        for member, column in zip(self._members, columns, strict=True):
+        for member, column in zip(self.members, columns, strict=True):
             array = member.column.build(column, rows, problems)
             if not member.nullable:
                 require(array, member.column, rows, problems)
@@ -137,12 +151,12 @@ class StructColumn(Column):
                 return list(zip(*map(self._getter, values), strict=True))
             except KeyError:
                 pass  # Some member is missing somewhere, so each is asked for.
-        return [[value.get(member.key) for value in values] for member in self._members]
+        return [[value.get(member.key) for value in values] for member in self.members]
 
     def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         parts = list(zip(*values, strict=True))
         nothing = [None] * len(values)
-        return [nothing if member.key is None or not parts else parts[member.key] for member in self._members]
+        return [nothing if member.key is None or not parts else parts[member.key] for member in self.members]
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         kinds = set(map(type, values))
@@ -168,15 +182,15 @@ class ListColumn(Column):
 
     def __init__(self, path: str, arrow_type: pa.ListType, element: Column, element_nullable: bool) -> None:
         super().__init__(path, arrow_type)
-        self._element = element
-        self._element_nullable = element_nullable
+        self.element = element
+        self.element_nullable = element_nullable
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         lists, lengths, offsets = self._bounds(values, rows, problems)
         owners = np.repeat(rows, lengths)
-        elements = self._element.build(list(chain.from_iterable(lists)), owners, problems)
-        if not self._element_nullable:
-            require(elements, self._element, owners, problems)
+        elements = self.element.build(list(chain.from_iterable(lists)), owners, problems)
+        if not self.element_nullable:
+            require(elements, self.element, owners, problems)
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
@@ -206,9 +220,9 @@ class MapColumn(Column):
 
     def __init__(self, path: str, arrow_type: pa.MapType, key: Column, value: Column, value_nullable: bool) -> None:
         super().__init__(path, arrow_type)
-        self._key = key
-        self._value = value
-        self._value_nullable = value_nullable
+        self.key = key
+        self.value = value
+        self.value_nullable = value_nullable
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         maps = []
@@ -220,14 +234,14 @@ class MapColumn(Column):
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
         owners = np.repeat(rows, lengths)
         present = [value for value in maps if value]
-        keys = self._key.build(list(chain.from_iterable(present)), owners, problems)
+        keys = self.key.build(list(chain.from_iterable(present)), owners, problems)
         if keys.null_count:
             # A key that does not fit: its row is bad, but Arrow wants a key all the same.
             keys = keys.fill_null("")
         items = [item for value in present for item in value.values()]
-        array = self._value.build(items, owners, problems)
-        if not self._value_nullable:
-            require(array, self._value, owners, problems)
+        array = self.value.build(items, owners, problems)
+        if not self.value_nullable:
+            require(array, self.value, owners, problems)
         return pa.MapArray.from_arrays(list_offsets(maps, lengths), keys, array, type=self.type)
 
 

@@ -117,7 +117,7 @@ class _Image(StructColumn):
     """A struct of which any member may be missing: events do not have columns that were added after them."""
 
     def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        keys = [member.key for member in self._members]
+        keys = [member.key for member in self.members]
         return list(zip(*[map(value.get, keys) for value in values], strict=True)) or [[] for _ in keys]
 
 

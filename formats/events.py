@@ -79,6 +79,13 @@ class EventBuffer:
         """Every event without its first `count` bytes, over the same bytes. All must have that many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
+    def octets(self) -> tuple[Any, Positions, Positions]:
+        """Bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
+        data = memoryview(self.data)
+        # A view of nothing cannot be cast.
+        octets = data.cast("B") if data.nbytes else b""
+        return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
+
     def to_arrow(self) -> pa.BinaryArray:
         """All payloads as one binary array: views over the buffer, compacted by Arrow in one pass.
 

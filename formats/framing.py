@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import cramjam
 import numpy as np
 
+from pyspark_pravega import native
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.events import EventBuffer, Positions
 
@@ -32,6 +33,15 @@ _SNAPPY_RATIO = 64
 def header(encoding_id: int) -> bytes:
     """What stands before each payload written with this encoding id."""
     return bytes([PROTOCOL_BYTE]) + encoding_id.to_bytes(4, "big", signed=True)
+
+
+def common_encoding_id(events: EventBuffer) -> int | None:
+    """The encoding id of all events; None if they have several, if one has none, or if finding out takes long."""
+    module = native.module()
+    if module is None:
+        return None
+    found: int | None = module.common_encoding_id(*events.octets())
+    return found
 
 
 def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:

@@ -32,6 +32,8 @@ from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_timestamps import ISO, timestamp_format
 from pyspark_pravega.formats.json_values import column_of, needs_number_text, struct_column
 from pyspark_pravega.formats.json_writing import JsonEncoder
+from pyspark_pravega.formats.native_plans import NO_COLUMNS, json_column, json_struct, one_column
+from pyspark_pravega.formats.native_reader import json_plan, native_reader
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.formats.schema.json_portable import portable
@@ -119,7 +121,8 @@ class JsonDecoder(BatchDecoder):
     ) -> None:
         super().__init__(reader_schema, resolve)
         root = model.parse_json_schema(table_schema_text) if table_schema_text else None
-        self._reader = _JsonReader(reader_schema, root, timestamp_format(settings))
+        reference = _JsonReader(reader_schema, root, timestamp_format(settings))
+        self._reader = native_reader(reference, reference.plan, "JSON")
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         return self._reader
@@ -141,6 +144,14 @@ class _JsonReader(PayloadReader):
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # What `raw_decode` calls, without its cost per call; not in the published types.
         self._scan: _Scan = vars(decoder)["scan_once"]
+
+    def plan(self) -> Callable[[Any], Any]:
+        """How the native decoder does the same. Raises Unplanned if it cannot."""
+        if not self._wrapped:
+            return json_plan(json_struct(self._object), False)
+        field = self._value_field
+        columns = NO_COLUMNS if field is None else one_column(field.name, json_column(self._value, field.nullable))
+        return json_plan(columns, True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:

@@ -60,6 +60,8 @@ def _or_none(*kinds: type) -> frozenset[type]:
 
 
 _STRINGS = _or_none(str)
+_NATIVE = ("leaf",)
+"""The native decoder goes by the Arrow type."""
 _EPOCH_DAYS = 719_163
 _FIRST_DAY, _LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
@@ -86,7 +88,7 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
         element = column_of(data_type.elementType, child_path(path, "element"), items, timestamps)
-        kind = _ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
+        kind = ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
         return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
@@ -131,7 +133,7 @@ def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: 
     return isinstance(data_type, DecimalType) or isinstance(node, model.Anything)
 
 
-class _ByteList(ListColumn):
+class ByteList(ListColumn):
     """A list of integers, for which Java serializers write a byte[] as base64."""
 
     def as_list(self, value: Any) -> list[Any]:
@@ -141,7 +143,7 @@ class _ByteList(ListColumn):
 
 
 def _string(path: str) -> Column:
-    return Leaf(path, pa.string(), _text, kinds=_STRINGS)
+    return Leaf(path, pa.string(), _text, kinds=_STRINGS, native=_NATIVE)
 
 
 def _text(value: Any) -> str:
@@ -158,7 +160,7 @@ def _anything(path: str) -> Column:
     def exact(value: Any) -> str:
         return _text(value if type(value) is str else json_text(value))
 
-    return Leaf(path, pa.string(), exact, kinds=_STRINGS)
+    return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
 
 
 def json_text(value: Any) -> str:
@@ -178,7 +180,7 @@ def _boolean(path: str, data_type: DataType) -> Column:
             raise Misfit(f"expected true or false, found {kind_of(value)}")
         return value
 
-    return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool))
+    return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool), native=_NATIVE)
 
 
 def _integer(path: str, data_type: DataType) -> Column:
@@ -194,7 +196,7 @@ def _integer(path: str, data_type: DataType) -> Column:
             raise Misfit(f"the integer {_shortened(value)} is out of the range of {data_type.simpleString()}")
         return value
 
-    return Leaf(path, arrow_type, exact, kinds=_or_none(int))
+    return Leaf(path, arrow_type, exact, kinds=_or_none(int), native=_NATIVE)
 
 
 def _floating(path: str, data_type: DataType) -> Column:
@@ -221,7 +223,7 @@ def _floating(path: str, data_type: DataType) -> Column:
             raise OverflowError
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(float, int, NumberText))
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(float, int, NumberText), native=_NATIVE)
 
 
 def _decimal(path: str, data_type: DataType) -> Column:
@@ -247,7 +249,7 @@ def _decimal(path: str, data_type: DataType) -> Column:
             raise ValueError
         return strings.cast(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(int, NumberText))
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(int, NumberText), native=_NATIVE)
 
 
 def exact_decimal(text: str, precision: int, scale: int) -> Decimal:
@@ -282,7 +284,7 @@ def _binary(path: str, data_type: DataType) -> Column:
     def fast(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else _base64(value) for value in values], pa.binary())
 
-    return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS)
+    return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
 
 
 def _base64(text: str) -> bytes:
@@ -309,7 +311,7 @@ def _date(path: str, data_type: DataType) -> Column:
         _check_range(array.view(pa.int32()), _FIRST_DAY, _LAST_DAY)
         return array
 
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store)
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
 def _days(text: str) -> int | None:
@@ -342,7 +344,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
         _check_range(array.view(pa.int64()), FIRST_MICROS, LAST_MICROS)
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store)
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
 def _micros(text: str, zoned: bool) -> int | None:

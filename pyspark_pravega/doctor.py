@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark_pravega import __version__
+from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
@@ -62,6 +62,7 @@ def examine(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iter
         lambda: _spark(environment),
         lambda: _java(environment),
         _jar,
+        _native,
         lambda: _worker_python(environment),
         lambda: _servers(settings, environment),
     ]
@@ -181,6 +182,12 @@ def _jar() -> Iterator[Finding]:
         else f"It must be {__version__} for Spark {pyspark.__version__}. Install pyspark-pravega again "
         "(in a checkout: `make jar`).",
     )
+
+
+def _native() -> Iterator[Finding]:
+    """Not having it is no mistake, only slower."""
+    found = native.status()
+    yield Finding("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
 
 
 _LOOK = """\

@@ -25,6 +25,8 @@ from pyspark_pravega.formats.framing import LARGEST_PAYLOAD, header
 from pyspark_pravega.formats.schema.spark_names import spark_type_named
 from tests.formats.strategies import assert_same_batch
 
+pytestmark = pytest.mark.usefixtures("way_of_decoding")
+
 AVRO, JSON = find_format("avro"), find_format("json")
 
 

@@ -15,6 +15,8 @@ from pyspark_pravega.formats.schema.arrow import arrow_schema
 from pyspark_pravega.formats.schema.spark_names import spark_type_named
 from tests.protobuf_schemas import schema_text
 
+pytestmark = pytest.mark.usefixtures("way_of_decoding")
+
 NAMES = "boolean tinyint int bigint float double string binary date timestamp timestamp_ntz".split()
 FIELDS = [StructField(name, spark_type_named(name) or StringType()) for name in NAMES]
 SCHEMA = StructType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CARGO = shutil.which("cargo")
+CARGO_TARGET = str(ROOT / "build" / "native")
+"""What cargo compiled for this checkout: only our own crate is compiled again for a copy."""
 BACKEND = "import os, sys; sys.path.insert(0, 'tools'); import build_backend as b; print(b.{call})"
 
 
@@ -39,17 +43,27 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel built from the source distribution, as an index's user would get it."""
-    out = tmp_path_factory.mktemp("out")
+def unpacked(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution."""
+    out = tmp_path_factory.mktemp("sdist")
     done = run([sys.executable, "-c", BACKEND.format(call=f"build_sdist({str(out)!r})")], checkout)
     assert done.returncode == 0, done.stderr
     with tarfile.open(next(out.glob("*.tar.gz"))) as archive:
         archive.extractall(out, filter="data")
-    unpacked = next(path for path in out.iterdir() if path.is_dir())
-    done = run([sys.executable, "-c", BACKEND.format(call=f"build_wheel({str(out)!r})")], unpacked)
+    return next(path for path in out.iterdir() if path.is_dir())
+
+
+def built_wheel(unpacked: Path, out: Path, **environment: str) -> Path:
+    environment = {**os.environ, "CARGO_TARGET_DIR": CARGO_TARGET, **environment}
+    done = run([sys.executable, "-c", BACKEND.format(call=f"build_wheel({str(out)!r})")], unpacked, **environment)
     assert done.returncode == 0, done.stderr
     return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built from the source distribution, as an index's user would get it."""
+    return built_wheel(unpacked, tmp_path_factory.mktemp("out"))
 
 
 def test_every_package_folder_is_listed() -> None:
@@ -61,9 +75,13 @@ def test_every_package_folder_is_listed() -> None:
 
 
 def test_the_wheel_is_complete(wheel: Path) -> None:
-    assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+    if CARGO is None:
+        assert wheel.name.endswith("-py3-none-any.whl")
+    else:
+        assert "-cp311-abi3-" in wheel.name and not wheel.name.endswith("-any.whl")
+        assert "pyspark_pravega/native/_native.abi3.so" in names
     for needed in (
         "pyspark_pravega/py.typed",
         "pyspark_pravega/client/controller_pb2.pyi",
@@ -76,13 +94,38 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     assert {name for name in packages if not name.endswith(".dist-info")} == {"pyspark_pravega"}
 
 
+def test_a_wheel_without_native_code(unpacked: Path, tmp_path: Path) -> None:
+    library = unpacked / "native" / "_native.abi3.so"
+    library.write_bytes(b"of other sources")
+    wheel = built_wheel(unpacked, tmp_path, PYSPARK_PRAVEGA_NATIVE="0")
+    assert not library.exists()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert "pyspark_pravega/native/__init__.py" in names
+    assert not any(name.endswith(".so") for name in names)
+
+
+@pytest.mark.skipif(CARGO is None, reason="there is no cargo that could fail")
+def test_rust_that_does_not_compile_is_an_error(checkout: Path) -> None:
+    source = checkout / "native" / "src" / "lib.rs"
+    sound = source.read_text()
+    source.write_text(sound + "\nfn broken() -> u8 { true }\n")
+    environment = {**os.environ, "CARGO_TARGET_DIR": CARGO_TARGET}
+    done = run([sys.executable, "tools/build_backend.py", "native"], checkout, **environment)
+    source.write_text(sound)
+    assert done.returncode != 0
+    assert "mismatched types" in done.stderr
+    assert "PYSPARK_PRAVEGA_NATIVE=0" in done.stderr
+
+
 def test_the_same_sources_make_the_same_jar(wheel: Path, checkout: Path) -> None:
-    done = run([sys.executable, "tools/build_backend.py"], checkout)
+    done = run([sys.executable, "tools/build_backend.py", "jar"], checkout)
     assert done.stdout.strip().endswith("compiled"), done.stderr
     with zipfile.ZipFile(wheel) as archive:
         shipped = archive.read("pyspark_pravega/jvm/pyspark-pravega-adapter.jar")
     assert (checkout / "jvm" / "pyspark-pravega-adapter.jar").read_bytes() == shipped
-    assert run([sys.executable, "tools/build_backend.py"], checkout).stdout.strip().endswith("up to date")
+    assert run([sys.executable, "tools/build_backend.py", "jar"], checkout).stdout.strip().endswith("up to date")
 
 
 def test_an_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,431 @@
+//! Avro's binary encoding into columns, by a plan made of the writer's schema and the table's columns.
+//!
+//! As strict as the reference decoder: everything is looked at, wanted or not, except whether unwanted strings
+//! are UTF-8. What is not accepted here is read again by the reference.
+
+use std::str::from_utf8;
+
+use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
+use crate::json::rescaled;
+
+/// How to get over a value that nobody wants.
+pub enum Skip {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    /// So many bytes: float, double, fixed.
+    Fixed(usize),
+    /// bytes and string
+    Bytes,
+    /// So many symbols.
+    Enum(i64),
+    Record(Vec<Skip>),
+    Array(Box<Skip>),
+    Map(Box<Skip>),
+    Union(Vec<Skip>),
+}
+
+/// How a value goes into its column.
+pub enum Read {
+    /// A null that has a column of nulls.
+    Null,
+    Boolean,
+    Int,
+    Long,
+    /// Milliseconds (as an int if true) that become microseconds.
+    Millis(bool),
+    Float,
+    Double,
+    /// bytes and string
+    Bytes,
+    Fixed(usize),
+    /// A big-endian number with so many fraction digits; its size, or None where a length stands before it.
+    Decimal(Option<usize>, i32),
+    /// 16 bytes, as text.
+    Uuid,
+    /// The texts of the symbols; None for one that the reader's enum lacks.
+    Enum(Vec<Option<Box<[u8]>>>),
+    Record(Record),
+    Array(Box<Value>),
+    Map(Box<Value>),
+}
+
+/// A value, or a union of null and one other type.
+pub struct Value {
+    /// The number of the branch that is null; none if the value is no union.
+    pub null_branch: Option<i64>,
+    pub read: Read,
+}
+
+pub enum Step {
+    Skip(Skip),
+    /// Into the field of this place.
+    Read(usize, Value),
+}
+
+pub struct Record {
+    pub steps: Vec<Step>,
+    /// The places of fields that the writer does not know.
+    pub constants: Vec<usize>,
+}
+
+pub struct Cursor<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+/// Reads one event. `padded`: NULs may follow.
+#[inline]
+pub fn read_event(plan: &Record, data: &[u8], padded: bool, columns: &mut Struct) -> Accept<()> {
+    let mut cursor = Cursor { data, at: 0 };
+    plan.read(&mut cursor, columns)?;
+    let rest = &data[cursor.at..];
+    if rest.is_empty() || (padded && rest.iter().all(|&byte| byte == 0)) { Ok(()) } else { Err(Reject) }
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn byte(&mut self) -> Accept<u8> {
+        let byte = *self.data.get(self.at).ok_or(Reject)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    fn long(&mut self) -> Accept<i64> {
+        let byte = self.byte()?;
+        if byte < 128 {
+            return Ok((byte >> 1) as i64 ^ -((byte & 1) as i64));
+        }
+        self.long_from(byte)
+    }
+
+    fn long_from(&mut self, first: u8) -> Accept<i64> {
+        let mut number = (first & 127) as u64;
+        let mut shift = 7;
+        loop {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                return Err(Reject);
+            }
+            number |= ((byte & 127) as u64) << shift;
+            if byte < 128 {
+                return Ok((number >> 1) as i64 ^ -((number & 1) as i64));
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    fn int(&mut self) -> Accept<i32> {
+        i32::try_from(self.long()?).map_err(|_| Reject)
+    }
+
+    #[inline]
+    fn boolean(&mut self) -> Accept<u8> {
+        let byte = self.byte()?;
+        if byte > 1 { Err(Reject) } else { Ok(byte) }
+    }
+
+    #[inline]
+    fn take(&mut self, count: usize) -> Accept<&'a [u8]> {
+        let end = self.at.checked_add(count).ok_or(Reject)?;
+        let bytes = self.data.get(self.at..end).ok_or(Reject)?;
+        self.at = end;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn bytes(&mut self) -> Accept<&'a [u8]> {
+        let count = usize::try_from(self.long()?).map_err(|_| Reject)?;
+        self.take(count)
+    }
+
+    /// How many items follow; there cannot be more than bytes left, as items without bytes are refused.
+    #[inline]
+    fn block(&mut self) -> Accept<usize> {
+        let mut count = self.long()?;
+        if count < 0 {
+            if self.long()? < 0 {
+                return Err(Reject);
+            }
+            count = count.checked_neg().ok_or(Reject)?;
+        }
+        let count = usize::try_from(count).map_err(|_| Reject)?;
+        if count > self.data.len() - self.at { Err(Reject) } else { Ok(count) }
+    }
+}
+
+impl Skip {
+    fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
+        match self {
+            Skip::Null => Ok(()),
+            Skip::Boolean => cursor.boolean().map(|_| ()),
+            Skip::Int => cursor.int().map(|_| ()),
+            Skip::Long => cursor.long().map(|_| ()),
+            Skip::Fixed(size) => cursor.take(*size).map(|_| ()),
+            Skip::Bytes => cursor.bytes().map(|_| ()),
+            Skip::Enum(count) => {
+                let symbol = cursor.long()?;
+                if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
+            }
+            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor)),
+            Skip::Array(item) => loop {
+                let count = cursor.block()?;
+                if count == 0 {
+                    return Ok(());
+                }
+                for _ in 0..count {
+                    item.skip(cursor)?;
+                }
+            },
+            Skip::Map(item) => loop {
+                let count = cursor.block()?;
+                if count == 0 {
+                    return Ok(());
+                }
+                for _ in 0..count {
+                    cursor.bytes()?;
+                    item.skip(cursor)?;
+                }
+            },
+            Skip::Union(branches) => {
+                let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
+                branches.get(branch).ok_or(Reject)?.skip(cursor)
+            }
+        }
+    }
+}
+
+impl Record {
+    #[inline]
+    fn read(&self, cursor: &mut Cursor, columns: &mut Struct) -> Accept<()> {
+        for step in &self.steps {
+            match step {
+                Step::Skip(skip) => skip.skip(cursor)?,
+                Step::Read(place, value) => value.read(cursor, &mut columns.fields[*place])?,
+            }
+        }
+        for place in &self.constants {
+            let column = &mut columns.fields[*place];
+            if let Store::Constant(rows, _) = &mut column.store {
+                *rows += 1;
+            }
+        }
+        columns.rows += 1;
+        Ok(())
+    }
+}
+
+impl Value {
+    #[inline]
+    fn read(&self, cursor: &mut Cursor, column: &mut Column) -> Accept<()> {
+        if let Some(null_branch) = self.null_branch {
+            let branch = cursor.long()?;
+            if branch == null_branch {
+                return column.push_missing();
+            }
+            if branch != 1 - null_branch {
+                return Err(Reject);
+            }
+        }
+        // The commonest first: their code is then in the caller's loop.
+        match (&self.read, &mut column.store) {
+            (Read::Bytes, Store::Utf8(store)) => text(cursor.bytes()?, store)?,
+            (Read::Long, Store::Int64(store)) => store.push(cursor.long()?),
+            (Read::Int, Store::Int32(store)) => store.push(cursor.int()?),
+            (Read::Double, Store::Float64(store)) => {
+                store.push(f64::from_le_bytes(cursor.take(8)?.try_into().map_err(|_| Reject)?))
+            }
+            _ => return self.read.read(cursor, column),
+        }
+        column.mark_valid();
+        Ok(())
+    }
+}
+
+impl Read {
+    fn read(&self, cursor: &mut Cursor, column: &mut Column) -> Accept<()> {
+        match self {
+            Read::Int => integer(cursor.int()? as i64, column)?,
+            Read::Long => integer(cursor.long()?, column)?,
+            Read::Bytes => {
+                let bytes = cursor.bytes()?;
+                match &mut column.store {
+                    Store::Utf8(store) => text(bytes, store)?,
+                    Store::Binary(store) => store.push(bytes)?,
+                    _ => return Err(Reject),
+                }
+            }
+            Read::Double => {
+                let value = f64::from_le_bytes(cursor.take(8)?.try_into().map_err(|_| Reject)?);
+                match &mut column.store {
+                    Store::Float64(store) => store.push(value),
+                    Store::Float32(store) => store.push(value as f32),
+                    _ => return Err(Reject),
+                }
+            }
+            Read::Float => {
+                let value = f32::from_le_bytes(cursor.take(4)?.try_into().map_err(|_| Reject)?);
+                match &mut column.store {
+                    Store::Float64(store) => store.push(value as f64),
+                    Store::Float32(store) => store.push(value),
+                    _ => return Err(Reject),
+                }
+            }
+            Read::Boolean => {
+                let value = cursor.boolean()?;
+                let Store::Boolean(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(value);
+            }
+            Read::Millis(int) => {
+                let value = if *int { cursor.int()? as i64 } else { cursor.long()? };
+                let Store::Micros(store, _) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(value.checked_mul(1000).ok_or(Reject)?);
+            }
+            Read::Fixed(size) => {
+                let bytes = cursor.take(*size)?;
+                let Store::Binary(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(bytes)?;
+            }
+            Read::Decimal(size, written_scale) => {
+                let bytes = match size {
+                    Some(size) => cursor.take(*size)?,
+                    None => cursor.bytes()?,
+                };
+                let Store::Decimal(store, precision, scale) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(rescaled(unscaled(bytes)?, *scale as i32 - written_scale, *precision)?);
+            }
+            Read::Uuid => {
+                let bytes = cursor.take(16)?;
+                let Store::Utf8(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                for (place, byte) in bytes.iter().enumerate() {
+                    if matches!(place, 4 | 6 | 8 | 10) {
+                        store.values.push(b'-');
+                    }
+                    store.values.extend([HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
+                }
+                store.end()?;
+            }
+            Read::Enum(symbols) => {
+                let symbol = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
+                let Some(Some(name)) = symbols.get(symbol) else {
+                    return Err(Reject);
+                };
+                let Store::Utf8(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                store.push(name)?;
+            }
+            Read::Record(record) => {
+                let Store::Struct(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                record.read(cursor, store)?;
+            }
+            Read::Array(item) => {
+                let Store::List(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                loop {
+                    let count = cursor.block()?;
+                    if count == 0 {
+                        break;
+                    }
+                    for _ in 0..count {
+                        item.read(cursor, &mut store.element)?;
+                    }
+                }
+                end_list(&mut store.offsets, store.element.len())?;
+            }
+            Read::Map(item) => {
+                let Store::Map(store) = &mut column.store else {
+                    return Err(Reject);
+                };
+                let Store::Utf8(keys) = &mut store.key.store else {
+                    return Err(Reject);
+                };
+                loop {
+                    let count = cursor.block()?;
+                    if count == 0 {
+                        break;
+                    }
+                    for _ in 0..count {
+                        text(cursor.bytes()?, keys)?;
+                        item.read(cursor, &mut store.value)?;
+                    }
+                }
+                if has_twins(keys, store.offsets[store.offsets.len() - 1] as usize) {
+                    return Err(Reject);
+                }
+                end_list(&mut store.offsets, keys.len())?;
+            }
+            Read::Null => return column.push_missing(),
+        }
+        column.mark_valid();
+        Ok(())
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// A whole number into any column that takes one.
+#[inline]
+fn integer(value: i64, column: &mut Column) -> Accept<()> {
+    match &mut column.store {
+        Store::Int64(store) | Store::Micros(store, _) => store.push(value),
+        Store::Int32(store) | Store::Date(store) => store.push(value.try_into().map_err(|_| Reject)?),
+        Store::Int16(store) => store.push(value.try_into().map_err(|_| Reject)?),
+        Store::Int8(store) => store.push(value.try_into().map_err(|_| Reject)?),
+        Store::Float64(store) => store.push(value as f64),
+        Store::Float32(store) => store.push(value as f32),
+        _ => return Err(Reject),
+    }
+    Ok(())
+}
+
+#[inline]
+fn text(bytes: &[u8], store: &mut Bytes) -> Accept<()> {
+    if !is_ascii(bytes) {
+        from_utf8(bytes).map_err(|_| Reject)?;
+    }
+    store.push(bytes)
+}
+
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    let mut chunks = bytes.chunks_exact(8);
+    let mut bits = 0;
+    for chunk in &mut chunks {
+        bits |= u64::from_ne_bytes(chunk.try_into().expect("eight bytes"));
+    }
+    for &byte in chunks.remainder() {
+        bits |= byte as u64;
+    }
+    bits & 0x8080_8080_8080_8080 == 0
+}
+
+/// A big-endian two's complement number of at most 38 digits; no bytes are zero.
+fn unscaled(bytes: &[u8]) -> Accept<i128> {
+    let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
+    let (sign, mut value) = if negative { (0xff, -1i128) } else { (0, 0) };
+    let surplus = bytes.len().saturating_sub(16);
+    if bytes[..surplus].iter().any(|&byte| byte != sign) || (surplus > 0 && (bytes[surplus] ^ sign) & 0x80 != 0) {
+        return Err(Reject);
+    }
+    for &byte in &bytes[surplus..] {
+        value = value << 8 | byte as i128;
+    }
+    if value.unsigned_abs() >= 10u128.pow(38) { Err(Reject) } else { Ok(value) }
+}

@@ -1,0 +1,187 @@
+//! What Python says about columns and Avro schemas, as nested tuples, turned into columns and plans.
+//!
+//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("list", ..., element) | ("map", ..., key, value) |
+//! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value).
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, TimeUnit};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::avro::{Read, Record, Skip, Step, Value};
+use crate::columns::{Bytes, Column, List, Map, Names, Store, Struct};
+
+/// Types inside one another; deeper schemas are left to the reference, so that no stack overflows.
+const DEEPEST: usize = 100;
+
+pub fn unsupported(text: impl Into<String>) -> PyErr {
+    PyValueError::new_err(text.into())
+}
+
+fn deeper(depth: usize) -> PyResult<usize> {
+    if depth >= DEEPEST { Err(unsupported("the types are nested too deeply")) } else { Ok(depth + 1) }
+}
+
+fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    spec.get_item(place)?.extract::<T>().map_err(Into::into)
+}
+
+pub fn structure(spec: &Bound<PyTuple>) -> PyResult<Struct> {
+    let column = column(spec, 0)?;
+    match column.store {
+        Store::Struct(store) => Ok(store),
+        _ => Err(unsupported("the columns must be a struct")),
+    }
+}
+
+fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
+    let depth = deeper(depth)?;
+    let kind: String = item(spec, 0)?;
+    let data_type = imported_type(&spec.get_item(1)?)?;
+    let nullable: bool = item(spec, 2)?;
+    let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth);
+    let store = match (kind.as_str(), &data_type) {
+        ("leaf", _) => leaf(&data_type)?,
+        ("anything", DataType::Utf8) => Store::Anything(Bytes::new()),
+        ("list", DataType::List(_)) => Store::List(List { offsets: vec![0], element: Box::new(inner(3)?) }),
+        ("map", DataType::Map(..)) => {
+            Store::Map(Map { offsets: vec![0], key: Box::new(inner(3)?), value: Box::new(inner(4)?) })
+        }
+        ("struct", DataType::Struct(_)) => {
+            let names: Vec<String> = item(spec, 3)?;
+            let specs: Vec<Bound<PyTuple>> = item(spec, 4)?;
+            let fields = specs.iter().map(|each| column(each, depth)).collect::<PyResult<Vec<_>>>()?;
+            Store::Struct(Struct { rows: 0, fields, names: Names::new(names) })
+        }
+        ("constant", _) => {
+            let one = imported_array(&spec.get_item(3)?)?;
+            if one.len() != 1 {
+                return Err(unsupported("a constant is one value"));
+            }
+            Store::Constant(0, one)
+        }
+        _ => {
+            return Err(unsupported(format!("no column of kind {kind} and type {data_type}")));
+        }
+    };
+    Ok(Column::new(data_type, nullable, store))
+}
+
+fn leaf(data_type: &DataType) -> PyResult<Store> {
+    Ok(match data_type {
+        DataType::Boolean => Store::Boolean(Vec::new()),
+        DataType::Int8 => Store::Int8(Vec::new()),
+        DataType::Int16 => Store::Int16(Vec::new()),
+        DataType::Int32 => Store::Int32(Vec::new()),
+        DataType::Int64 => Store::Int64(Vec::new()),
+        DataType::Float32 => Store::Float32(Vec::new()),
+        DataType::Float64 => Store::Float64(Vec::new()),
+        DataType::Date32 => Store::Date(Vec::new()),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => Store::Micros(Vec::new(), zone.is_some()),
+        DataType::Decimal128(precision, scale) => Store::Decimal(Vec::new(), *precision, *scale),
+        DataType::Utf8 => Store::Utf8(Bytes::new()),
+        DataType::Binary => Store::Binary(Bytes::new()),
+        other => return Err(unsupported(format!("no column of type {other}"))),
+    })
+}
+
+pub fn record(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Record> {
+    let depth = deeper(depth)?;
+    let steps: Vec<(Option<usize>, Bound<PyTuple>)> = item(spec, 1)?;
+    let constants: Vec<usize> = item(spec, 2)?;
+    let steps = steps
+        .iter()
+        .map(|(place, each)| match place {
+            Some(place) => Ok(Step::Read(*place, value(each, depth)?)),
+            None => Ok(Step::Skip(skip(each, depth)?)),
+        })
+        .collect::<PyResult<Vec<_>>>()?;
+    Ok(Record { steps, constants })
+}
+
+fn value(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Value> {
+    if item::<String>(spec, 0)? != "nullable" {
+        return Ok(Value { null_branch: None, read: read(spec, depth)? });
+    }
+    let null_branch: i64 = item(spec, 1)?;
+    let inner: Bound<PyTuple> = item(spec, 2)?;
+    Ok(Value { null_branch: Some(null_branch), read: read(&inner, depth)? })
+}
+
+fn read(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Read> {
+    let depth = deeper(depth)?;
+    let kind: String = item(spec, 0)?;
+    let inner = |place: usize| Ok::<_, PyErr>(Box::new(value(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
+    Ok(match kind.as_str() {
+        "null" => Read::Null,
+        "boolean" => Read::Boolean,
+        "int" => Read::Int,
+        "long" => Read::Long,
+        "millis" => Read::Millis(item(spec, 1)?),
+        "float" => Read::Float,
+        "double" => Read::Double,
+        "bytes" => Read::Bytes,
+        "fixed" => Read::Fixed(item(spec, 1)?),
+        "decimal" => Read::Decimal(item(spec, 1)?, item(spec, 2)?),
+        "uuid" => Read::Uuid,
+        "enum" => {
+            let symbols: Vec<Option<String>> = item(spec, 1)?;
+            Read::Enum(symbols.into_iter().map(|each| each.map(|text| text.into_bytes().into_boxed_slice())).collect())
+        }
+        "record" => Read::Record(record(spec, depth)?),
+        "array" => Read::Array(inner(1)?),
+        "map" => Read::Map(inner(1)?),
+        _ => return Err(unsupported(format!("nothing reads '{kind}'"))),
+    })
+}
+
+fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
+    let depth = deeper(depth)?;
+    let kind: String = item(spec, 0)?;
+    let inner = |place: usize| Ok::<_, PyErr>(Box::new(skip(&item::<Bound<PyTuple>>(spec, place)?, depth)?));
+    let several = || {
+        let specs: Vec<Bound<PyTuple>> = item(spec, 1)?;
+        specs.iter().map(|each| skip(each, depth)).collect::<PyResult<Vec<_>>>()
+    };
+    Ok(match kind.as_str() {
+        "null" => Skip::Null,
+        "boolean" => Skip::Boolean,
+        "int" => Skip::Int,
+        "long" => Skip::Long,
+        "bytes" => Skip::Bytes,
+        "fixed" => Skip::Fixed(item(spec, 1)?),
+        "enum" => Skip::Enum(item(spec, 1)?),
+        "record" => Skip::Record(several()?),
+        "array" => Skip::Array(inner(1)?),
+        "map" => Skip::Map(inner(1)?),
+        "union" => Skip::Union(several()?),
+        _ => return Err(unsupported(format!("nothing skips '{kind}'"))),
+    })
+}
+
+/// The type that an object with the Arrow C interface stands for.
+pub fn imported_type(object: &Bound<PyAny>) -> PyResult<DataType> {
+    let capsule = object.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+    // SAFETY: a capsule of this name holds this struct, alive as long as the capsule.
+    let schema = unsafe { pointer.as_ref() };
+    DataType::try_from(schema).map_err(|error| unsupported(error.to_string()))
+}
+
+/// The array that an object with the Arrow C interface stands for.
+pub fn imported_array(object: &Bound<PyAny>) -> PyResult<ArrayData> {
+    let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) = object.call_method0("__arrow_c_array__")?.extract()?;
+    let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold these structs; the array is moved out, as the interface says.
+    let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
+    // SAFETY: the producer vouches for the content.
+    let mut data = unsafe { from_ffi(array, schema) }.map_err(|error| unsupported(error.to_string()))?;
+    data.align_buffers();
+    Ok(data)
+}

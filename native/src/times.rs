@@ -1,0 +1,100 @@
+//! Dates and timestamps of JSON in their commonest spelling.
+
+use crate::columns::{Accept, Reject};
+
+const DAY_MICROS: i64 = 86_400_000_000;
+const FIRST_MICROS: i64 = -62_135_596_800_000_000;
+/// The last microsecond of the year 9999.
+const LAST_MICROS: i64 = 253_402_300_799_999_999;
+
+/// Days since 1970-01-01 of YYYY-MM-DD, in the years 0001 to 9999.
+#[inline]
+pub fn days(text: &[u8]) -> Accept<i32> {
+    if text.len() != 10 || text[4] != b'-' || text[7] != b'-' {
+        return Err(Reject);
+    }
+    let year = (number2(&text[0..2])? * 100 + number2(&text[2..4])?) as i32;
+    let month = number2(&text[5..7])?;
+    let day = number2(&text[8..10])?;
+    if year == 0 || !(1..=12).contains(&month) || day == 0 || day > days_of_month(year, month) {
+        return Err(Reject);
+    }
+    Ok(days_from_civil(year, month, day))
+}
+
+fn days_of_month(year: i32, month: u32) -> u32 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The proleptic Gregorian calendar, with years that begin in March.
+fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * month as i32 + 2) / 5 + day as i32 - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[inline]
+fn number2(digits: &[u8]) -> Accept<u32> {
+    let tens = digits[0].wrapping_sub(b'0');
+    let ones = digits[1].wrapping_sub(b'0');
+    if tens > 9 || ones > 9 { Err(Reject) } else { Ok(tens as u32 * 10 + ones as u32) }
+}
+
+/// Microseconds of YYYY-MM-DD[T ]HH:MM:SS[.fraction], with Z or an offset ±HH:MM if `zoned`. Further digits of
+/// the fraction are cut off.
+#[inline]
+pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
+    if text.len() < 19 || !matches!(text[10], b'T' | b' ') || text[13] != b':' || text[16] != b':' {
+        return Err(Reject);
+    }
+    let days = days(&text[..10])? as i64;
+    let (hours, minutes, seconds) = (number2(&text[11..13])?, number2(&text[14..16])?, number2(&text[17..19])?);
+    if hours > 23 || minutes > 59 || seconds > 59 {
+        return Err(Reject);
+    }
+    let mut rest = &text[19..];
+    let mut fraction: i64 = 0;
+    if let Some(digits) = rest.strip_prefix(b".") {
+        let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 || count > 9 {
+            return Err(Reject);
+        }
+        let written = digits[..count].iter().map(|digit| (digit - b'0') as i64);
+        for digit in written.chain(std::iter::repeat(0)).take(6) {
+            fraction = fraction * 10 + digit;
+        }
+        rest = &digits[count..];
+    }
+    let offset = offset(rest, zoned)?;
+    let seconds = (hours * 3600 + minutes * 60 + seconds) as i64 - offset;
+    let micros = days * DAY_MICROS + seconds * 1_000_000 + fraction;
+    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
+}
+
+/// Seconds east of UTC.
+fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
+    if !zoned {
+        return if text.is_empty() { Ok(0) } else { Err(Reject) };
+    }
+    if text == b"Z" {
+        return Ok(0);
+    }
+    if text.len() != 6 || !matches!(text[0], b'+' | b'-') || text[3] != b':' {
+        return Err(Reject);
+    }
+    let (hours, minutes) = (number2(&text[1..3])?, number2(&text[4..6])?);
+    if hours > 23 || minutes > 59 {
+        return Err(Reject);
+    }
+    let seconds = (hours * 3600 + minutes * 60) as i64;
+    Ok(if text[0] == b'-' { -seconds } else { seconds })
+}
