@@ -14,6 +14,7 @@ TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local native sql
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -78,12 +79,17 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: faults
+faults: jar ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)
+	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
+
 .PHONY: demo
-demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again
-	$(BIN)/python examples/demo.py
+demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
+	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench
-bench: jar native ## Measure scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+bench: jar native ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
+	$(BIN)/python -m bench.latency_and_memory
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: bench-formats

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.sql.options import resolve
 
 
 @contextmanager
 def cluster() -> Iterator[ClientConfig]:
     """Yield how to connect."""
-    controller = os.environ.get("PRAVEGA_CONTROLLER_URI")
-    if controller:
-        yield ClientConfig(controller_uri=controller, registry_uri=os.environ.get("PRAVEGA_SCHEMA_REGISTRY_URI"))
+    if os.environ.get("PRAVEGA_CONTROLLER_URI"):
+        # Registry, trust store and login too, by the variables that a session takes them from.
+        yield client_config(resolve(env=os.environ))
         return
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-bench-") as directory:
         storage = Path(directory) / "storage"

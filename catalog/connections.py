@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
@@ -60,7 +59,8 @@ class Connections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_config: dict[ClientConfig, Pravega] = {}
+        self._by_settings: dict[tuple[tuple[str, str], ...], Pravega] = {}
+        """By the texts of the options: a plug-in's credentials need not be comparable. They hold secrets."""
         self._catalogs: dict[str, Catalog] = {}
 
     def catalog(self, conf: Mapping[str, str]) -> Catalog:
@@ -74,19 +74,17 @@ class Connections:
             return found
 
     def _pravega(self, conf: Mapping[str, str]) -> Pravega:
-        return self.connection(client_config(resolve(conf=catalog_conf(conf))))
-
-    def connection(self, config: ClientConfig) -> Pravega:
-        """Return the connection for a configuration."""
-        found = self._by_config.get(config)
+        options = resolve(conf=catalog_conf(conf))
+        key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
+        found = self._by_settings.get(key)
         if found is None:
-            found = self._by_config[config] = connect(config)
+            found = self._by_settings[key] = connect(client_config(options))
         return found
 
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for pravega in self._by_config.values():
+            for pravega in self._by_settings.values():
                 pravega.close()
-            self._by_config.clear()
+            self._by_settings.clear()
             self._catalogs.clear()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.naming import scope_of
+from pyspark_pravega.catalog.tables import drop_stream
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME
 from pyspark_pravega.errors import (
@@ -19,21 +21,6 @@ from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_
 from pyspark_pravega.sql.refusals import refusal
 
 _SPARK_SETS = frozenset(("owner",))
-
-
-def scope_of(namespace: Sequence[str]) -> str:
-    """Return the scope of a namespace.
-
-    Raises ScopeNotFoundError for more than one part, InvalidNameError for none.
-    """
-    if not namespace:
-        raise InvalidNameError(
-            "No namespace is named and none is selected. Write <catalog>.<namespace>, and <table> after it where one "
-            "is meant; or select one with USE <catalog>.<namespace>. A namespace is a Pravega scope."
-        )
-    if len(namespace) > 1:
-        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
-    return namespace[0]
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
@@ -84,8 +71,6 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
             f"The scope {quote_all(namespace)} has {len(visible)} streams and {len(others)} key-value tables. Drop "
             "them first, or use DROP NAMESPACE ... CASCADE."
         )
-    from pyspark_pravega.catalog.tables import drop_stream
-
     for name in visible:
         drop_stream(catalog, Stream(scope, name))
     for name in (*others, TABLE_NAME):
@@ -103,5 +88,4 @@ __all__ = [
     "drop_namespace",
     "list_namespaces",
     "load_namespace",
-    "scope_of",
 ]

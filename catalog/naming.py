@@ -1,8 +1,8 @@
-"""Names in errors: what knows keys and columns only is told which table or catalog it was about."""
+"""Names: the scope of a namespace; and in errors, of which table or catalog a key or a column was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark_pravega.errors import (
@@ -10,8 +10,10 @@ from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
     InvalidSchemaError,
+    ScopeNotFoundError,
     UnsupportedTypeError,
 )
+from pyspark_pravega.sql.identifiers import quote_all
 
 
 @contextmanager
@@ -27,3 +29,18 @@ def about(kind: str, name: str) -> Iterator[None]:
         UnsupportedTypeError,
     ) as error:
         raise type(error)(f"{kind} {name}: {error.message}") from None
+
+
+def scope_of(namespace: Sequence[str]) -> str:
+    """Return the scope of a namespace.
+
+    Raises ScopeNotFoundError for more than one part, InvalidNameError for none.
+    """
+    if not namespace:
+        raise InvalidNameError(
+            "No namespace is named and none is selected. Write <catalog>.<namespace>, and <table> after it where one "
+            "is meant; or select one with USE <catalog>.<namespace>. A namespace is a Pravega scope."
+        )
+    if len(namespace) > 1:
+        raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
+    return namespace[0]

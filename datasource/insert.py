@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ class InsertSpec:
     transaction: uuid.UUID
     segments: tuple[SegmentRange, ...]
     endpoints: dict[int, Endpoint]
-    token: str
+    token: str = field(repr=False)
     lease_ms: int
     spool_memory: int
     encoding_id: int | None

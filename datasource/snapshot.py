@@ -6,8 +6,8 @@ log says which transactions are being committed; lengths taken during a commit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega
@@ -121,6 +121,7 @@ def _lost(what: str) -> DataLossError:
     )
 
 
-def cut_of(stream: Stream, slices: Iterable[SegmentSlice]) -> StreamCut:
-    """Return the positions where the slices end, as a cut to show to users."""
-    return StreamCut(stream, {piece.segment_id: piece.end for piece in slices})
+def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+    """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
+    cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
+    return [piece for piece in cut if piece.end > piece.start]

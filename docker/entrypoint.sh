@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs what the container is asked for:
 #   thriftserver [ARGUMENTS]   the JDBC server on all addresses, port THRIFT_PORT (10000)
-#   demo                       the sensor pipeline of examples/, on the Pravega of the environment
+#   demo [--namespace NAME] [--keep]
+#                              the sensor pipeline of examples/, on the Pravega of the environment; drops what it made
 #   sql, beeline, pyspark, submit, connect-server, conf, doctor, ...   the same command of pyspark-pravega
 #   anything else              that program: spark-submit, bash, ...
 # Servers and logins come from the environment, see `pyspark-pravega --help`.

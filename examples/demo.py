@@ -1,11 +1,15 @@
 """The main job, end to end: `make demo`.
 
-Starts a Pravega and its schema registry on this machine (unless PRAVEGA_CONTROLLER_URI names one), runs
-sensor_pipeline.sql in PySpark, looks at the tables it made from the SQL shell and over JDBC, and stops what it started.
+Starts a Pravega and its schema registry on this machine, runs sensor_pipeline.sql in PySpark, looks at the tables it
+made from the SQL shell and over JDBC, and stops what it started.
+
+With PRAVEGA_CONTROLLER_URI set it uses that cluster instead. There it makes tables of its own, refuses to run where
+some of their names exist already, and drops what it made at the end (unless --keep).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import socket
@@ -17,18 +21,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.options import resolve
 
 EXAMPLES = Path(__file__).resolve().parent
 PIPELINE = EXAMPLES / "sensor_pipeline.sql"
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 QUESTION = (
     "SELECT location, min(min) AS lowest, max(max) AS highest, count(*) AS days, sum(count) AS readings "
-    "FROM pravega.iot.`sensor-agg` GROUP BY location ORDER BY location"
+    "FROM {table} GROUP BY location ORDER BY location"
 )
+TABLES = ("sensor", "sensor-agg")
+"""What the pipeline makes."""
 # Quiet, and no more parallel than a laptop.
 CONFS = {
     "spark.log.level": "ERROR",
@@ -44,12 +57,44 @@ Rows = list[tuple[str, ...]]
 
 def main() -> int:
     """Run all steps; 0 when the three front ends agree."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--namespace", default="iot", help="scope that the tables are made in (default: iot)")
+    parser.add_argument("--keep", action="store_true", help="leave the tables when the cluster stays")
+    arguments = parser.parse_args()
+    try:
+        return run(arguments.namespace, arguments.keep)
+    except PravegaError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+
+
+def run(namespace: str, keep: bool) -> int:
+    """Run all steps in a namespace; 0 when the three front ends agree."""
     began = time.monotonic()
+    stays = bool(os.environ.get("PRAVEGA_CONTROLLER_URI"))
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-demo-") as scratch:
         with servers(Path(scratch)) as environment:
             os.environ.update(environment)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark warns when it has to choose
-            answers = {"PySpark": in_pyspark(), "the SQL shell": in_sql_shell(scratch), "JDBC": over_jdbc(scratch)}
+            if names := taken(namespace):
+                print(
+                    f"demo: this cluster has {' and '.join(names)} already, and the demo touches nothing that it has "
+                    "not made itself. Name another scope for it, existing or not: --namespace NAME "
+                    "(make demo DEMO_ARGS='--namespace NAME').",
+                    file=sys.stderr,
+                )
+                return 1
+            question = QUESTION.format(table=f"pravega.{quote_all((namespace, 'sensor-agg'))}")
+            spark = session()
+            try:
+                with pipeline(spark, namespace, keep=keep or not stays):
+                    answers = {
+                        "PySpark": in_pyspark(spark, namespace, question),
+                        "the SQL shell": in_sql_shell(question, scratch),
+                        "JDBC": over_jdbc(question, scratch),
+                    }
+            finally:
+                spark.stop()
     step(f"Done in {time.monotonic() - began:.0f} s")
     if len({tuple(rows) for rows in answers.values()}) != 1:
         print(f"The front ends do not agree: {answers}", file=sys.stderr)
@@ -57,6 +102,30 @@ def main() -> int:
     print("The same rows through " + ", ".join(answers) + ".")
     print(NEXT)
     return 0
+
+
+def taken(namespace: str) -> list[str]:
+    """Return what exists of the names that the pipeline will make, as it is called to users."""
+    found = []
+    with connect(client_config(resolve(env=os.environ))) as pravega:
+        for name in TABLES:
+            shown = quote_all((namespace, name))
+            if pravega.controller.stream_exists(Stream(namespace, name)):
+                found.append(f"the stream {shown}")
+            if has_schemas(pravega, namespace, name):
+                found.append(f"the schema group {shown}")
+    return found
+
+
+def has_schemas(pravega: Pravega, namespace: str, name: str) -> bool:
+    """Tell whether there is a schema group for a stream; it may be there before the stream."""
+    if pravega.config.registry_uri is None:
+        return False
+    try:
+        pravega.registry(namespace).group(name)
+    except SchemaNotFoundError:
+        return False
+    return True
 
 
 def step(text: str) -> None:
@@ -80,38 +149,61 @@ def servers(scratch: Path) -> Iterator[Mapping[str, str]]:
         step("Stopping Pravega and the schema registry")
 
 
-def in_pyspark() -> Rows:
-    """Run the pipeline, statement by statement, and ask the question."""
-    step("PySpark: running examples/sensor_pipeline.sql")
+def session() -> SparkSession:
+    """Start PySpark with Pravega in it."""
     builder = SparkSession.builder.master("local[2]").appName("demo")
     for key, value in CONFS.items():
         builder = builder.config(key, value)
-    spark = configure(builder).getOrCreate()
-    for table in ("sensor", "`sensor-agg`"):  # of an earlier run on a Pravega that stays
-        if spark.catalog.databaseExists("pravega.iot"):
-            spark.sql(f"DROP TABLE IF EXISTS pravega.iot.{table}")
-    for statement in statements(PIPELINE):
-        print(f"\n{statement};")
-        began = time.monotonic()
-        spark.sql(statement.replace("'examples/", f"'{EXAMPLES}/"))
-        print(f"-- {time.monotonic() - began:.1f} s", flush=True)
-    step("PySpark: SELECT * FROM pravega.iot.`sensor-agg` ORDER BY date, location LIMIT 6")
-    spark.sql("SELECT * FROM pravega.iot.`sensor-agg` ORDER BY date, location LIMIT 6").show()
-    print(QUESTION)
-    frame = spark.sql(QUESTION)
+    return configure(builder).getOrCreate()
+
+
+@contextmanager
+def pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
+    """Run sensor_pipeline.sql in a namespace; unless `keep`, drop what this made, and only that, in the end."""
+    step("PySpark: running examples/sensor_pipeline.sql")
+    scope = f"pravega.{quote_all((namespace,))}"
+    made: list[str] = []
+    new_scope = not spark.catalog.databaseExists(scope)
+    try:
+        for statement in statements(PIPELINE):
+            statement = statement.replace("pravega.iot", scope)
+            print(f"\n{statement};")
+            began = time.monotonic()
+            spark.sql(statement.replace("'examples/", f"'{EXAMPLES}/"))
+            print(f"-- {time.monotonic() - began:.1f} s", flush=True)
+            if created := re.match(r"CREATE TABLE (\S+)", statement):
+                made.append(f"TABLE {created[1]}")
+            if new_scope and statement.startswith("CREATE NAMESPACE"):
+                made.append(f"NAMESPACE {scope}")
+        yield
+    finally:
+        for what in [] if keep else sorted(made, reverse=True):  # tables before their namespace
+            print(f"DROP {what};", flush=True)
+            try:
+                spark.sql(f"DROP {what}")
+            except PySparkException as error:  # the other things are dropped all the same
+                print(f"demo: it is left there: {error}", file=sys.stderr)
+        spark.catalog.dropTempView("temperatures")
+
+
+def in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
+    """Look at the result and ask the question."""
+    select = f"SELECT * FROM pravega.{quote_all((namespace, 'sensor-agg'))} ORDER BY date, location LIMIT 6"
+    step(f"PySpark: {select}")
+    spark.sql(select).show()
+    print(question)
+    frame = spark.sql(question)
     frame.show()
-    rows = [tuple(str(value) for value in row) for row in frame.collect()]
-    spark.stop()
-    return rows
+    return [tuple(str(value) for value in row) for row in frame.collect()]
 
 
-def in_sql_shell(scratch: str) -> Rows:
+def in_sql_shell(question: str, scratch: str) -> Rows:
     """Ask the question in spark-sql."""
-    step(f'pyspark-pravega sql -e "{QUESTION}"')
-    return table(output([*COMMAND, "sql", *arguments(), "-e", QUESTION], scratch))
+    step(f'pyspark-pravega sql -e "{question}"')
+    return table(output([*COMMAND, "sql", *arguments(), "-e", question], scratch))
 
 
-def over_jdbc(scratch: str) -> Rows:
+def over_jdbc(question: str, scratch: str) -> Rows:
     """Ask the question in beeline, connected to a Thrift server."""
     port = free_port()
     step(f"pyspark-pravega thriftserver --port {port}")
@@ -127,9 +219,9 @@ def over_jdbc(scratch: str) -> Rows:
             time.sleep(0.5)
         print(f"-- listens after {time.monotonic() - began:.1f} s")
         url = f"jdbc:hive2://localhost:{port}"
-        step(f'pyspark-pravega beeline -u {url} -e "{QUESTION}"')
+        step(f'pyspark-pravega beeline -u {url} -e "{question}"')
         options = ["--silent=true", "--outputformat=tsv2", "--showHeader=false"]
-        return table(output([*COMMAND, "beeline", *options, "-u", url, "-e", QUESTION], scratch))
+        return table(output([*COMMAND, "beeline", *options, "-u", url, "-e", question], scratch))
     finally:
         server.terminate()
         server.wait()

@@ -123,7 +123,8 @@ class Probes:
         headers = {} if self.credentials is None else {"Authorization": self.credentials.authorization()}
         uri = f"{self.info.rest_uri}/ping"
         try:
-            reply = httpx.get(uri, headers=headers, verify=verify, timeout=_CALL_TIMEOUT_S)
+            # A proxy of the environment would answer for a server of this machine, or not at all.
+            reply = httpx.get(uri, headers=headers, verify=verify, timeout=_CALL_TIMEOUT_S, trust_env=False)
         except httpx.ConnectError:
             return False
         except httpx.TransportError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import re
@@ -13,16 +14,31 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
-from pyspark_pravega.errors import InvalidOptionError, PermissionDeniedError, PravegaError
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    PermissionDeniedError,
+    PravegaError,
+    ScopeNotFoundError,
+    StreamNotFoundError,
+)
 from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import is_internal
+
+if TYPE_CHECKING:
+    from pyspark_pravega.client.config import ClientConfig, Endpoint
+    from pyspark_pravega.client.controller import Controller
 
 _OLDEST_JAVA = 17
 _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang the doctor
 _RETRY_TIMEOUT = "5s"
+_STREAMS_LOOKED_AT = 20
+_SEGMENTS_PER_STREAM = 8
 
 
 @dataclass(frozen=True)
@@ -233,7 +249,10 @@ def _servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Ite
         yield Finding("Connection", False, str(error), "")
         return
     with Controller(config) as controller:
-        yield _ask("Controller", uri, lambda: f"{len(controller.list_scopes())} scopes")
+        answer = _ask("Controller", uri, lambda: f"{len(controller.list_scopes())} scopes")
+        yield answer
+        if answer.good:
+            yield from _segment_stores(controller, config)
     if registry_uri is None:
         yield Finding(
             "Schema registry",
@@ -247,6 +266,56 @@ def _servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Ite
         yield _ask("Schema registry", registry_uri, lambda: f"{len(registry.groups())} groups")
 
 
+def _segment_stores(controller: Controller, config: ClientConfig) -> Iterator[Finding]:
+    """Greet the segment stores that hold streams of this user: data goes to them, not through the controller."""
+    try:
+        streams = itertools.islice(_streams(controller), _STREAMS_LOOKED_AT)
+        endpoints = {endpoint for stream in streams for endpoint in _stores_of(controller, stream)}
+    except PravegaError as error:
+        yield Finding("Segment store", False, str(error), _STORE_ADVICE)
+        return
+    if not endpoints:
+        yield Finding("Segment store", True, "not checked: there is no stream that this user may read")
+    for endpoint in sorted(endpoints):
+        yield greet(endpoint, config)
+
+
+def _streams(controller: Controller) -> Iterator[Stream]:
+    """Yield the streams that this user may see; Pravega's own, which serve as well, come last."""
+    try:
+        scopes = sorted(controller.list_scopes(), key=lambda scope: (is_internal(scope), scope))
+    except PermissionDeniedError:
+        return
+    for scope in scopes:
+        try:
+            names = controller.list_streams(scope)
+        except (PermissionDeniedError, ScopeNotFoundError):  # dropped just now
+            continue
+        yield from (Stream(scope, name) for name in names)
+
+
+def _stores_of(controller: Controller, stream: Stream) -> set[Endpoint]:
+    """Return where the first segments of a stream are; nothing when the user may not know, or it is dropped."""
+    try:
+        segments = list(controller.head(stream).positions)[:_SEGMENTS_PER_STREAM]
+        return {controller.segment_location(stream, segment_id) for segment_id in segments}
+    except (PermissionDeniedError, StreamNotFoundError):
+        return set()
+
+
+def greet(endpoint: Endpoint, config: ClientConfig) -> Finding:
+    """Connect to a segment store and exchange greetings, as every task that reads or writes does."""
+    from pyspark_pravega.client.connection import Connection
+    from pyspark_pravega.client.tls import ssl_context
+
+    try:
+        context = ssl_context(config) if config.tls else None
+        Connection.open(endpoint, context, config.request_timeout).close()
+    except PravegaError as error:
+        return Finding("Segment store", False, f"{endpoint}: {error}", _TLS_ADVICE.get(error.condition, _STORE_ADVICE))
+    return Finding("Segment store", True, f"{endpoint} greets")
+
+
 def _ask(subject: str, uri: str, question: Callable[[], str]) -> Finding:
     try:
         return Finding(subject, True, f"{uri} answers: {question()}")
@@ -256,6 +325,11 @@ def _ask(subject: str, uri: str, question: Callable[[], str]) -> Finding:
         return Finding(subject, False, f"{uri}: {error}", _ADVICE.get(error.condition, ""))
 
 
+_STORE_ADVICE = (
+    "The controller gives this address to every client. It must lead to the segment store from here and from every "
+    "executor: set the address that the store publishes (HOST_IP of the standalone container, "
+    "pravegaservice.service.published.host.nameOrIp and .port elsewhere), and open its port."
+)
 _ADVICE = {
     "PRAVEGA_SERVER_UNAVAILABLE": "Is the server running, and the address right? Does it want TLS (tls://, https://)?",
     "PRAVEGA_TIMEOUT": "Is the address right, and no firewall in between? Does a plain server get a TLS address?",
@@ -264,3 +338,4 @@ _ADVICE = {
     "PRAVEGA_TLS_FAILED": "Set PRAVEGA_TRUST_STORE to a PEM file with the authority that signed the server's "
     "certificate; when only the host name differs, security.validate-hostname=false in the catalog's conf.",
 }
+_TLS_ADVICE = {"PRAVEGA_TLS_FAILED": _ADVICE["PRAVEGA_TLS_FAILED"]}

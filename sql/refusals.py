@@ -18,6 +18,9 @@ _INSTEAD = {
     "TIMESTAMP AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
     "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
+    "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
+    "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
+    "OPTIONS (...)",
     "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES": "a scope has no place for them. Leave them out",
 }
 

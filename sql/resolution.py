@@ -25,9 +25,6 @@ class Source(IntEnum):
     QUERY = 4
 
 
-INTERNAL_PREFIX = "__pravega."
-"""Keys with this prefix pass between our own parts (push-down, transaction id), unseen by users."""
-
 # Keys that Spark itself puts beside ours, in lower case.
 _SPARK_PROPERTIES = frozenset(
     ("provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type")
@@ -175,8 +172,6 @@ def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
     lowered: dict[str, str] = {}
     for key, text in settings.items():
         low = key.lower()
-        if low.startswith(INTERNAL_PREFIX):
-            continue
         if place is Place.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
         if place in Place.READ | Place.WRITE and low in _SPARK_OPTIONS:

@@ -6,6 +6,7 @@ import csv
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 CSV = Path(__file__).parent.parent / "examples" / "hourly_temperatures.csv"
@@ -37,7 +38,17 @@ def readings() -> list[Reading]:
 
 def by_location_and_day() -> dict[tuple[str, str], tuple[float, float, int]]:
     """Least and greatest temperature and number of readings by location and day (UTC)."""
+    return {key: (min(temps), max(temps), len(temps)) for key, temps in _temps_by_location_and_day().items()}
+
+
+def mean_by_location_and_day() -> dict[tuple[str, str], Fraction]:
+    """The mean temperature by location and day (UTC), exact for the decimal numbers of the file."""
+    groups = _temps_by_location_and_day()
+    return {key: sum(Fraction(str(temp)) for temp in temps) / len(temps) for key, temps in groups.items()}
+
+
+def _temps_by_location_and_day() -> dict[tuple[str, str], list[float]]:
     groups: dict[tuple[str, str], list[float]] = defaultdict(list)
     for reading in readings():
         groups[(reading.location, reading.timestamp.date().isoformat())].append(reading.temp)
-    return {key: (min(temps), max(temps), len(temps)) for key, temps in groups.items()}
+    return groups

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.credentials import BasicCredentials
+from pyspark_pravega.client.stream import Access, Stream
 from pyspark_pravega.local.state import ClusterInfo
+from tests.catalog.secrets_driver import PREFIX
 
+DRIVER = Path(__file__).with_name("secrets_driver.py")
+DELEGATION_TOKEN = re.compile(rb"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}")
+"""Header, claims and signature: a JSON Web Token."""
 WRONG = "quite-wrong-and-secret"
 
 
@@ -39,22 +54,65 @@ def catalog_of(spark: SparkSession, cluster: ClusterInfo, name: str, user: str, 
     return name
 
 
-def test_statements_that_describe_show_no_secret(spark: SparkSession, table: str, secure_cluster: ClusterInfo) -> None:
-    password = secure_cluster.users["admin"]
-    token = base64.b64encode(f"admin:{password}".encode()).decode()
-    shown = [
-        str(row)
-        for statement in (
-            f"EXPLAIN EXTENDED SELECT * FROM secure.{table} WHERE a > 1",
-            f"EXPLAIN EXTENDED INSERT INTO secure.{table} VALUES (3)",
-            f"SHOW CREATE TABLE secure.{table}",
-            f"DESCRIBE TABLE EXTENDED secure.{table}",
-            f"SHOW TBLPROPERTIES secure.{table}",
-        )
-        for row in spark.sql(statement).collect()
+def shown_secrets(text: str, password: str) -> list[str]:
+    """Which secrets of `admin` stand in a text, as they are or inside of something in base64, such as a pickle."""
+    basic = base64.b64encode(f"admin:{password}".encode()).decode()
+    found = []
+    readable = [("", text.encode())]
+    for run in re.findall(r"[A-Za-z0-9+/_-]{24,}={0,2}", text):
+        # A run may begin with other letters, so each of the four ways to cut it into groups is tried.
+        plain = run.rstrip("=").translate(str.maketrans("-_", "+/"))
+        for shift in range(4):
+            cut = plain[shift : shift + (len(plain) - shift) // 4 * 4]
+            readable.append(("in base64: ", base64.b64decode(cut)))
+    for how, data in readable:
+        if password.encode() in data:
+            found.append(f"{how}the password")
+        if basic.encode() in data:
+            found.append(f"{how}the Basic token")
+        if DELEGATION_TOKEN.search(data):
+            found.append(f"{how}a delegation token")
+    return found
+
+
+def test_what_is_looked_for_would_be_found(secure_client_config: Callable[..., ClientConfig], table: str) -> None:
+    """The functions of tasks hold logins and tokens: in a plan that showed them they would be seen."""
+    password = "secret-of-the-admin"
+    config = replace(secure_client_config(), credentials=BasicCredentials("admin", password))
+    with connect(secure_client_config()) as pravega:
+        token = pravega.controller.delegation_token(Stream(*table.replace("`", "").split(".")), Access.READ)
+    pickled = base64.b64encode(pickle.dumps((config, token))).decode()
+    assert shown_secrets(f"plan x{pickled}!", password) == [
+        "in base64: the password",
+        "in base64: a delegation token",
     ]
-    assert any("BatchScan" in text for text in shown)
-    assert not [text for text in shown if password in text or token in text]
+    login = BasicCredentials("admin", password).authorization()
+    assert shown_secrets(f"{login} {token}", password)[:2] == ["the Basic token", "a delegation token"]
+
+
+@pytest.mark.timeout(600)
+def test_nothing_shows_a_secret(secure_cluster: ClusterInfo, secure_scope: str, tmp_path: Path) -> None:
+    """Rows, plans, errors, the logs of driver, service and tasks at level INFO, and Spark's events."""
+    (tmp_path / "events").mkdir()
+    password = secure_cluster.users["admin"]
+    servers = secure_cluster.controller_uri, str(secure_cluster.registry_uri), str(secure_cluster.ca_file)
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(tmp_path / "events"), secure_scope, *servers],
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "TEST_PASSWORD": password},
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    events = "".join(file.read_text() for file in (tmp_path / "events").rglob("*") if file.is_file())
+    # What was asked for was said, in its place.
+    for wanted in ("== Physical Plan ==", "BatchScan", "AppendData", "PRAVEGA_EVENT_TOO_LARGE", "on purpose", "\n52\n"):
+        assert wanted in done.stdout, done.stdout
+    assert "INFO DAGScheduler" in done.stderr and "INFO Executor" in done.stderr
+    assert "SparkListenerSQLExecutionStart" in events and "SparkListenerTaskEnd" in events
+    assert f"{PREFIX}.security.username" in events
+    for place, text in {"output": done.stdout, "logs": done.stderr, "events": events}.items():
+        assert shown_secrets(text, password) == [], place
 
 
 def test_a_wrong_password_is_named_and_not_shown(spark: SparkSession, table: str, secure_cluster: ClusterInfo) -> None:

@@ -12,10 +12,15 @@ from pyspark_pravega.client import controller_pb2 as pb
 from pyspark_pravega.client.stream import ScalingPolicy, SegmentRange, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.snapshot import SegmentSlice, cut_of, take_snapshot
+from pyspark_pravega.datasource.snapshot import SegmentSlice, take_snapshot
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.datasource.transactions import EVENT_BYTES as E
 from tests.datasource.transactions import insert_into_all
+
+
+def cut_at_the_end(stream: Stream, slices: list[SegmentSlice]) -> StreamCut:
+    """The positions where the slices end."""
+    return StreamCut(stream, {piece.segment_id: piece.end for piece in slices})
 
 
 def snapshot(
@@ -70,7 +75,7 @@ class TestWithoutCuts:
     def test_from_head_to_tail(self, pravega: Pravega, stream: Stream) -> None:
         found = snapshot(pravega, stream)
         assert found == [SegmentSlice(0, 0, 3 * E), SegmentSlice(1, 0, 3 * E)]
-        assert cut_of(stream, found) == cut(stream, s0=3, s1=3)
+        assert cut_at_the_end(stream, found) == cut(stream, s0=3, s1=3)
 
     def test_segments_of_all_epochs(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
         low, high, rest = (segment.segment_id for segment in split)
@@ -139,7 +144,7 @@ class TestWithCuts:
             assert pieces(before) | pieces(after) == whole
 
     def test_the_end_does_not_move(self, pravega: Pravega, stream: Stream) -> None:
-        end = cut_of(stream, snapshot(pravega, stream))
+        end = cut_at_the_end(stream, snapshot(pravega, stream))
         before = snapshot(pravega, stream, None, end)
         insert_into_all(pravega, stream, 2)
         pravega.controller.scale_stream(stream, [0, 1], [(0.0, 0.3), (0.3, 1.0)])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.doctor import Finding, examine
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.doctor import Finding, examine, greet
 from pyspark_pravega.local.state import ClusterInfo
 
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
@@ -30,7 +35,8 @@ def test_all_is_well(cluster: ClusterInfo) -> None:
     findings = look({**settings_of(cluster), **_login_of_the_environment()})
     assert [finding for finding in findings.values() if not finding.good] == []
     assert set(findings) == {
-        "Python", "Packages", "Spark", "Java", "Adapter", "Native decoder", "Python of Spark's workers", "Controller", "Schema registry",
+        "Python", "Packages", "Spark", "Java", "Adapter", "Native decoder", "Python of Spark's workers", "Controller",
+        "Segment store", "Schema registry",
     }  # fmt: skip
 
 
@@ -44,6 +50,9 @@ def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
         login = {"security.username": user, "security.password": secure_cluster.users[user]}
         findings = look({**settings_of(secure_cluster), **login})
         assert findings["Controller"].good and findings["Schema registry"].good, findings
+        # Pravega's own streams are enough for one who may see them.
+        said = "greets" if user == "admin" else "not checked: there is no stream that this user may read"
+        assert findings["Segment store"].good and findings["Segment store"].text.endswith(said), findings
 
 
 def test_a_wrong_password(secure_cluster: ClusterInfo) -> None:
@@ -68,6 +77,30 @@ def test_nothing_listens() -> None:
     findings = look({"controller-uri": "tcp://localhost:1", "schema-registry-uri": "http://localhost:1"})
     for subject in ("Controller", "Schema registry"):
         assert not findings[subject].good and "Is the server running" in findings[subject].advice
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_segment_store_that_cannot_be_reached(
+    client_config: ClientConfig, secure_client_config: Callable[..., ClientConfig], secure: bool
+) -> None:
+    """It publishes an address that leads nowhere, a firewall swallows what is sent, or TLS is not trusted."""
+    config = replace(secure_client_config() if secure else client_config, request_timeout=0.5)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        closed = greet(Endpoint("127.0.0.1", port), config)
+        silent.listen()
+        swallowed = greet(Endpoint("127.0.0.1", port), config)
+    for finding in (closed, swallowed):
+        assert finding.subject == "Segment store" and not finding.good and str(port) in finding.text, finding
+        assert "published.host" in finding.advice and "executor" in finding.advice
+    if secure:
+        with connect(config) as pravega:
+            scope, name = "_system", next(iter(pravega.controller.list_streams("_system")))
+            store = pravega.controller.segment_location(Stream(scope, name), 0)
+        assert greet(store, replace(config, request_timeout=30)).good
+        finding = greet(store, replace(config, trust_store=None, request_timeout=30))
+        assert not finding.good and "PRAVEGA_TRUST_STORE" in finding.advice, finding
 
 
 def test_no_address() -> None:

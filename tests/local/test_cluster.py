@@ -65,6 +65,17 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         found.stop()
 
 
+@pytest.fixture
+def dead_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment as behind a company's proxy, which knows nothing of this machine's ports."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        for spelling in (name, name.upper()):
+            monkeypatch.setenv(spelling, "http://localhost:1")
+    for spelling in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(spelling, raising=False)
+
+
+@pytest.mark.usefixtures("dead_proxy")
 def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     """By the commands, beside another cluster that runs all the time."""
     for command in ("status", "env"):
@@ -88,7 +99,7 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert info.controller_uri != cluster.controller_uri
     assert "_schemaregistry" in _scopes(info)
     assert "_system" in _scopes(cluster)
-    assert httpx.get(f"{info.registry_uri}/v1/groups").json()["groups"] == {}
+    assert httpx.get(f"{info.registry_uri}/v1/groups", trust_env=False).json()["groups"] == {}
 
     result = _local(directory, "status")
     assert result.returncode == 0
@@ -110,6 +121,7 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert _local(directory, "status").returncode == 3
 
 
+@pytest.mark.usefixtures("dead_proxy")
 def test_tls_and_users(directory: Path) -> None:
     accounts = {
         "root": Account(("prn::*,READ_UPDATE",)),

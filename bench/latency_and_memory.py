@@ -1,0 +1,153 @@
+"""How long statements wait before any data moves, and how much memory tasks take.
+
+    python -m bench.latency_and_memory [--megabytes 512]
+
+Start of the catalog service: from its process to its first answer. Planning: from SQL text to the executable plan of a
+simple SELECT, in a session that has run one before. Memory: the highest resident size of the Python workers that read
+a segment, or write one, of a twentieth of the size and of the whole size; it must not grow with the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench.servers import cluster
+from pyspark_pravega import configure
+from pyspark_pravega.client.config import ClientConfig
+
+EVENT_BYTES = 1000
+
+
+def service_start(config: ClientConfig) -> float:
+    """Return the seconds from starting a service to its first answer."""
+    conf = {"controller-uri": config.controller_uri, "catalog-name": "pravega"}
+    request = json.dumps({"id": 1, "operation": "list_namespaces", "conf": conf, "arguments": {}})
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "pyspark_pravega.catalog.service"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdin is not None and service.stdout is not None
+        service.stdin.write(request + "\n")
+        service.stdin.flush()
+        answer = json.loads(service.stdout.readline())
+        seconds = time.perf_counter() - begin
+        assert "result" in answer, answer
+        service.stdin.close()
+    return seconds
+
+
+def workers(jvm: int) -> list[int]:
+    """Return the Python workers that this Spark runs for its tasks: what its daemons have forked."""
+    return [
+        worker
+        for daemon in children(jvm)
+        if b"daemon" in Path(f"/proc/{daemon}/cmdline").read_bytes()
+        for worker in children(daemon)
+    ]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that one process has started."""
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+
+
+def peak_memory(jvm: int, work: Callable[[], None]) -> float:
+    """Return the most MiB that one Python worker had resident while some work ran."""
+    done = threading.Event()
+    peak = 0.0
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.02):
+            for pid in workers(jvm):
+                try:
+                    match = re.search(r"^VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                peak = max(peak, int(match[1]) / 1024 if match else 0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    return peak
+
+
+def fresh_workers(spark: SparkSession) -> None:
+    """End idle workers, so that the next task's worker starts without what the last one left."""
+    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+    for pid in workers(jvm):
+        os.kill(pid, 15)
+
+
+def planning(spark: SparkSession, statement: str) -> float:
+    """Return the seconds from a statement's text to its plan."""
+    begin = time.perf_counter()
+    spark.sql(statement)._jdf.queryExecution().executedPlan()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=512)
+    megabytes = parser.parse_args().megabytes
+    with cluster() as config:
+        starts = [service_start(config) for _ in range(5)]
+        print(f"service start, to its first answer: median {statistics.median(starts):.2f} s, best {min(starts):.2f} s")
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
+        spark = builder.getOrCreate()
+        jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+        scope = f"bench-{uuid.uuid4().hex[:8]}"
+        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
+        try:
+            table = f"pravega.`{scope}`.sensor"
+            spark.sql(f"CREATE TABLE {table} (id INT, location STRING, temp DOUBLE) USING pravega")
+            spark.sql(f"INSERT INTO {table} VALUES (1, 'here', 20.5)")
+            select = f"SELECT location, temp FROM {table} WHERE id = 1"
+            first = planning(spark, select)
+            warm = [planning(spark, select) for _ in range(20)]
+            print(f"planning of a SELECT: first {first:.2f} s, warm median {statistics.median(warm):.3f} s, "
+                  f"worst of 20 {max(warm):.3f} s")  # fmt: skip
+            whole = []
+            for _ in range(10):
+                begin = time.perf_counter()
+                spark.sql(select).collect()
+                whole.append(time.perf_counter() - begin)
+            print(f"the same SELECT with its one row: median {statistics.median(whole):.3f} s")
+            for size in (megabytes // 20, megabytes):
+                name = f"pravega.`{scope}`.`raw-{size}`"
+                spark.sql(f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='raw')")
+                rows = spark.range(0, size * 1_000_000 // EVENT_BYTES, 1, 1).selectExpr(
+                    f"CAST(repeat('x', {EVENT_BYTES}) AS BINARY) AS event"
+                )
+                fresh_workers(spark)
+                written = peak_memory(jvm, lambda rows=rows, name=name: rows.writeTo(name).append())  # type: ignore[misc]
+                fresh_workers(spark)
+                read = peak_memory(
+                    jvm, lambda name=name: spark.table(name).write.format("noop").mode("overwrite").save()  # type: ignore[misc]
+                )  # fmt: skip
+                print(f"one segment of {size} MB: INSERT task {written:.0f} MiB, scan task {read:.0f} MiB", flush=True)
+        finally:
+            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
