@@ -19,8 +19,6 @@ def main(directory: str, namespace: str, controller: str, registry: str, trust_s
     """Run statements that describe, read, write and fail; print their rows and errors."""
     builder = SparkSession.builder.master("local[2,2]").config("spark.ui.enabled", "false")
     for key, value in {
-        "spark.log.level": "INFO",
-        "spark.logConf": "true",
         "spark.sql.shuffle.partitions": "2",
         # What Spark's web interface shows comes from these events.
         "spark.eventLog.enabled": "true",
@@ -29,6 +27,8 @@ def main(directory: str, namespace: str, controller: str, registry: str, trust_s
     }.items():
         builder = builder.config(key, value)
     spark = configure(builder).getOrCreate()
+    # By the conf spark.log.level it would have no effect: PySpark's threshold stays, as the level itself is INFO.
+    spark.sparkContext.setLogLevel("INFO")
     password = os.environ.pop("TEST_PASSWORD")
     spark.conf.set(PREFIX, CATALOG_CLASS)
     for key, value in {
@@ -62,6 +62,7 @@ def main(directory: str, namespace: str, controller: str, registry: str, trust_s
         f"SELECT * FROM literal.`{namespace}`.missing",
         f"REFRESH TABLE {table}",
         "SELECT FROM",
+        "SET",
     ):
         print(f"--- {statement[:300]}")
         try:
