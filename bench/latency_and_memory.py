@@ -49,17 +49,18 @@ def service_start(config: ClientConfig) -> float:
 
 
 def workers(jvm: int) -> list[int]:
-    """Return the Python workers that Spark runs for its tasks."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            parent = int(re.search(r"^PPid:\s*(\d+)", status.read_text(), re.M)[1])  # type: ignore[index]
-            line = Path(status.parent, "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if b"pyspark" in line and b"daemon" in line and parent != jvm:
-            found.append(int(status.parent.name))
-    return found
+    """Return the Python workers that this Spark runs for its tasks: what its daemons have forked."""
+    return [
+        worker
+        for daemon in children(jvm)
+        if b"daemon" in Path(f"/proc/{daemon}/cmdline").read_bytes()
+        for worker in children(daemon)
+    ]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that one process has started."""
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
 
 
 def peak_memory(jvm: int, work: Callable[[], None]) -> float:

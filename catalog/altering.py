@@ -10,14 +10,16 @@ from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.catalog.tables import describe, stream_of, undo_on_failure
+from pyspark_pravega.datasource.bad_events import bad_event_rule
+from pyspark_pravega.datasource.declared_table import declared_settings
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS
-from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.table_loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
-from pyspark_pravega.sql.table_settings import TableSettings, table_settings
+from pyspark_pravega.sql.table_settings import TableSettings
 
 _STATEMENTS = {
     "AddColumn": "ADD COLUMN",
@@ -41,8 +43,13 @@ def alter(
     A change has a `kind`, the name of Spark's class, and for properties `property` and `value` (None: unset).
     Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
     """
-    stream = stream_of(namespace, name)
     shown = quote_all((catalog.name, *namespace, name))
+    if TYPE_SIGN in name:
+        raise UnsupportedOperationError(
+            f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
+            "retention, scaling and policy with Pravega's own tools."
+        )
+    stream = stream_of(namespace, name)
     loaded = load_table(catalog.pravega, stream)
     for change in changes:
         kind = str(change["kind"])
@@ -52,7 +59,9 @@ def alter(
             raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
     with about("Table", shown):
         properties = _changed(catalog, table_properties.shown(loaded), changes)
-        settings = table_settings(catalog.options(properties=properties))
+        options = catalog.options(properties=properties)
+        settings = declared_settings(options)
+        bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         _apply(catalog, loaded, settings, properties.get("comment"))
     return describe(catalog, stream, load_table(catalog.pravega, stream))
@@ -99,6 +108,8 @@ def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comme
     kept = table_properties.stored(settings, comment)
     if "format" not in loaded.stored:
         del kept["format"]  # a stream that no table was made of may still become one of any format
+    if SCHEMA_KEY in loaded.stored:
+        kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
     tags = tags_for(kept, old.tags)
     new = replace(old, scaling=wanted.scaling, retention=wanted.retention, tags=tags)
     with undo_on_failure("ALTER TABLE") as undo:

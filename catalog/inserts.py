@@ -17,7 +17,7 @@ from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter, pickl
 from pyspark_pravega.datasource.insert_commit import Insert
 from pyspark_pravega.datasource.planning import write_settings
 from pyspark_pravega.datasource.stream_table import StreamTable
-from pyspark_pravega.errors import ServiceError
+from pyspark_pravega.errors import TransactionMismatchError
 
 
 class Inserts:
@@ -28,9 +28,9 @@ class Inserts:
         self._open: dict[tuple[str, uuid.UUID], Insert] = {}
 
     def begin(
-        self, catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str]
+        self, catalog: Catalog, table: StreamTable, schema: StructType, tasks: int, options: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Begin one INSERT with write options; return its handle and its tasks' pickled function, in base64."""
+        """Begin one INSERT of some tasks with write options; return its handle and its tasks' pickled function."""
         insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
         try:
             function = pickled_write(InsertWriter(insert.spec(schema)))
@@ -41,17 +41,28 @@ class Inserts:
         with self._lock:
             self._open[(str(table.stream), transaction.id)] = insert
         return {
-            "insert": {"transaction": str(transaction.id), "options": dict(options)},
+            "insert": {"transaction": str(transaction.id), "tasks": tasks, "options": dict(options)},
             "function": function,
         }
 
-    def commit(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any], messages: Sequence[str]) -> int:
-        """Commit an INSERT; return the number of its rows."""
+    def commit(
+        self,
+        catalog: Catalog,
+        table: StreamTable,
+        handle: Mapping[str, Any],
+        messages: Sequence[str],
+        again: bool,
+    ) -> int:
+        """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already."""
         pickles = CPickleSerializer()
         reports = [pickles.loads(base64.b64decode(message)) for message in messages]
-        if not all(isinstance(report, InsertMessage) for report in reports):
-            raise ServiceError("A task reported something else than an INSERT's message; nothing was committed.")
-        return self._take(catalog, table, handle).commit(reports)
+        insert = self._take(catalog, table, handle)
+        if len(reports) != handle["tasks"] or not all(isinstance(report, InsertMessage) for report in reports):
+            insert.abort()
+            raise TransactionMismatchError(
+                f"{len(reports)} of {handle['tasks']} tasks reported what they wrote; nothing was committed."
+            )
+        return insert.commit(reports, again=again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any]) -> None:
         """Abort an INSERT; nothing happens when it has ended."""

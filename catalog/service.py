@@ -30,6 +30,7 @@ from pyspark_pravega.datasource.scan import pickled_read
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.datasource.table_for_write import table_for_write
 from pyspark_pravega.errors import PravegaError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
 
@@ -52,7 +53,7 @@ class Service:
             "alter_namespace": self._refuse_alter_namespace,
             "drop_namespace": lambda c, a: namespaces.drop_namespace(c, a["namespace"], a["cascade"]),
             "list_tables": lambda c, a: tables.list_tables(c, a["namespace"]),
-            "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"]),
+            "load_table": lambda c, a: tables.load(c, a["namespace"], a["name"], a["options"], a["writing"]),
             "table_exists": lambda c, a: tables.exists(c, a["namespace"], a["name"], a["creating"]),
             "create_table": self._create_table,
             "alter_table": lambda c, a: altering.alter(c, a["namespace"], a["name"], a["changes"]),
@@ -60,7 +61,7 @@ class Service:
             "refuse": self._refuse,
             "plan_scan": self._plan_scan,
             "begin_insert": self._begin_insert,
-            "commit_insert": lambda c, a: self._inserts.commit(c, _table(a), a["insert"], a["messages"]),
+            "commit_insert": lambda c, a: self._inserts.commit(c, _table(a), a["insert"], a["messages"], a["again"]),
             "abort_insert": lambda c, a: self._inserts.abort(c, _table(a), a["insert"]),
         }
 
@@ -96,16 +97,29 @@ class Service:
         limit = a["limit"] if a["limit"] >= 0 else None
         name = quote_all((catalog.name, table.stream.scope, table.stream.name))
         with about("Table", name):
-            options = catalog.options(read=a["options"])
-            planned = plan_scan(catalog.pravega, table, _schema(a["columns"]), options, limit=limit)
-        function, partitions = pickled_read(planned.reader, planned.schema)
+            options = catalog.options(read=a["options"], properties=table.reading)
+            # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
+            place = f"{options.get(o.START_STREAM_CUT)} {options.get(o.END_STREAM_CUT)}"
+            known = a["tails"].get(place)
+            planned = plan_scan(
+                catalog.pravega,
+                table,
+                _schema(a["columns"]),
+                options,
+                limit=limit,
+                count_bad_events=True,
+                tail=None if known is None else {int(segment): end for segment, end in known.items()},
+            )
+        function, partitions = pickled_read(planned.reader, planned.output)
         shown = ", ".join(_schema(a["columns"]).fieldNames()) or "none"
         text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
         return {
             "function": function,
             "partitions": partitions,
             "schema": planned.schema.json(),
+            "output": planned.output.json(),
             "bytes": planned.bytes,
+            "tails": {**a["tails"], place: planned.tail if known is None else known},
             "description": text if limit is None else f"{text}; limit: {limit}",
         }
 
@@ -114,7 +128,7 @@ class Service:
         with about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
             options = catalog.options(write=a["options"])
             table = table_for_write(catalog.pravega, table, schema, options)
-        return self._inserts.begin(catalog, table, schema, a["options"])
+        return self._inserts.begin(catalog, table, schema, a["tasks"], a["options"])
 
 
 def _table(arguments: Arguments) -> StreamTable:

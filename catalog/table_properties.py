@@ -9,6 +9,7 @@ from pyspark_pravega.client.schema_registry_types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
 from pyspark_pravega.datasource.table_loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -74,7 +75,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
     The schema registry tells the format too, but a table must be known for one when the registry is not there.
     """
     kept = {"format": settings.format}
-    if settings.format != "raw" and settings.framing != "registry":
+    if find_format(settings.format).registry_format is not None and settings.framing != "registry":
         kept["framing"] = settings.framing
     if settings.codec != "none":
         kept["codec"] = settings.codec
@@ -82,7 +83,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
         kept["routing-key"] = settings.routing_key
     if comment:
         kept["comment"] = comment
-    return kept | dict(settings.format_settings)
+    return kept | dict(settings.format_settings) | dict(settings.reading)
 
 
 def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
@@ -97,8 +98,9 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
 
 
 def creation_policy(settings: TableSettings) -> Compatibility:
-    """Return the policy a schema group is made with: registry 0.6.0 makes JSON groups with AllowAny only."""
-    return Compatibility("AllowAny") if settings.format == "json" else policy(settings)
+    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups with AllowAny only."""
+    avro = find_format(settings.format).registry_format == "Avro"
+    return policy(settings) if avro else Compatibility("AllowAny")
 
 
 def later_policy(settings: TableSettings) -> Compatibility | None:
@@ -136,9 +138,9 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
         "format": table.format,
         "scaling.min-segments": str(scaling.min_segments),
     }
-    if table.format != "raw":
+    if find_format(table.format).registry_format is not None:
         properties["framing"] = table.framing
-    for key in ("routing-key", "codec", "comment", *table.settings):
+    for key in ("routing-key", "codec", "comment", *table.settings, *table.reading):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":

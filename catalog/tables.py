@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,23 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.naming import about, scope_of
+from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, segment_number
+from pyspark_pravega.datasource.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.declared_table import declared_settings
+from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.routing_key import routing_key_column
-from pyspark_pravega.datasource.scan import METADATA_COLUMNS
-from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, REGISTRY_CODECS
-from pyspark_pravega.datasource.table_loading import LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
+from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
+from pyspark_pravega.datasource.table_loading import (
+    SCHEMA_KEY,
+    TYPE_SIGN,
+    LoadedTable,
+    load_table,
+    tags_for,
+)
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidNameError,
@@ -34,7 +44,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
-from pyspark_pravega.sql.table_settings import TableSettings, table_settings
+from pyspark_pravega.sql.table_settings import TableSettings
 
 LOG = logging.getLogger(__name__)
 
@@ -55,28 +65,60 @@ def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     return sorted(name for name in names if not is_internal(name))
 
 
-def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable) -> dict[str, Any]:
-    """Return what the adapter shows of a table and hands back when it is scanned or written."""
-    names = {name.lower() for name in loaded.table.schema.fieldNames()}
+def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissive: bool = False) -> dict[str, Any]:
+    """Return what the adapter shows of a table and hands back when it is scanned or written.
+
+    `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL.
+    """
+    table = loaded.table
+    names = {name.lower() for name in table.schema.fieldNames()}
+    name = stream.name if table.event_type is None else f"{stream.name}{TYPE_SIGN}{table.event_type}"
     return {
-        "name": quote_all((catalog.name, stream.scope, stream.name)),
-        "schema": loaded.table.schema.json(),
+        "name": quote_all((catalog.name, stream.scope, name)),
+        "schema": (nullable(table.schema) if permissive else table.schema).json(),
         "properties": table_properties.shown(loaded),
         "metadata_columns": [
-            {"name": field.name, "type": field.dataType.jsonValue(), "comment": comment}
+            {
+                "name": field.name,
+                "type": field.dataType.jsonValue(),
+                "nullable": field.nullable,
+                "comment": comment,
+            }
             for field, comment in METADATA_COLUMNS.values()
             if field.name not in names
         ],
-        "table": loaded.table.to_json(),
+        "table": table.to_json(),
+        "id": f"{stream}/{_first_segment(catalog, stream)}",
     }
 
 
-def load(catalog: Catalog, namespace: Sequence[str], name: str) -> dict[str, Any]:
-    """Describe a table. Raises StreamNotFoundError and the errors of `load_table`."""
-    stream = stream_of(namespace, name)
-    if _impossible(namespace, name):
-        raise StreamNotFoundError(f"There is no table {quote_all((catalog.name, *namespace, name))}.")
-    return describe(catalog, stream, load_table(catalog.pravega, stream))
+def _first_segment(catalog: Catalog, stream: Stream) -> int:
+    """Tells a stream from one that was made again under its name: its segments are numbered on."""
+    return min(segment_number(one.segment_id) for one in catalog.pravega.controller.epoch_segments(stream, 0))
+
+
+def load(
+    catalog: Catalog,
+    namespace: Sequence[str],
+    name: str,
+    options: Mapping[str, str] | None = None,
+    writing: bool = False,
+) -> dict[str, Any]:
+    """Describe a table, for a query with these options of those that change its columns.
+
+    `stream$type` is the table of the events of one type. Raises StreamNotFoundError and the errors of `load_table`.
+    """
+    stream_name, sign, event_type = name.partition(TYPE_SIGN)
+    stream = stream_of(namespace, stream_name)
+    shown = quote_all((catalog.name, *namespace, name))
+    if _impossible(namespace, stream_name) or (sign and not event_type):
+        raise StreamNotFoundError(f"There is no table {shown}.")
+    read = {} if writing else options or {}
+    with about("Table", shown) if read or sign else nullcontext():
+        version = catalog.options(read=read).get(o.SCHEMA_VERSION)
+        loaded = load_table(catalog.pravega, stream, event_type=event_type or None, schema_version=version)
+        mode = catalog.options(read=read, properties=loaded.table.reading).get(o.MODE)
+    return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
@@ -84,7 +126,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     if _impossible(namespace, name):
         return False
     stream = stream_of(namespace, name)
-    if not catalog.pravega.controller.stream_exists(stream):
+    if TYPE_SIGN in name or not catalog.pravega.controller.stream_exists(stream):
         return False
     try:
         return not (creating and _adoptable(load_table(catalog.pravega, stream)))
@@ -121,7 +163,8 @@ def create(
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, partitions)
         options = catalog.options(properties=properties)
-        settings = _check_columns(schema, table_settings(options))
+        settings = _check_columns(schema, declared_settings(options))
+        bad_event_rule(options, stream)
         return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
 
 
@@ -134,13 +177,16 @@ def _create(
     comment: str | None,
     adopt: bool,
 ) -> dict[str, Any]:
-    text = None
-    if settings.format != "raw":
-        text = find_format(settings.format).schema_text(schema, stream.name, stream.scope, comment)
+    format = find_format(settings.format)
+    text = ""
+    if schema.fields:
+        text = format.schema_text(schema, stream.name, stream.scope, comment, settings.format_settings)
     found = _existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
     if found is not None and not (adopt and _adoptable(found)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
     kept = table_properties.stored(settings, comment)
+    if format.registry_format is None and text:
+        kept[SCHEMA_KEY] = text
     with undo_on_failure("CREATE TABLE") as undo:
         if found is None:
             check_new_stream(stream.name)
@@ -150,7 +196,7 @@ def _create(
             table_properties.check_adoption(options)
             _set_tags(catalog, stream, found, kept)
             undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
-        if text is not None:
+        if format.registry_format is not None:
             _register(catalog, stream, settings, text, undo)
         return describe(catalog, stream, load_table(catalog.pravega, stream))
 
@@ -165,14 +211,16 @@ def _existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
     """Check the columns; return the settings with the routing key spelled as its column."""
     names = schema.fieldNames()
-    if settings.format == "raw":
+    fixed = FIXED_COLUMNS.get(settings.format)
+    if fixed is not None:
         if names and [(field.name, field.dataType) for field in schema] != [
-            (field.name, field.dataType) for field in RAW_SCHEMA
+            (field.name, field.dataType) for field in fixed
         ]:
             declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+            column = f"{fixed[0].name} {fixed[0].dataType.simpleString().upper()}"
             raise UnsupportedTypeError(
-                f"It declares the columns {declared}, but one of 'format'='raw' has the one column `event BINARY`. "
-                "Declare no columns, or choose 'format'='avro' or 'json'."
+                f"It declares the columns {declared}, but one of 'format'='{settings.format}' has the one column "
+                f"`{column}`. Declare no columns, or choose 'format'='avro' or 'json'."
             )
     elif not names:
         raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
@@ -185,8 +233,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             )
     if settings.routing_key is None:
         return settings
-    columns = RAW_SCHEMA if settings.format == "raw" else schema
-    return replace(settings, routing_key=routing_key_column(settings.routing_key, columns))
+    return replace(settings, routing_key=routing_key_column(settings.routing_key, fixed or schema))
 
 
 def _set_tags(catalog: Catalog, stream: Stream, found: LoadedTable, kept: Mapping[str, str]) -> None:
@@ -211,10 +258,15 @@ def _register(
     except SchemaExistsError:
         # An application may have made the group before its first event: it is joined, under its own rules.
         _check_format(registry.group(stream.name).format, settings)
+        _check_type(registry, stream, format.type_name(text))
     if settings.codec != "none":
         registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
+    schema = SchemaInfo.of_text(format.type_name(text), wanted, text)
+    known = registry.find_version(stream.name, schema)
     try:
-        registry.add_schema(stream.name, SchemaInfo.of_text(format.type_name(text), wanted, text))
+        added = registry.add_schema(stream.name, schema)
+        if known is None:
+            undo.append(lambda: registry.delete_schema(stream.name, added.id))
     except IncompatibleSchemaError as error:
         rule = table_properties.policy_name(registry.group(stream.name).compatibility)
         newest = [format.spark_schema(one.schema.text).simpleString() for one in registry.latest_schemas(stream.name)]
@@ -224,14 +276,24 @@ def _register(
         ) from None
 
 
+def _check_type(registry: SchemaRegistry, stream: Stream, wanted: str) -> None:
+    """Raise InvalidOptionError when a group holds another type: with a second one its stream would be no table."""
+    others = sorted(one.version.type for one in registry.latest_schemas(stream.name) if one.version.type != wanted)
+    if others:
+        raise InvalidOptionError(
+            f"The schema registry has a group for this stream, made by others, of the type {', '.join(others)}, and "
+            f"the table's type would be {wanted}. Choose another table name, or let the application create the "
+            "stream: it is a table then without CREATE TABLE."
+        )
+
+
 def _check_format(found: str, settings: TableSettings) -> None:
     """Raise InvalidOptionError unless a group's format is that of the table."""
     if found == find_format(settings.format).registry_format:
         return
-    try:
+    advice = "Choose another table name, or 'format'='raw' to read and write bytes."
+    if found in ("Avro", "Json"):  # of the others no schema can be made from columns
         advice = f"Set 'format'='{format_of_registry(found).name}'."
-    except InvalidOptionError:
-        advice = "Choose another table name, or 'format'='raw' to read and write bytes."
     raise InvalidOptionError(
         f"'format'='{settings.format}' does not fit: the schema registry has a group of {found} schemas for this "
         f"stream. {advice}"
@@ -261,16 +323,26 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
 
 
 def drop_stream(catalog: Catalog, stream: Stream) -> bool:
-    """Drop a stream and all that belongs to it; False when there is none."""
+    """Drop a stream and all that belongs to it; False when there is none.
+
+    The stream goes last: as long as it is there, DROP TABLE can be given again after a failure. It is sealed first,
+    which shows that the user may delete it.
+    """
+    controller = catalog.pravega.controller
+    if not controller.stream_exists(stream):
+        return False
     try:
+        if catalog.pravega.config.registry_uri is not None:
+            registry = catalog.pravega.registry(stream.scope)
+            try:
+                registry.group(stream.name)
+                controller.seal_stream(stream)
+                registry.delete_group(stream.name)
+            except SchemaNotFoundError:
+                LOG.debug("Stream %s had no schema group.", stream)
         _delete_stream(catalog, stream)
     except StreamNotFoundError:
-        return False
-    if catalog.pravega.config.registry_uri is not None:
-        try:
-            catalog.pravega.registry(stream.scope).delete_group(stream.name)
-        except SchemaNotFoundError:
-            LOG.debug("Stream %s had no schema group.", stream)
+        LOG.debug("Stream %s was dropped by another user at the same time.", stream)
     CommitLog(catalog.pravega, stream).remove()
     return True
 

@@ -19,7 +19,7 @@ from pyspark_pravega.client.controller_pb2_grpc import ControllerServiceStub
 from pyspark_pravega.client.credentials import authorization_header
 from pyspark_pravega.client.retry import retry
 from pyspark_pravega.client.tls import grpc_root_certificates, server_name_override
-from pyspark_pravega.errors import PravegaError, ServerFailedError, ServerUnavailableError, TlsError
+from pyspark_pravega.errors import ClientClosedError, ServerFailedError, ServerUnavailableError, TlsError
 
 # The generated class has no types.
 new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
@@ -130,7 +130,7 @@ class ControllerChannel:
             self._reset()
         with self._lock:
             if self._closed:
-                raise PravegaError("the controller connection is closed; make a new one")
+                raise ClientClosedError("the controller connection is closed; make a new one")
             if endpoint not in self._channels:
                 channel = self._connect(endpoint)
                 self._channels[endpoint] = channel, new_stub(channel)

@@ -9,15 +9,33 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark_pravega.client.controller_transactions import SHORTEST_LEASE_MS
 from pyspark_pravega.client.stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
-from pyspark_pravega.errors import PravegaError, ServerTimeoutError, TransactionNotOpenError
+from pyspark_pravega.errors import (
+    AuthenticationError,
+    ClientClosedError,
+    InvalidOptionError,
+    PermissionDeniedError,
+    PravegaError,
+    ServerTimeoutError,
+    TlsError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
 
 if TYPE_CHECKING:
     from pyspark_pravega.client.controller import Controller, TransactionStatus
+    from pyspark_pravega.client.controller_transactions import CreatedTransaction
 
 _log = logging.getLogger(__name__)
 
 PINGS_PER_LEASE = 3
+
+_FIRST_LEASE_MS = 87_000
+"""A server lets a transaction live 1000 times its first lease at most, and a day: this one allows for the day."""
+
+_REFUSED = (AuthenticationError, InvalidOptionError, PermissionDeniedError, TlsError)
+"""Answers to a commit after which nothing has been committed."""
 
 
 class Transaction:
@@ -48,8 +66,14 @@ class Transaction:
 
     @classmethod
     def begin(cls, controller: Controller, stream: Stream, lease_ms: int) -> Transaction:
-        """Open a transaction; see `Controller.create_transaction` for the limits of the lease and the errors."""
-        created = controller.create_transaction(stream, lease_ms)
+        """Open a transaction that can be kept alive for a day, whatever the lease that pings give it.
+
+        See `Controller.create_transaction` for the limits of the lease and the errors.
+        """
+        if lease_ms >= _FIRST_LEASE_MS:
+            created = controller.create_transaction(stream, lease_ms)
+        else:
+            created = _created_for_a_day(controller, stream, lease_ms)
         return cls(controller, stream, created.id, created.segments, lease_ms, created.token)
 
     @classmethod
@@ -63,11 +87,15 @@ class Transaction:
 
     @property
     def failure(self) -> PravegaError | None:
-        """Why the keep-alive gave up; None while all is well. The transaction is lost then, or will be soon."""
+        """Why the keep-alive gave up, a TransactionNotOpenError: the transaction has ended. None while all is well."""
         return self._failure
 
     def keep_alive(self) -> None:
-        """Ping from a daemon thread, three times per lease, until commit, abort or `stop`."""
+        """Ping from a daemon thread, three times per lease, until commit, abort or `stop`.
+
+        Only the server's word that the transaction has ended ends the pings: one that fails otherwise is repeated, as
+        others may keep the transaction alive too.
+        """
         if self._pinger is None:
             self._pinger = threading.Thread(
                 target=self._ping_until_stopped, name=f"keep-alive {self.stream} {self.id}", daemon=True
@@ -76,16 +104,22 @@ class Transaction:
 
     def _ping_until_stopped(self) -> None:
         period = self.lease_ms / 1000 / PINGS_PER_LEASE
-        while not self._stop.wait(period):
+        pause = period
+        while not self._stop.wait(pause):
             try:
                 self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
+                pause = period
+            except ClientClosedError:
+                return  # whoever closed it has done with the transaction
             except PravegaError as error:
                 if self._decided or self._stop.is_set():
                     # A ping that overlaps with the commit finds the transaction no longer open.
                     return
-                self._failure = error
                 _log.warning("Transaction %s on stream %s cannot be kept alive: %s", self.id, self.stream, error)
-                return
+                if isinstance(error, TransactionNotOpenError):
+                    self._failure = error
+                    return
+                pause = min(period, 1.0)
 
     def stop(self) -> None:
         """End the keep-alive and leave the transaction as it is, e.g. for another process to decide about."""
@@ -98,21 +132,27 @@ class Transaction:
     def commit(self, timeout: float = 300.0) -> None:
         """Commit and wait until it is done: then all readers can see it.
 
-        May be called again after a failure. Raises TransactionNotOpenError if it is aborted or unknown
-        (nothing of it is visible), ServerTimeoutError if the server is not done after `timeout` seconds (it
-        will be, some time).
+        A lost answer is no failure: the server is asked how far it is, and for the commit again while it is not begun.
+        Raises TransactionNotOpenError if it is aborted or unknown (nothing of it is visible), ServerTimeoutError if
+        the server is not done after `timeout` seconds (it will be, some time), TransactionOutcomeUnknownError if it
+        cannot be asked, AuthenticationError, PermissionDeniedError.
         """
         # Pings go on until the request is accepted: it may take several tries.
         self._decided = True
-        self._controller.commit_transaction(self.stream, self.id)
-        self._stop.set()
-        self._wait_committed(timeout)
-
-    def _wait_committed(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        pause = 0.01
+        pause, state = 0.01, "OPEN"
         while True:
-            state = self.status().name
+            error: PravegaError | None = None
+            try:
+                if state == "OPEN":
+                    self._controller.commit_transaction(self.stream, self.id)
+                    self._stop.set()
+                state = self.status().name
+            except (TransactionNotOpenError, *_REFUSED):
+                raise
+            except PravegaError as failed:
+                _log.warning("Committing transaction %s on stream %s: %s", self.id, self.stream, failed)
+                error = failed
             if state == "COMMITTED":
                 return
             if state not in ("OPEN", "COMMITTING"):
@@ -121,12 +161,20 @@ class Transaction:
                     "nothing of it is visible"
                 )
             if time.monotonic() + pause > deadline:
-                raise ServerTimeoutError(
-                    f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
-                    f"{timeout:g} s; it needs no further action to become visible"
-                )
+                raise self._not_in_time(timeout, error)
             time.sleep(pause)
             pause = min(pause * 1.5, 0.5)
+
+    def _not_in_time(self, timeout: float, error: PravegaError | None) -> PravegaError:
+        if error is None:
+            return ServerTimeoutError(
+                f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
+                f"{timeout:g} s; it needs no further action to become visible"
+            )
+        return TransactionOutcomeUnknownError(
+            f"whether transaction {self.id} on stream '{self.stream}' was committed could not be found out within "
+            f"{timeout:g} s: {error.message}; look at the data before you write it again"
+        )
 
     def abort(self) -> None:
         """Drop the transaction. Nothing happens if it is aborted already, or forgotten.
@@ -142,3 +190,15 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"Transaction({self.stream}, {self.id})"
+
+
+def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
+    """A transaction whose first lease is longer than the wanted one, which it gets at once by a ping."""
+    if lease_ms < SHORTEST_LEASE_MS:
+        return controller.create_transaction(stream, lease_ms)  # refused, unless the server has other limits
+    try:
+        created = controller.create_transaction(stream, _FIRST_LEASE_MS)
+    except InvalidOptionError:
+        return controller.create_transaction(stream, lease_ms)  # a server with a lower limit
+    controller.ping_transaction(stream, created.id, lease_ms)
+    return created

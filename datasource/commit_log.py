@@ -140,6 +140,11 @@ class CommitLog:
             if self._replace(old, new, record) or self._record(new.version).get("transaction") == str(transaction):
                 return new.version
 
+    def published(self, transaction: uuid.UUID) -> bool:
+        """Whether the newest version is that of this transaction."""
+        head = self.head()
+        return head is not None and self._record(head.version).get("transaction") == str(transaction)
+
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
         while True:
@@ -177,7 +182,9 @@ class CommitLog:
             first = first or head
             # The next version's cut may be older than this call, so that of the version after it is taken.
             if head.origin == first.origin and head.version >= first.version + 2:
-                return measure(StreamCut.from_text(self._record(head.version)["cut"]))
+                record = self._record(head.version)
+                if "cut" in record:  # DROP TABLE may have removed it in between
+                    return measure(StreamCut.from_text(record["cut"]))
             try:
                 return self._undisturbed(head, lambda: measure(None))
             except _DisturbedError:
@@ -247,7 +254,7 @@ class _Patience:
         if time.monotonic() > self._deadline:
             raise ServerTimeoutError(
                 f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
-                "of them. Try again, or raise 'transaction.timeout'."
+                "of them. Try again."
             )
         time.sleep(self._pause)
         self._pause = min(self._pause * 1.5, 0.1)

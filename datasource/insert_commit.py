@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.append import SegmentAppender
+from pyspark_pravega.client.controller import TransactionStatus
 from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import SegmentRangeReader
 from pyspark_pravega.client.schema_registry_types import VersionInfo
@@ -25,7 +26,13 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
-from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PravegaError,
+    TransactionMismatchError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -66,10 +73,8 @@ class Insert:
     def spec(self, schema: StructType) -> InsertSpec:
         """Return what the tasks need. `schema` is that of the rows Spark will send."""
         table, transaction = self._table, self._transaction
-        endpoints = {
-            segment.segment_id: self._pravega.controller.segment_location(table.stream, segment.segment_id)
-            for segment in transaction.segments
-        }
+        ids = [segment.segment_id for segment in transaction.segments]
+        endpoints = self._pravega.segments.locations(table.stream, ids)
         return InsertSpec(
             table=table,
             config=self._pravega.config,
@@ -89,31 +94,43 @@ class Insert:
             return None
         registry = self._pravega.registry(table.stream.scope)
         version = VersionInfo.from_json(table.schema_version)
+        # A group that was deleted and made again counts its versions anew.
+        if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
+            raise InvalidSchemaError(
+                f"The table of stream {table.stream} was dropped and made again with other columns since this "
+                "statement was analyzed. Nothing was written; run it again."
+            )
         return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
 
-    def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT") -> int:
+    def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT", *, again: bool = False) -> int:
         """Make all rows of the messages visible at once and return their number.
 
-        Raises TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it
-        holds bytes that no report explains; either way nothing is visible and the transaction is gone.
+        `again`: another process may have done so, in part or wholly, and died before it said so. Raises
+        TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it holds
+        bytes that no report explains (either way nothing is visible and the transaction is gone),
+        TransactionOutcomeUnknownError when servers, or the other process, leave it open what has become of it.
         """
         rows = sum(message.rows for message in messages)
         if rows == 0:
             self.abort()
             return 0
-        transaction = self._transaction
+        transaction, lost = self._transaction, None
         try:
             if transaction.failure is not None:
                 raise transaction.failure
             expected = self._expected(messages)
-            if self._sealed_lengths(transaction) != expected:
+            if again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
+                pass  # all that is missing is its version
+            elif self._sealed_lengths(transaction) != expected:
+                if again:
+                    raise (lost := self._lost_track())
                 transaction = self._copy_winners(messages, expected)
-            self._publish(transaction, rows, operation)
-        except PravegaError:
-            _clean_up(self._transaction.abort)
-            if transaction is not self._transaction:
-                _clean_up(transaction.abort)
-            raise
+            self._publish(transaction, rows, operation, again)
+        except PravegaError as error:
+            if error is lost or transaction is not self._transaction:
+                _clean_up(self._transaction.abort)
+            if error is lost or not self._committed_all_the_same(transaction, error):
+                raise
         if transaction is not self._transaction:
             _clean_up(self._transaction.abort)
         return rows
@@ -121,6 +138,31 @@ class Insert:
     def abort(self) -> None:
         """Give the transaction up; nothing of it is visible. Does nothing when it has ended."""
         self._transaction.abort()
+
+    def _committed_all_the_same(self, transaction: Transaction, error: PravegaError) -> bool:
+        """Abort what a failed commit leaves; True if that shows that it was committed, and only the answer was lost."""
+        try:
+            transaction.abort()
+        except TransactionNotOpenError:
+            if isinstance(error, TransactionOutcomeUnknownError):
+                LOG.warning("Transaction %s turned out to be committed after: %s", transaction.id, error)
+                return True
+        except PravegaError as failed:
+            LOG.warning("Cleaning up after an INSERT: %s", failed)
+            return False
+        if isinstance(error, TransactionOutcomeUnknownError):
+            raise TransactionNotOpenError(
+                f"Transaction {transaction.id} on stream {self._table.stream} was aborted, because its commit could "
+                f"not be confirmed: {error.message}. Nothing of this INSERT is visible; run it again."
+            ) from error
+        return False
+
+    def _lost_track(self) -> PravegaError:
+        """Bytes of failed attempts were being left behind when the process that did so died."""
+        return TransactionOutcomeUnknownError(
+            f"The catalog service ended while it committed to stream {self._table.stream} without the bytes of failed "
+            "attempts. All rows of this INSERT are visible, or none: look at the table before you run it again."
+        )
 
     def _expected(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
         transaction = self._transaction.id
@@ -190,7 +232,7 @@ class Insert:
                     appender.append(memoryview(window.data)[first:last], len(window.starts))
             appender.flush()
 
-    def _publish(self, transaction: Transaction, rows: int, operation: str) -> None:
+    def _publish(self, transaction: Transaction, rows: int, operation: str, again: bool) -> None:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
         log = CommitLog(self._pravega, self._table.stream, timeout=self._settings.commit_timeout)
         entered = log.enter(transaction.id)
@@ -202,6 +244,9 @@ class Insert:
             raise
         if not entered:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
+            return
+        if again and log.published(transaction.id):
+            log.withdraw(transaction.id)
             return
         try:
             log.publish(transaction.id, self._tail, rows=rows, operation=operation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -9,10 +10,13 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Access
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.bad_events import FAILFAST, PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.dead_letters import check_target
 from pyspark_pravega.datasource.insert_commit import WriteSettings
-from pyspark_pravega.datasource.scan import METADATA_COLUMNS, ScanPlan, SegmentScanReader, SlicePartition
-from pyspark_pravega.datasource.snapshot import take_snapshot
+from pyspark_pravega.datasource.scan import SegmentScanReader, SlicePartition
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS, ScanPlan
+from pyspark_pravega.datasource.snapshot import take_snapshot, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
@@ -23,12 +27,17 @@ _OPEN_ENDS = ("earliest", "latest", "unbounded")
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """A planned scan: its reader, the schema of its rows, and how many bytes it will read."""
+    """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end.
+
+    `output` is what tasks make: the rows, with BAD_EVENTS_COLUMN behind them if bad events are counted.
+    """
 
     reader: SegmentScanReader
     schema: StructType
+    output: StructType
     bytes: int
     segments: int
+    tail: Mapping[int, int]
 
 
 def plan_scan(
@@ -38,15 +47,22 @@ def plan_scan(
     options: o.Options,
     *,
     limit: int | None = None,
+    count_bad_events: bool = False,
+    tail: Mapping[int, int] | None = None,
 ) -> PlannedScan:
-    """Fix what the scan reads, now.
+    """Fix what the scan reads, now, or up to the tail of an earlier scan with the same start.
 
-    `required` are the columns Spark needs, metadata columns among them, nested ones pruned. Raises
-    InvalidOptionError for stream cuts that do not fit, InvalidSchemaError for columns that the table does not have,
-    DataLossError, StreamNotFoundError, PermissionDeniedError.
+    `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
+    table's own (`StreamTable.reading`) in them. With `count_bad_events` the tasks tell the number of bad events, if
+    the mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not fit,
+    InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
+    PermissionDeniedError.
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
+    rule = bad_event_rule(options, stream)
+    if rule.dead_letter is not None:
+        check_target(pravega, rule.dead_letter)
     slices = take_snapshot(
         pravega,
         stream,
@@ -55,6 +71,8 @@ def plan_scan(
         fail_on_data_loss=fail_on_data_loss,
         settled=CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds()).settled,
     )
+    if tail is not None:
+        slices = up_to(slices, tail)
     required = _strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
@@ -62,36 +80,50 @@ def plan_scan(
     if unknown:
         known = ", ".join(table.schema.fieldNames())
         raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
+    if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
+        raise InvalidOptionError(
+            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has "
+            f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
+        )
     schema = required
     if not required.fields:
         schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
     plan = ScanPlan(
         table=table,
         config=pravega.config,
-        schema=_nullable(schema) if not required.fields else schema,
-        columns=StructType(columns),
+        schema=nullable(schema) if not required.fields else schema,
+        columns=StructType(columns) if rule.mode == FAILFAST else _strings(table.schema),
         limit=limit,
         fail_on_data_loss=fail_on_data_loss,
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, stream),
+        bad_events=rule,
+        counted=count_bad_events and rule.mode != FAILFAST,
     )
     token = pravega.segments.token(stream, Access.READ)
-    partitions = [
-        SlicePartition(piece, pravega.controller.segment_location(stream, piece.segment_id), token) for piece in slices
-    ]
+    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
+    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
     return PlannedScan(
         SegmentScanReader(plan, partitions),
         plan.schema,
+        plan.output,
         sum(piece.end - piece.start for piece in slices),
         len(slices),
+        {piece.segment_id: piece.end for piece in slices},
     )
 
 
-def full_schema(table: StreamTable) -> StructType:
-    """Return a table's columns followed by its metadata columns, for readers without hidden columns."""
+def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
+    """Return a table's columns followed by its metadata columns, for readers without hidden columns.
+
+    Those that tell of bad events come with the mode that needs them; the others are always there.
+    """
+    permissive = options is not None and options.get(o.MODE) == PERMISSIVE
     names = {name.lower() for name in table.schema.fieldNames()}
-    hidden = [field for name, (field, _) in METADATA_COLUMNS.items() if name not in names]
-    return _strings(StructType([*table.schema.fields, *hidden]))
+    wanted = METADATA_COLUMNS if permissive else POSITION_COLUMNS
+    hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
+    columns = nullable(table.schema) if permissive else table.schema
+    return _strings(StructType([*columns.fields, *hidden]))
 
 
 def write_settings(options: o.Options) -> WriteSettings:
@@ -122,7 +154,8 @@ def _strings(schema: StructType) -> StructType:
     return strings
 
 
-def _nullable(schema: StructType) -> StructType:
+def nullable(schema: StructType) -> StructType:
+    """Return the schema with every column nullable, those inside others as they are."""
     schema = StructType.fromJson(schema.jsonValue())
     for field in schema.fields:
         field.nullable = True

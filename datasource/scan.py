@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.serializers import read_int
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.event_frames import HEADER_BYTES
-from pyspark_pravega.client.reader import SegmentRangeReader, Window
+from pyspark_pravega.client.config import Endpoint
+from pyspark_pravega.client.reader import SegmentRangeReader
 from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.datasource.dead_letters import DeadLetters
+from pyspark_pravega.datasource.event_rows import EventRows
+from pyspark_pravega.datasource.scan_plan import ScanPlan
 from pyspark_pravega.datasource.snapshot import SegmentSlice
-from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.datasource.user_errors import concise
-from pyspark_pravega.errors import MalformedEventError
-from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
 
-METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
-    "_segment": (StructField("_segment", StringType(), False), "Name of the segment that holds the event."),
-    "_offset": (StructField("_offset", LongType(), False), "Byte offset of the event in its segment."),
-    "_event_pointer": (
-        StructField("_event_pointer", StringType(), False),
-        "The event's pointer in the text form of Pravega's Java client.",
-    ),
-}
-"""Hidden columns by name, each with its documentation. A data column of the same name hides them."""
+LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS = 16_384
 BATCH_BYTES = 4 << 20
+_FEWEST_EVENTS = 256
+"""Events looked at together where a scan has a limit: some of them may be no rows."""
 
 
 @dataclass
@@ -49,24 +41,6 @@ class SlicePartition(InputPartition):
     piece: SegmentSlice
     endpoint: Endpoint
     token: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class ScanPlan:
-    """All that tasks share. `schema` is what Spark asked for, data and metadata columns in its order.
-
-    `columns` are the data columns to decode. When Spark needs only the number of rows it still gets one
-    column, the `carrier`, which is filled with nulls and never decoded.
-    """
-
-    table: StreamTable
-    config: ClientConfig
-    schema: StructType
-    columns: StructType
-    limit: int | None
-    fail_on_data_loss: bool
-    window_bytes: int
-    writer_schemas: WriterSchemas
 
 
 class SegmentScanReader(DataSourceReader):
@@ -99,11 +73,18 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
 def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
     stream = plan.table.stream
     piece = partition.piece
+    segment = segment_name(stream, piece.segment_id)
     left = plan.limit
-    with connect(plan.config) as pravega:
+    with ExitStack() as opened:
+        pravega = opened.enter_context(connect(plan.config))
+        opened.callback(plan.writer_schemas.close)
         pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
         pravega.segments.seed_token(stream, partition.token)
-        batches = _Batches(plan, segment_name(stream, piece.segment_id))
+        letters = None
+        if plan.bad_events.dead_letter is not None:
+            letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id)
+            opened.enter_context(letters)
+        rows = EventRows(plan, segment, letters)
         reader = SegmentRangeReader(
             pravega.segments,
             stream,
@@ -114,74 +95,35 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
             fail_on_data_loss=plan.fail_on_data_loss,
         )
         for window in reader:
-            for first, last in _chunks(window.lengths):
-                if left is not None:
-                    last = min(last, first + left)
-                    left -= last - first
-                yield batches.batch(window, first, last)
+            for first, last in _chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
+                for batch in rows.batches(window, first, last, left):
+                    yield batch
+                    if left is not None and not _counts_only(plan, batch):
+                        left -= batch.num_rows
                 if left == 0:
-                    return
+                    break
+            if left == 0:
+                break
+        if rows.bad:
+            LOG.warning("%d events of segment %s cannot be decoded (mode %s).", rows.bad, segment, plan.bad_events.mode)
 
 
-def _chunks(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
-    """Cut a window into runs of events that make batches of a good size."""
+def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:
+    # By its place, because a column of the table may have its name.
+    return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
+
+
+def _chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None) -> Iterator[tuple[int, int]]:
+    """Cut a window into runs of events that make batches of a good size, of at most `most` events."""
+    events = BATCH_EVENTS if most is None else min(most, BATCH_EVENTS)
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):
         done = int(ends[first - 1]) if first else 0
         by_bytes = int(np.searchsorted(ends, done + BATCH_BYTES, side="right"))
-        last = max(first + 1, min(by_bytes, first + BATCH_EVENTS, len(lengths)))
+        last = max(first + 1, min(by_bytes, first + events, len(lengths)))
         yield first, last
         first = last
-
-
-class _Batches:
-    """Makes the Arrow batches of one segment."""
-
-    def __init__(self, plan: ScanPlan, segment: str) -> None:
-        self._segment = segment
-        self._schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
-        self._decoder: Decoder | None = None
-        if plan.columns.fields:
-            table = plan.table
-            resolve = plan.writer_schemas if table.framed else None
-            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
-        self._columns = set(plan.columns.fieldNames())
-
-    def batch(self, window: Window, first: int, last: int) -> pa.RecordBatch:
-        starts, lengths = window.starts[first:last], window.lengths[first:last]
-        offsets = window.base + starts - HEADER_BYTES
-        decoded = None
-        if self._decoder is not None:
-            try:
-                decoded = self._decoder.decode(EventBuffer(window.data, starts, lengths))
-            except BadEvent as bad:
-                raise MalformedEventError(
-                    f"The event at offset {offsets[bad.index]} of segment {self._segment} cannot be decoded: "
-                    f"{bad.reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
-                ) from None
-        arrays = []
-        for column in self._schema:
-            if column.name in self._columns and decoded is not None:
-                arrays.append(decoded.column(column.name))
-            elif column.name in METADATA_COLUMNS:
-                arrays.append(self._metadata(column.name, offsets, lengths))
-            else:
-                arrays.append(pa.nulls(last - first, column.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _metadata(self, name: str, offsets: Any, lengths: Any) -> pa.Array:
-        if name == "_offset":
-            return pa.array(offsets, pa.int64())
-        if name == "_segment":
-            return pa.repeat(self._segment, len(offsets))
-        return pc.binary_join_element_wise(
-            f"{self._segment}:",
-            pc.cast(pa.array(offsets), pa.string()),
-            "-",
-            pc.cast(pa.array(lengths + HEADER_BYTES), pa.string()),
-            "",
-        )
 
 
 def pickled_read(reader: SegmentScanReader, schema: StructType) -> tuple[str, list[str]]:

@@ -6,8 +6,8 @@ log says which transactions are being committed; lengths taken during a commit a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega
@@ -119,3 +119,9 @@ def _lost(what: str) -> DataLossError:
         f"{what[0].upper()}{what[1:]} before this query could read them. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
+
+
+def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+    """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
+    cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
+    return [piece for piece in cut if piece.end > piece.start]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -11,17 +11,19 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.declared_table import declared_settings
 from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec, InsertWriter
 from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
 from pyspark_pravega.datasource.planning import full_schema, plan_scan, write_settings
-from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
+from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable
 from pyspark_pravega.datasource.table_for_write import table_for_write
-from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.datasource.table_loading import TYPE_SIGN, load_table
 from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
-from pyspark_pravega.sql.table_settings import table_settings
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
 
@@ -45,14 +47,16 @@ class PravegaDataSource(DataSource):
             raise UnsupportedOperationError(refusal("CREATE TABLE ... USING pravega in spark_catalog", stream))
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
-            return full_schema(_table(pravega, options, None))
+            table = _table(pravega, options, None)
+            return full_schema(table, _reading(self.options, table))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `plan_scan`."""
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
-            return plan_scan(pravega, _table(pravega, options, schema), schema, options).reader
+            table = _table(pravega, options, schema)
+            return plan_scan(pravega, table, schema, _reading(self.options, table)).reader
 
     @concise
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -107,27 +111,45 @@ class TransactionalWriter(InsertWriter):
         return Insert(pravega, spec.table, transaction, self._settings)
 
 
+def _reading(read: Mapping[str, str], table: StreamTable) -> o.Options:
+    """Return the options of a read together with those that the table has."""
+    return o.resolve(read=read, properties=table.reading)
+
+
 def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
-    """Return the table of the options: as stored, unless format or framing are given."""
-    stream = Stream(options.require(o.SCOPE), options.require(o.STREAM))
+    """Return the table of the options: as stored, unless format or framing are given.
+
+    The stream may be `name$type`, for its events of one type.
+    """
+    name, _, event_type = options.require(o.STREAM).partition(TYPE_SIGN)
+    stream = Stream(options.require(o.SCOPE), name)
+    version = options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
-        return load_table(pravega, stream).table
-    settings = table_settings(options)
+        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
+    settings = declared_settings(options)
     pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     if settings.format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
     if settings.framing == "registry":
-        return load_table(pravega, stream).table
+        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
+    if schema is None and settings.format in FIXED_COLUMNS:
+        schema = FIXED_COLUMNS[settings.format]
     if schema is None:
         raise InvalidOptionError(
             f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so nothing says which "
             "columns its events have. Give them with .schema('a INT, b STRING')."
         )
+    format = find_format(settings.format)
+    if settings.format in FIXED_COLUMNS:
+        schema = FIXED_COLUMNS[settings.format]
+    else:
+        schema = StructType([field for field in schema if field.name not in METADATA_COLUMNS])
     return StreamTable(
         stream,
         settings.format,
         "none",
         schema,
+        None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
         routing_key=settings.routing_key,
         settings=settings.format_settings,
     )

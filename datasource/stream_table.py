@@ -11,12 +11,17 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.schema_registry import SchemaRegistry
+from pyspark_pravega.client.schema_registry_types import Encoding
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.format import WriterSchema, find_format
+from pyspark_pravega.formats.text import TEXT_SCHEMA
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
+
+FIXED_COLUMNS = {"raw": RAW_SCHEMA, "text": TEXT_SCHEMA}
+"""The columns of the formats that have always the same."""
 
 
 REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
@@ -42,6 +47,10 @@ class StreamTable:
     routing_key: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format understands."""
+    reading: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that count for scans, unless a query says otherwise."""
+    event_type: str | None = None
+    """The registry's name of the type of events that this table has, where the stream has events of several."""
 
     @property
     def framed(self) -> bool:
@@ -61,6 +70,8 @@ class StreamTable:
             "codec": self.codec,
             "routing_key": self.routing_key,
             "settings": dict(self.settings),
+            "reading": dict(self.reading),
+            "event_type": self.event_type,
         }
 
     @classmethod
@@ -76,6 +87,8 @@ class StreamTable:
             codec=value["codec"],
             routing_key=value["routing_key"],
             settings=value["settings"],
+            reading=value["reading"],
+            event_type=value["event_type"],
         )
 
 
@@ -88,11 +101,16 @@ class WriterSchemas:
     def __init__(self, config: ClientConfig, stream: Stream) -> None:
         self._config = config
         self._stream = stream
-        self._known: dict[int, WriterSchema] = {}
+        self._known: dict[int, Encoding] = {}
         self._registry: SchemaRegistry | None = None
 
     def __call__(self, encoding_id: int) -> WriterSchema:
         """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
+        found = self.encoding(encoding_id)
+        return WriterSchema(schema_text=found.schema.text, format=found.schema.format, codec=found.codec)
+
+    def encoding(self, encoding_id: int) -> Encoding:
+        """Return what an encoding id stands for; SchemaNotFoundError when the registry has no such id."""
         found = self._known.get(encoding_id)
         if found is None:
             if self._config.registry_uri is None:
@@ -102,14 +120,14 @@ class WriterSchemas:
                 )
             if self._registry is None:
                 self._registry = SchemaRegistry(self._config, self._stream.scope)
-            encoding = self._registry.encoding(self._stream.name, encoding_id)
-            found = WriterSchema(
-                schema_text=encoding.schema.text,
-                format=encoding.schema.format,
-                codec=encoding.codec,
-            )
-            self._known[encoding_id] = found
+            found = self._known[encoding_id] = self._registry.encoding(self._stream.name, encoding_id)
         return found
+
+    def close(self) -> None:
+        """End the connection to the registry; what was found stays known, and another id connects anew."""
+        if self._registry is not None:
+            self._registry.close()
+            self._registry = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_registry": None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
@@ -21,10 +21,14 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.format import format_of_registry
+from pyspark_pravega.formats.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 
 TAG_PREFIX = "spark."
+TYPE_SIGN = "$"
+"""Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
+SCHEMA_KEY = "schema"
+"""The tag of a table whose schema no registry has: the schema text of its format."""
 _TAG_LIMIT = 256
 _TAGS_LIMIT = 128
 
@@ -39,22 +43,29 @@ class LoadedTable:
     stored: Mapping[str, str]
 
 
-def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
-    """Read a stream's table.
+def load_table(
+    pravega: Pravega, stream: Stream, *, event_type: str | None = None, schema_version: int | None = None
+) -> LoadedTable:
+    """Read a stream's table, or that of the events of one type, with the columns of its latest schema or of a version.
 
     A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
-    schema groups whose events cannot be decoded, SchemaNotFoundError for a table whose schema is not there: taking
-    it for a raw one would let bytes be written among its events.
+    schema groups whose events cannot be decoded, SchemaNotFoundError for a type or version that is not there, and for
+    a table whose schema is not there: taking it for a raw one would let bytes be written among its events.
     """
     configuration = pravega.controller.stream_configuration(stream)
     stored = stored_properties(configuration.tags)
-    group, schema = _schema(pravega, stream) if stored.get("format") != "raw" else (None, None)
+    named = stored.get("format")
+    if named is not None and (SCHEMA_KEY in stored or find_format(named).registry_format is None):
+        _check_unregistered(stream, named, event_type, schema_version)
+        return LoadedTable(_unregistered(stream, named, stored), configuration, None, stored)
+    group, schema = _schema(pravega, stream, event_type, schema_version)
     if schema is None or group is None:
-        if stored.get("format", "raw") != "raw":
-            raise SchemaNotFoundError(_no_schema(pravega, stream, stored["format"]))
-        return LoadedTable(StreamTable(stream, "raw", "none", RAW_SCHEMA), configuration, group, stored)
+        if named is not None:
+            raise SchemaNotFoundError(_no_schema(pravega, stream, named))
+        _check_unregistered(stream, "raw", event_type, schema_version)
+        return LoadedTable(_unregistered(stream, "raw", stored), configuration, group, stored)
     try:
-        found = format_of_registry(group.format)
+        found = _format(schema.schema.format, named)
     except InvalidOptionError as error:
         raise UnsupportedOperationError(
             f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
@@ -69,9 +80,54 @@ def load_table(pravega: Pravega, stream: Stream) -> LoadedTable:
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
-        settings={key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats},
+        settings=_settings(stored),
+        reading=_reading(stored),
+        event_type=None if event_type is None else schema.version.type,
     )
     return LoadedTable(table, configuration, group, stored)
+
+
+def _format(registry_format: str, named: str | None) -> Format:
+    """The format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
+    if named is not None and find_format(named).registry_format == registry_format:
+        return find_format(named)
+    return format_of_registry(registry_format)
+
+
+def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
+    """A table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
+    if format == "raw":
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, reading=_reading(stored))
+    found = find_format(format)
+    text = stored.get(SCHEMA_KEY, "")
+    return StreamTable(
+        stream=stream,
+        format=found.name,
+        framing="none",
+        schema=found.spark_schema(text),
+        schema_text=text or None,
+        routing_key=stored.get("routing-key"),
+        settings=_settings(stored),
+        reading=_reading(stored),
+    )
+
+
+def _settings(stored: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats}
+
+
+def _reading(stored: Mapping[str, str]) -> dict[str, str]:
+    return {key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored}
+
+
+def _check_unregistered(stream: Stream, format: str, event_type: str | None, version: int | None) -> None:
+    what = f"a table of 'format'='{format}' without schemas in the schema registry"
+    if event_type is not None:
+        raise SchemaNotFoundError(f"There are no events of type {event_type} in stream {stream}, {what}.")
+    if version is not None:
+        raise InvalidOptionError(
+            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}, {what}. Leave it out."
+        )
 
 
 def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
@@ -85,7 +141,9 @@ def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
     )
 
 
-def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, SchemaVersion | None]:
+def _schema(
+    pravega: Pravega, stream: Stream, event_type: str | None, version: int | None
+) -> tuple[GroupProperties | None, SchemaVersion | None]:
     if pravega.config.registry_uri is None:
         return None, None
     registry = pravega.registry(stream.scope)
@@ -94,13 +152,45 @@ def _schema(pravega: Pravega, stream: Stream) -> tuple[GroupProperties | None, S
     except SchemaNotFoundError:
         return None, None
     latest = registry.latest_schemas(stream.name)
-    if len(latest) > 1:
-        names = ", ".join(sorted(one.version.type for one in latest))
+    if not latest:
+        return group, None
+    chosen = latest[0] if event_type is None else _of_type(stream, latest, event_type)
+    if event_type is None and len(latest) > 1:
+        names = sorted(one.version.type for one in latest)
+        tables = ", ".join(f"`{stream.name}{TYPE_SIGN}{name}`" for name in names)
         raise UnsupportedOperationError(
-            f"Stream {stream} holds events of several types ({names}), which do not make one table. Their bytes can be "
-            "read with spark.read.format('pravega').option('format', 'raw')."
+            f"Stream {stream} holds events of several types ({', '.join(names)}), which do not make one table. Each "
+            f"type is a table of its own: {tables}. All events' bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw')."
         )
-    return group, latest[0] if latest else None
+    if version is not None:
+        chosen = _version(stream, registry.versions(stream.name), chosen.version.type, version)
+    return group, chosen
+
+
+def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
+    """The schema of the type of this full name, or whose name ends so, if that is only one."""
+    exact = [one for one in latest if one.version.type == event_type]
+    ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"{TYPE_SIGN}{event_type}"))]
+    found = exact or ending
+    if len(found) != 1:
+        names = ", ".join(sorted(one.version.type for one in latest))
+        raise SchemaNotFoundError(
+            f"Stream {stream} has {'no events' if not found else 'more than one type'} of the name {event_type}. Its "
+            f"types are {names}."
+        )
+    return found[0]
+
+
+def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str, version: int) -> SchemaVersion:
+    found = [one for one in versions if (one.version.type, one.version.version) == (event_type, version)]
+    if not found:
+        there = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
+        raise InvalidOptionError(
+            f"'{o.SCHEMA_VERSION.key}'='{version}': the schema registry has no such version of {event_type} for stream "
+            f"{stream}. There are {there}."
+        )
+    return found[0]
 
 
 def stored_properties(tags: Iterable[str]) -> dict[str, str]:

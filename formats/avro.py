@@ -30,7 +30,14 @@ class AvroFormat:
     name = "avro"
     registry_format = "Avro"
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         return spark_to_avro(schema, name, namespace, comment)
 
     def spark_schema(self, schema_text: str) -> StructType:

@@ -7,9 +7,11 @@ picklable parts (schemas, texts and a function that looks encoding ids up).
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Protocol
 
@@ -102,7 +104,14 @@ class Format(Protocol):
         """The registry's name of the format; None if the registry does not know it."""
         ...
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         """The text to register for a table.
 
         Raises UnsupportedTypeError or InvalidNameError naming the column that the format cannot hold.
@@ -148,35 +157,74 @@ class Format(Protocol):
 
 FORMATS: dict[str, str] = {
     "avro": "pyspark_pravega.formats.avro:AvroFormat",
+    "csv": "pyspark_pravega.formats.csv_format:CsvFormat",
     "json": "pyspark_pravega.formats.json_format:JsonFormat",
+    "protobuf": "pyspark_pravega.formats.protobuf_format:ProtobufFormat",
     "raw": "pyspark_pravega.formats.raw:RawFormat",
+    "text": "pyspark_pravega.formats.text:TextFormat",
 }
 """Where each format lives; imported on first use, so that nobody pays for formats he does not use."""
 
+REGISTRY_FORMATS = {"Avro": "avro", "Json": "json", "Protobuf": "protobuf"}
+"""The formats that read what the schema registry calls so, unless a table says otherwise."""
+
+ENTRY_POINTS = "pyspark_pravega.formats"
+"""The group of entry points by which other distributions bring formats: name -> class of a `Format`."""
+
 
 def find_format(name: str) -> Format:
-    """The format of this name, in any case. Raises InvalidOptionError listing the names there are."""
-    place = FORMATS.get(name.lower())
+    """The format of this name, in any case: one of this package, or of another by its entry point.
+
+    Raises InvalidOptionError listing the names there are, or saying why one that is installed cannot be used.
+    """
+    name = name.lower()
+    place = FORMATS.get(name)
     if place is None:
-        raise InvalidOptionError(f"the format '{name}' is unknown; there are {', '.join(sorted(FORMATS))}")
+        return _installed_format(name)
     module_name, _, class_name = place.partition(":")
     found: Format = getattr(importlib.import_module(module_name), class_name)()
     return found
 
 
-def format_of_registry(registry_format: str) -> Format:
-    """The format that reads what the registry calls `registry_format` ("Avro", "Json").
+def format_names() -> list[str]:
+    """The names of all formats, those of other distributions included."""
+    return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})
 
-    Raises InvalidOptionError for one that cannot be read (Protobuf, Custom).
+
+@functools.cache
+def _installed_format(name: str) -> Format:
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.lower() == name:
+            break
+    else:
+        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(format_names())}")
+    try:
+        found = point.load()()
+    except Exception as error:
+        raise InvalidOptionError(
+            f"the format '{name}' ({point.value}) cannot be used: {type(error).__name__}: {error}"
+        ) from error
+    missing = [member for member in _MEMBERS if not hasattr(found, member)]
+    if missing:
+        raise InvalidOptionError(f"the format '{name}' ({point.value}) has no {', '.join(missing)}")
+    if found.name != name:
+        raise InvalidOptionError(f"the format '{name}' ({point.value}) calls itself '{found.name}'")
+    checked: Format = found
+    return checked
+
+
+_MEMBERS = ("name", "registry_format", "schema_text", "spark_schema", "type_name", "decoder", "encoder")
+
+
+def format_of_registry(registry_format: str) -> Format:
+    """The format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
+
+    Raises InvalidOptionError for one that cannot be read (Custom).
     """
-    known = {}
-    for name in FORMATS:
-        found = find_format(name)
-        if found.registry_format == registry_format:
-            return found
-        if found.registry_format is not None:
-            known[found.registry_format] = name
-    raise InvalidOptionError(
-        f"schemas of the registry's format '{registry_format}' cannot be read; those of "
-        f"{' and '.join(sorted(known))} can"
-    )
+    name = REGISTRY_FORMATS.get(registry_format)
+    if name is None:
+        raise InvalidOptionError(
+            f"schemas of the registry's format '{registry_format}' cannot be read; those of "
+            f"{', '.join(sorted(REGISTRY_FORMATS))} can"
+        )
+    return find_format(name)

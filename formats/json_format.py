@@ -29,6 +29,7 @@ from pyspark_pravega.formats.columns import Problems, kind_of, require
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
+from pyspark_pravega.formats.json_timestamps import ISO, timestamp_format
 from pyspark_pravega.formats.json_values import column_of, needs_number_text, struct_column
 from pyspark_pravega.formats.json_writing import JsonEncoder
 from pyspark_pravega.formats.schema import json_model as model
@@ -53,8 +54,16 @@ class JsonFormat:
     name = "json"
     registry_format = "Json"
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
-        return portable(spark_to_json_schema(schema, comment, name))
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        epoch = timestamp_format(settings) != ISO
+        return portable(spark_to_json_schema(schema, comment, name, epoch_timestamps=epoch))
 
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)
@@ -82,7 +91,7 @@ class JsonFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return JsonDecoder(reader_schema, table_schema_text, resolve)
+        return JsonDecoder(reader_schema, table_schema_text, resolve, settings)
 
     def encoder(
         self,
@@ -92,7 +101,7 @@ class JsonFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return JsonEncoder(schema, schema_text, encoding_id, codec)
+        return JsonEncoder(schema, schema_text, encoding_id, codec, timestamp_format(settings))
 
 
 class JsonDecoder(BatchDecoder):
@@ -101,29 +110,33 @@ class JsonDecoder(BatchDecoder):
     format_name = "Json"
 
     def __init__(
-        self, reader_schema: StructType, table_schema_text: str | None = None, resolve: Resolve | None = None
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> None:
         super().__init__(reader_schema, resolve)
         root = model.parse_json_schema(table_schema_text) if table_schema_text else None
-        self._reader = _JsonReader(reader_schema, root)
+        self._reader = _JsonReader(reader_schema, root, timestamp_format(settings))
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         return self._reader
 
 
 class _JsonReader(PayloadReader):
-    def __init__(self, reader_schema: StructType, root: model.Node | None) -> None:
+    def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
         struct = strings_for_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         # A root that is no object is the only column.
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
         if self._value_field is not None:
-            self._value = column_of(self._value_field.dataType, self._value_field.name, root)
-            exact_numbers = needs_number_text(self._value_field.dataType, root)
+            self._value = column_of(self._value_field.dataType, self._value_field.name, root, timestamps)
+            exact_numbers = needs_number_text(self._value_field.dataType, root, timestamps)
         else:
-            self._object = struct_column(struct, "", root)
-            exact_numbers = needs_number_text(struct, root)
+            self._object = struct_column(struct, "", root, timestamps)
+            exact_numbers = needs_number_text(struct, root, timestamps)
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # What `raw_decode` calls, without its cost per call; not in the published types.
         self._scan: _Scan = vars(decoder)["scan_once"]

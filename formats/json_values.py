@@ -47,6 +47,9 @@ from pyspark_pravega.formats.columns import (
     StructColumn,
     kind_of,
 )
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS as FIRST_MICROS
+from pyspark_pravega.formats.json_timestamps import ISO, epoch_column
+from pyspark_pravega.formats.json_timestamps import LAST_MICROS as LAST_MICROS
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import arrow_type_of
 from pyspark_pravega.formats.schema.spark_visitor import child_path
@@ -61,7 +64,6 @@ _EPOCH_DAYS = 719_163
 _FIRST_DAY, _LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
 """0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
 _DAY_MICROS = 86_400_000_000
-FIRST_MICROS, LAST_MICROS = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1
 FIRST_DAY, LAST_DAY = _FIRST_DAY, _LAST_DAY
 
 _FLOATS = _or_none(float)
@@ -74,22 +76,27 @@ _TIMESTAMP = re.compile(
 )
 
 
-def column_of(data_type: DataType, path: str, node: model.Node | None) -> Column:
-    """How values of a Spark type are read. `node`: what the table's schema text says about them, if known."""
+def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
+    """How values of a Spark type are read. `node`: what the table's schema text says about them, if known.
+
+    `timestamps`: how they are written, ISO or a unit of EPOCH_UNITS since 1970.
+    """
     if isinstance(data_type, StructType):
-        return struct_column(data_type, path, node)
+        return struct_column(data_type, path, node, timestamps)
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
-        element = column_of(data_type.elementType, child_path(path, "element"), items)
+        element = column_of(data_type.elementType, child_path(path, "element"), items, timestamps)
         kind = _ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
         return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
-        value = column_of(data_type.valueType, child_path(path, "value"), values)
+        value = column_of(data_type.valueType, child_path(path, "value"), values, timestamps)
         key = _string(child_path(path, "key"))
         return MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
     if isinstance(data_type, StringType):
         return _anything(path) if isinstance(node, model.Anything) else _string(path)
+    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+        return epoch_column(path, data_type, timestamps)
     make = _LEAVES.get(type(data_type))
     if make is None:
         raise UnsupportedTypeError(
@@ -98,25 +105,29 @@ def column_of(data_type: DataType, path: str, node: model.Node | None) -> Column
     return make(path, data_type)
 
 
-def struct_column(struct: StructType, path: str, node: model.Node | None) -> StructColumn:
+def struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
     """How objects are read as structs."""
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
     for field in struct.fields:
-        column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name))
+        column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name), timestamps)
         members.append(Member(field.name, column, field.nullable))
     return StructColumn(path, arrow_type_of(struct), members, dict)
 
 
-def needs_number_text(data_type: DataType, node: model.Node | None) -> bool:
-    """Whether the exact digits of numbers matter somewhere in a column: decimals, and JSON kept as text."""
+def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
+    """Whether the exact digits of numbers matter somewhere in a column: decimals, timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
-        return any(needs_number_text(each.dataType, properties.get(each.name)) for each in data_type.fields)
+        return any(needs_number_text(each.dataType, properties.get(each.name), timestamps) for each in data_type.fields)
     if isinstance(data_type, ArrayType):
-        return needs_number_text(data_type.elementType, node.items if isinstance(node, model.Array) else None)
+        items = node.items if isinstance(node, model.Array) else None
+        return needs_number_text(data_type.elementType, items, timestamps)
     if isinstance(data_type, MapType):
-        return needs_number_text(data_type.valueType, node.values if isinstance(node, model.Map) else None)
+        values = node.values if isinstance(node, model.Map) else None
+        return needs_number_text(data_type.valueType, values, timestamps)
+    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+        return True
     return isinstance(data_type, DecimalType) or isinstance(node, model.Anything)
 
 

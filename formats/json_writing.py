@@ -29,7 +29,8 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.json_values import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, ISO, LAST_MICROS, epoch_cells
+from pyspark_pravega.formats.json_values import FIRST_DAY, LAST_DAY
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.formats.schema.json_schema_to_spark import spark_struct
@@ -64,6 +65,7 @@ class JsonEncoder(BatchEncoder):
         schema_text: str | None = None,
         encoding_id: int | None = None,
         codec: str = "",
+        timestamps: str = ISO,
     ) -> None:
         super().__init__(schema, encoding_id, codec)
         struct = strings_for_char_types(schema)
@@ -73,7 +75,7 @@ class JsonEncoder(BatchEncoder):
             table = strings_for_char_types(spark_struct(root))
             assert isinstance(table, StructType)
             struct = _fitted(struct, table)
-        self._object = _Object("", struct)
+        self._object = _Object("", struct, timestamps)
         self._wrapped = root is not None and not isinstance(root, model.Object)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -114,12 +116,12 @@ def _fitted(rows: StructType, table: StructType) -> StructType:
 
 
 class _Object(Cells):
-    def __init__(self, path: str, struct: StructType) -> None:
+    def __init__(self, path: str, struct: StructType, timestamps: str) -> None:
         super().__init__(path)
         self._members = []
         for place, field in enumerate(struct.fields):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
-            cells = _cells_of(field.dataType, child_path(path, field.name))
+            cells = cells_of(field.dataType, child_path(path, field.name), timestamps)
             self._members.append((constant(begin.encode()), cells, field.nullable))
 
     def values(self, array: pa.StructArray, rows: Rows) -> list[Any]:
@@ -140,9 +142,9 @@ class _Object(Cells):
 
 
 class _Array(Cells):
-    def __init__(self, path: str, array: ArrayType) -> None:
+    def __init__(self, path: str, array: ArrayType, timestamps: str) -> None:
         super().__init__(path)
-        self._element = _cells_of(array.elementType, child_path(path, "element"))
+        self._element = cells_of(array.elementType, child_path(path, "element"), timestamps)
         self._nullable = array.containsNull
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
@@ -154,10 +156,10 @@ class _Array(Cells):
 
 
 class _Map(Cells):
-    def __init__(self, path: str, map_type: MapType) -> None:
+    def __init__(self, path: str, map_type: MapType, timestamps: str) -> None:
         super().__init__(path)
         self._key = _String(child_path(path, "key"))
-        self._value = _cells_of(map_type.valueType, child_path(path, "value"))
+        self._value = cells_of(map_type.valueType, child_path(path, "value"), timestamps)
         self._nullable = map_type.valueContainsNull
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
@@ -239,17 +241,20 @@ class _Date(_Text):
 
 
 class _Timestamp(_Text):
-    """ISO 8601 with microseconds; Arrow writes a blank for the T."""
+    """ISO 8601 with microseconds, for which Arrow writes a blank for the T; or a number since 1970."""
 
-    def __init__(self, path: str, zone: str | None) -> None:
+    def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
         super().__init__(path)
         self._type = pa.timestamp("us", zone)
+        self._epoch = None if timestamps == ISO else epoch_cells(timestamps)
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
         numbers = micros.to_numpy()
         wrong = (numbers < FIRST_MICROS) | (numbers > LAST_MICROS)
         self.refuse_first(wrong, rows, _YEARS.format("timestamp"))
+        if self._epoch is not None:
+            return self._epoch(micros).cast(BINARY)
         # The session's time zone is part of Spark's type, but not of the instant.
         text = micros.view(self._type).cast(pa.large_string())
         return self.quoted(pc.replace_substring(text, " ", "T").cast(BINARY))
@@ -258,13 +263,16 @@ class _Timestamp(_Text):
 _YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
 
 
-def _cells_of(data_type: DataType, path: str) -> Cells:
+def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> Cells:
+    """How a column of this type is written. Raises UnsupportedTypeError naming the column."""
     if isinstance(data_type, StructType):
-        return _Object(path, data_type)
+        return _Object(path, data_type, timestamps)
     if isinstance(data_type, ArrayType):
-        return _Array(path, data_type)
+        return _Array(path, data_type, timestamps)
     if isinstance(data_type, MapType):
-        return _Map(path, data_type)
+        return _Map(path, data_type, timestamps)
+    if isinstance(data_type, (TimestampType, TimestampNTZType)):
+        return _Timestamp(path, "UTC" if isinstance(data_type, TimestampType) else None, timestamps)
     for kind, make in _LEAVES.items():
         if isinstance(data_type, kind):
             return make(path)
@@ -280,6 +288,4 @@ _LEAVES: dict[type[DataType], Callable[[str], Cells]] = {
     StringType: _String,
     BinaryType: _Binary,
     DateType: _Date,
-    TimestampType: lambda path: _Timestamp(path, "UTC"),
-    TimestampNTZType: lambda path: _Timestamp(path, None),
 }

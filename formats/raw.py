@@ -20,7 +20,14 @@ class RawFormat:
     name = "raw"
     registry_format = None
 
-    def schema_text(self, schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
         """The empty text for a schema of one BINARY column; raises UnsupportedTypeError for any other."""
         _check_one_binary_column(schema)
         return ""

@@ -143,6 +143,18 @@ class TransactionMismatchError(PravegaError):
     condition = "PRAVEGA_TRANSACTION_MISMATCH"
 
 
+class ClientClosedError(PravegaError):
+    """A connection was used after it was closed."""
+
+    condition = "PRAVEGA_CLIENT_CLOSED"
+
+
+class TransactionOutcomeUnknownError(PravegaError):
+    """The servers stopped answering during a commit: all of the transaction will be visible, or nothing."""
+
+    condition = "PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN"
+
+
 class WriterFencedError(PravegaError):
     """Another attempt of the same task took over the writer."""
 
@@ -213,7 +225,7 @@ class RegistryError(PravegaError):
 
 
 class ServiceError(PravegaError):
-    """The catalog service ended or could not be started; the statement was not carried out."""
+    """The catalog service could not be started, or ended before it answered."""
 
     condition = "PRAVEGA_SERVICE_FAILED"
 

@@ -163,11 +163,20 @@ def one_of(*names: str) -> OptionType[str]:
     return OptionType(" or ".join(f"`{name}`" for name in names), parse)
 
 
+def _format_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", text):
+        raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or one that is installed")
+    return text.lower()
+
+
 def optional(option_type: OptionType[T]) -> OptionType[T | None]:
     """Accept the same text, for an option whose default is "not set" (None)."""
     return OptionType(option_type.name, option_type.parse)
 
 
+FORMAT_NAME: OptionType[str] = OptionType(
+    "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _format_name
+)
 TEXT: OptionType[str] = OptionType("text", lambda text: text)
 BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _boolean)
 DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _duration)

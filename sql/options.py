@@ -23,6 +23,7 @@ from pyspark_pravega.sql.option_types import (
     BOOLEAN,
     BYTE_SIZE,
     DURATION,
+    FORMAT_NAME,
     PLUG_IN,
     STREAM_CUT,
     TEXT,
@@ -206,10 +207,11 @@ STREAM = _option(
 
 FORMAT = _option(
     "format",
-    one_of("avro", "json", "raw"),
+    FORMAT_NAME,
     "avro",
     _TABLE,
-    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`.",
+    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables "
+    "`value STRING`.",
     "avro",
 )
 FRAMING = _option(
@@ -220,7 +222,7 @@ FRAMING = _option(
     "`registry`: every event begins with the id of its schema in the schema registry, as "
     "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
     "schema.",
-    "registry; none for raw",
+    "registry; none for raw, text and csv",
 )
 CODEC = _option(
     "codec",
@@ -237,6 +239,47 @@ ROUTING_KEY = _option(
     Place.PROPERTY | Place.WRITE,
     "Column whose value is the routing key: events of equal keys stay in order. Not set: "
     "events are spread over the segments.",
+)
+JSON_TIMESTAMP_FORMAT = _option(
+    "json.timestamp-format",
+    one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
+    "iso",
+    _TABLE,
+    "How timestamps stand in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
+    "iso",
+    formats=("json",),
+)
+CSV_DELIMITER = _option(
+    "csv.delimiter",
+    optional(TEXT),
+    None,
+    _TABLE,
+    "Character between two fields, or `tab`. Not set: a comma.",
+    formats=("csv",),
+)
+CSV_QUOTE = _option(
+    "csv.quote",
+    optional(TEXT),
+    None,
+    _TABLE,
+    'Character around a field with a delimiter, a quote or a line break in it. Not set: `"`.',
+    formats=("csv",),
+)
+CSV_ESCAPE = _option(
+    "csv.escape",
+    optional(TEXT),
+    None,
+    _TABLE,
+    "Character before a quote inside of quotes. Not set: the quote itself.",
+    formats=("csv",),
+)
+CSV_NULL_VALUE = _option(
+    "csv.null-value",
+    optional(TEXT),
+    None,
+    _TABLE,
+    "An unquoted field with this text is null. Not set: an empty one.",
+    formats=("csv",),
 )
 COMPATIBILITY = _option(
     "compatibility",
@@ -350,6 +393,31 @@ READ_WINDOW = _option(
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "16m",
 )
+MODE = _option(
+    "mode",
+    one_of("failfast", "permissive", "dropmalformed"),
+    "failfast",
+    Place.CATALOG | Place.PROPERTY | Place.READ,
+    "What becomes of an event that cannot be decoded. `failfast`: the query fails, naming the event. `permissive`: a "
+    "row of nulls, with the reason in `_error` and the event in `_raw`. `dropmalformed`: no row; Spark's UI has the "
+    "number.",
+    "failfast",
+)
+DEAD_LETTER = _option(
+    "dead-letter",
+    optional(TEXT),
+    None,
+    Place.CATALOG | Place.PROPERTY | Place.READ,
+    "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded, which then are no rows of "
+    "the result. It is created when the first is found, and is a table itself.",
+)
+SCHEMA_VERSION = _option(
+    "schema-version",
+    optional(whole_number(0, 2**31 - 1)),
+    None,
+    Place.READ,
+    "Version in the schema registry, counted from 0, whose columns the table shall have. Not set: the latest.",
+)
 
 
 # Writing.
@@ -360,7 +428,7 @@ TRANSACTION_LEASE = _option(
     timedelta(seconds=60),
     Place.CATALOG | Place.WRITE,
     "How long Pravega keeps a transaction after the last sign of life of the driver, which "
-    "gives one every third of this time. The statement itself may run as long as it likes.",
+    "gives one every third of this time. The statement itself may run for a day.",
     "60s",
 )
 TRANSACTION_TIMEOUT = _option(

@@ -47,26 +47,43 @@ class TableSettings:
     retention: Retention | None
     rollover_size: int | None
     format_settings: Mapping[str, str]
+    reading: Mapping[str, str]
+    """The texts of the properties that count for scans."""
 
 
-def table_settings(options: o.Options) -> TableSettings:
-    """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other."""
+_UNREGISTERED = ("raw", "text", "csv")
+"""Formats that the schema registry does not know."""
+_READING = (o.MODE, o.DEAD_LETTER)
+
+
+def table_settings(options: o.Options, registered: bool | None = None) -> TableSettings:
+    """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other.
+
+    `registered` says whether the schema registry knows the format; None: what is known of the formats of this package.
+    """
     format = options.get(o.FORMAT)
-    if format == "raw" and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
+    if registered is None:
+        registered = format not in _UNREGISTERED
+    if not registered and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
         raise InvalidOptionError(
-            "'compatibility' has no meaning with 'format'='raw', which has no schema. Leave it out, or choose "
-            "'format'='avro' or 'json'."
+            f"'compatibility' has no meaning with 'format'='{format}', which has no schema in the registry. Leave it "
+            "out, or choose 'format'='avro' or 'json'."
         )
     return TableSettings(
         format=format,
-        framing=_framing(options, format),
-        codec=_codec(options, format),
+        framing=_framing(options, format, registered),
+        codec=_codec(options, format, registered),
         routing_key=options.get(o.ROUTING_KEY),
         compatibility=options.get(o.COMPATIBILITY),
         scaling=_scaling(options),
         retention=_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
         format_settings=format_settings(options, format),
+        reading={
+            option.key: text
+            for option in _READING
+            if options.source(option) is o.Source.PROPERTY and (text := options.text(option)) is not None
+        },
     )
 
 
@@ -90,19 +107,19 @@ def format_settings(options: o.Options, format: str) -> dict[str, str]:
     return settings
 
 
-def _framing(options: o.Options, format: str) -> str:
+def _framing(options: o.Options, format: str, registered: bool) -> str:
     framing = options.get(o.FRAMING)
-    if format == "raw" and framing == "registry":
+    if not registered and framing == "registry":
         raise InvalidOptionError(
-            "'framing'='registry' needs a schema, which 'format'='raw' does not have. "
+            f"'framing'='registry' needs a schema in the registry, which 'format'='{format}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
-    return framing or ("none" if format == "raw" else "registry")
+    return framing or ("registry" if registered else "none")
 
 
-def _codec(options: o.Options, format: str) -> str:
+def _codec(options: o.Options, format: str, registered: bool) -> str:
     codec = options.get(o.CODEC)
-    if codec == "none" or _framing(options, format) == "registry":
+    if codec == "none" or _framing(options, format, registered) == "registry":
         return codec
     if options.source(o.CODEC) is o.Source.CATALOG:
         return "none"  # a catalog's default is for the tables that can have one

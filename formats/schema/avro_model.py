@@ -30,7 +30,7 @@ _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "decimal": ("bytes", "fixed"),
 }
 """The logical types that are read as something else than their base. All others (times of day, nanosecond
-timestamps, durations) are read as the base."""
+timestamps) are read as the base."""
 
 
 @dataclass(eq=False)

@@ -6,7 +6,8 @@
 | "spark.type" on an int or a string | what it says |
 | decimal on bytes or fixed, up to 38 digits | decimal(p, s); binary if larger |
 | date; timestamp-millis, -micros; local-timestamp-... | date; timestamp; timestamp_ntz |
-| time-millis, time-micros, timestamp-nanos, duration | the base type: int, bigint, bigint, binary |
+| time-millis, time-micros, timestamp-nanos | the base type: int, bigint, bigint |
+| duration | refused: months, days and milliseconds together are no Spark type |
 | uuid on string or fixed(16), enum | string |
 | fixed | binary |
 | array, map, record | array, map<string, v>, struct |
@@ -139,6 +140,11 @@ class _AvroToSpark:
         if node.logical is not None:
             return _LOGICAL[node.logical]
         if isinstance(node, avro.Fixed):
+            if node.attributes.get("logicalType") == "duration":
+                raise InvalidSchemaError(
+                    f"column '{path}' is an Avro duration: months, days and milliseconds together, for which Spark has "
+                    "no type"
+                )
             return BinaryType()
         own = spark_type_named(node.attributes.get(SPARK_TYPE))
         if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):

@@ -42,7 +42,7 @@ from pyspark_pravega.formats.schema.spark_visitor import child_path
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     "boolean": (BooleanType,),
     "integer": (ByteType, ShortType, IntegerType, LongType),
-    "number": (FloatType, DoubleType, DecimalType),
+    "number": (FloatType, DoubleType, DecimalType, TimestampType, TimestampNTZType),
     "string": (
         StringType,
         CharType,

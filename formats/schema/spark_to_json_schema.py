@@ -11,6 +11,7 @@
 | date | string, format date | "2024-01-31" |
 | timestamp | string, format date-time | "2024-01-31T12:00:00.000000Z" |
 | timestamp_ntz | string | "2024-01-31T12:00:00.000000" |
+| timestamp, timestamp_ntz by `json.timestamp-format` | number | 1706702400, 1706702400.5 |
 | array | array | [1, 2] |
 | map<string, v> | object with additionalProperties | {"key": 1} |
 | struct | object with properties | {"field": 1} |
@@ -72,21 +73,27 @@ _PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
 }
 
 
-def spark_to_json_schema(schema: StructType, comment: str | None = None, name: str | None = None) -> str:
+def spark_to_json_schema(
+    schema: StructType, comment: str | None = None, name: str | None = None, *, epoch_timestamps: bool = False
+) -> str:
     """The JSON Schema of a table; `json_schema_to_spark` gives back exactly the same columns.
 
-    `name` becomes the "title". Raises UnsupportedTypeError naming the column by its path.
+    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. Raises UnsupportedTypeError naming the
+    column by its path.
     """
     head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
     if name is not None:
         head["title"] = name
     if comment is not None:
         head["description"] = comment
-    return json.dumps(head | _SparkToJsonSchema().visit(schema), ensure_ascii=False)
+    return json.dumps(head | _SparkToJsonSchema(epoch_timestamps).visit(schema), ensure_ascii=False)
 
 
 class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
     format_name = "json"
+
+    def __init__(self, epoch_timestamps: bool) -> None:
+        self._epoch_timestamps = epoch_timestamps
 
     def struct(
         self, struct: StructType, path: str, members: list[tuple[StructField, dict[str, Any]]]
@@ -120,6 +127,8 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
         found = _PRIMITIVES.get(type(data_type))
         if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+            found = {"type": "number"}
+        if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
             found = {"type": "number"}
         if found is None:
             self.unsupported(data_type, path, why_unsupported(data_type))

@@ -63,6 +63,17 @@ def test_a_group_of_another_format(watched: Watched, format: str, advice: str, w
     watched.refuse(Refusal(statement, OPTION, ("pravega.{s}.old", "'format'='avro'", format, advice)))
 
 
+def test_a_group_of_another_type(watched: Watched) -> None:
+    """Joined, it would hold two types, and its stream would be no table for anybody."""
+    registry = watched.pravega.registry(watched.scope)
+    registry.create_group("old", GroupProperties("Avro", Compatibility("AllowAny"), allow_multiple_types=True))
+    schema = {"type": "record", "name": "Event", "namespace": "interop", "fields": [{"name": "id", "type": "int"}]}
+    registry.add_schema("old", SchemaInfo.of_text("interop.Event", "Avro", json.dumps(schema)))
+    words = ("pravega.{s}.old", "interop.Event", "{s}.old", "another table name")
+    watched.refuse(Refusal("CREATE TABLE {n}.old (id INT) USING pravega", OPTION, words))
+    assert [one.version.type for one in registry.latest_schemas("old")] == ["interop.Event"]
+
+
 def test_columns_that_the_policy_of_a_group_refuses(watched: Watched) -> None:
     registry = watched.pravega.registry(watched.scope)
     registry.create_group("old", GroupProperties("Avro", Compatibility("Backward")))
@@ -82,6 +93,18 @@ def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
     statement = "CREATE TABLE {n}.t (id INT) USING pravega"
     watched.refuse(Refusal(statement, "TABLE_OR_VIEW_ALREADY_EXISTS", ("`t`",)))
     watched.sql.run(f"DROP TABLE {watched.name}.t")
+
+
+def test_a_drop_that_fails_can_be_given_again(watched: Watched, spark: SparkSession, cluster: ClusterInfo) -> None:
+    spark.conf.set("spark.sql.catalog.half", "io.github.pysparkpravega.PravegaCatalog")
+    settings = {"controller-uri": cluster.controller_uri, "schema-registry-uri": "http://localhost:1"}
+    for key, value in {**settings, "retry-timeout": "1s"}.items():
+        spark.conf.set(f"spark.sql.catalog.half.{key}", value)
+    watched.refuse(Refusal(f"DROP TABLE half.`{watched.scope}`.t", "PRAVEGA_SERVER_UNAVAILABLE", ("localhost:1",)))
+    assert watched.sql.run(f"SELECT * FROM {watched.name}.t ORDER BY id") == [("1", "x"), ("2", "y")]
+    watched.sql.run(f"DROP TABLE {watched.name}.t")
+    assert not watched.pravega.controller.stream_exists(Stream(watched.scope, "t"))
+    assert "t" not in watched.pravega.registry(watched.scope).groups()
 
 
 # Streams that change under a query
@@ -185,7 +208,7 @@ WRONG = [
     ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
     ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
     ({"path": "/some/path"}, ("'path'", "'/some/path'")),
-    ({"format": "csv"}, ("'csv'", "avro, json, raw")),
+    ({"format": "parquet"}, ("'parquet'", "avro, csv, json")),
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
     ({"transaction.lease": "20s"}, ("'transaction.lease' may not stand as read option",)),

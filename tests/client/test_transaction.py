@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,8 @@ from pyspark_pravega.client.stream import (
     transaction_epoch,
 )
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import InvalidOptionError, TransactionNotOpenError
+from pyspark_pravega.errors import InvalidOptionError, TransactionNotOpenError, TransactionOutcomeUnknownError
+from tests.client.conftest import CuttingProxy
 
 SHORTEST_LEASE = 10_000
 
@@ -138,6 +140,63 @@ def test_a_failing_keep_alive_is_recorded(controller: Controller, transaction: T
     controller.seal_stream(transaction.stream)
     wait_until(lambda: lost.failure is not None, "the keep-alive never noticed")
     assert isinstance(lost.failure, TransactionNotOpenError)
+
+
+@pytest.fixture
+def cut_off(
+    client_config: ClientConfig, controller: Controller, proxy_to: Callable[..., CuttingProxy]
+) -> Iterator[tuple[Controller, CuttingProxy]]:
+    """Another connection to the controller that tries each call for half a second, and the proxy it goes through."""
+    proxy = proxy_to(client_config.controller_endpoints[0])
+    uri = f"{'tls' if client_config.tls else 'tcp'}://{proxy.endpoint.host}:{proxy.endpoint.port}"
+    with Controller(replace(client_config, controller_uri=uri, retry_timeout=0.5, request_timeout=5.0)) as connected:
+        yield connected, proxy
+
+
+def test_pings_that_fail_are_repeated(
+    controller: Controller, stream: Stream, cut_off: tuple[Controller, CuttingProxy]
+) -> None:
+    """The network is away when the first ping is due, and back before the lease ends."""
+    begun = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    far, proxy = cut_off
+    proxy.limits.extend([(0, 0)] * 12)
+    kept = Transaction(far, stream, begun.id, begun.segments, SHORTEST_LEASE)
+    kept.keep_alive()
+    wait_until(lambda: not proxy.limits, "the pings ended")
+    left = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    wait_until(lambda: left.status() is TransactionStatus.ABORTED, "the lease never ended")
+    assert kept.failure is None
+    assert kept.status() is TransactionStatus.OPEN
+    kept.commit()
+
+
+def test_a_commit_whose_answers_are_lost(stream: Stream, cut_off: tuple[Controller, CuttingProxy]) -> None:
+    far, proxy = cut_off
+    begun = Transaction.begin(far, stream, SHORTEST_LEASE)
+    # What is sent arrives, but hardly an answer comes back.
+    proxy.limits.extend([(None, 80)] * 8)
+    proxy.cut_all()
+    begun.commit(60)
+    assert begun.status() is TransactionStatus.COMMITTED
+
+
+def test_a_commit_that_nobody_answers(
+    controller: Controller, stream: Stream, cut_off: tuple[Controller, CuttingProxy]
+) -> None:
+    far, proxy = cut_off
+    begun = Transaction.begin(far, stream, SHORTEST_LEASE)
+    proxy.close()
+    with pytest.raises(TransactionOutcomeUnknownError, match=f"{begun.id}.*look at the data"):
+        begun.commit(1)
+    assert controller.transaction_status(stream, begun.id) is TransactionStatus.OPEN
+
+
+def test_a_short_lease_does_not_shorten_the_life(controller: Controller, stream: Stream) -> None:
+    """A server allows 1000 times the first lease; the first is made long, and the wanted one follows at once."""
+    begun = time.monotonic()
+    transaction = Transaction.begin(controller, stream, SHORTEST_LEASE)
+    wait_until(lambda: transaction.status() is TransactionStatus.ABORTED, "the lease never ended")
+    assert time.monotonic() - begun < 80, "the wanted lease is not the one that counts"
 
 
 @pytest.mark.parametrize("lease", [-1, 0, 9_999, 600_001, 1 << 40])

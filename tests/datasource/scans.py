@@ -12,7 +12,8 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.insert_commit import Insert
-from pyspark_pravega.datasource.planning import PlannedScan, full_schema, plan_scan
+from pyspark_pravega.datasource.planning import PlannedScan, full_schema, nullable, plan_scan
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import SETTINGS
@@ -60,13 +61,18 @@ def scan(
     columns: Sequence[str] | None = None,
     *,
     limit: int | None = None,
+    count_bad_events: bool = False,
     **options: str,
 ) -> PlannedScan:
-    """Plan a scan of some columns (None: all, with the hidden ones); options with _ for -."""
-    schema = full_schema(table)
-    required = schema if columns is None else StructType([schema[name] for name in columns])
+    """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
+    fields = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    permissive = options.get("mode") == "permissive"  # then Spark takes no column for NOT NULL
+    fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
+    required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    return plan_scan(pravega, table, required, resolve(read=read, env={}), limit=limit)
+    return plan_scan(
+        pravega, table, required, resolve(read=read, env={}), limit=limit, count_bad_events=count_bad_events
+    )
 
 
 def batches(planned: PlannedScan) -> list[list[pa.RecordBatch]]:

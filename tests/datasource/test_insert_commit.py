@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 
@@ -13,12 +14,22 @@ from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.controller import TransactionStatus
 from pyspark_pravega.client.event_frames import frame
 from pyspark_pravega.client.reader import SegmentRangeReader
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.schema_registry_types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
 from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
-from pyspark_pravega.errors import PravegaError, TransactionMismatchError, TransactionNotOpenError
+from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PravegaError,
+    TransactionMismatchError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
+from tests.datasource.transactions import raw_table
 
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
 ROWS = [b"row %d" % number for number in range(1000)]
@@ -129,6 +140,65 @@ def test_an_aborted_transaction_is_named(pravega: Pravega, begin: Callable[[], I
     with pytest.raises(TransactionNotOpenError, match=str(insert.transaction.id)):
         insert.commit([message])
     assert visible(pravega, insert.transaction.stream) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after", "published"])
+def test_a_commit_that_another_process_may_have_done(
+    pravega: Pravega, begin: Callable[[], Insert], moment: str
+) -> None:
+    """The service died while it committed, and the one in its place is asked to commit."""
+    insert = begin()
+    message = write(insert, ROWS)
+    transaction = insert.transaction
+    stream = transaction.stream
+    if moment == "published":
+        insert.commit([message])
+    else:
+        assert CommitLog(pravega, stream).enter(transaction.id)
+        if moment == "during":
+            pravega.controller.commit_transaction(stream, transaction.id)
+        elif moment == "after":
+            transaction.commit(60)
+    rejoined = Transaction.rejoin(pravega.controller, stream, transaction.id, 30_000)
+    again = Insert(pravega, raw_table(stream), rejoined, SETTINGS)
+    assert again.commit([message], again=True) == len(ROWS)
+    assert visible(pravega, stream) == sorted(ROWS)
+    head = CommitLog(pravega, stream).head()
+    assert head is not None
+    assert (head.version, head.committing) == (1, ())
+
+
+def test_a_commit_that_another_process_may_have_copied(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    """It cannot be known whether the copy is on its way: nothing is committed a second time."""
+    insert = begin()
+    message = write(insert, ROWS)
+    leave_behind(pravega, insert, [b"never seen"])
+    with pytest.raises(TransactionOutcomeUnknownError, match="look at the table"):
+        insert.commit([message], again=True)
+    assert visible(pravega, insert.transaction.stream) == []
+
+
+def test_a_table_that_was_made_again_with_other_columns(pravega: Pravega, scope: str) -> None:
+    stream = Stream(scope, "again")
+    made = []
+    for column in ("a", "b"):
+        pravega.controller.create_stream(stream, StreamConfiguration())
+        registry = pravega.registry(scope)
+        registry.create_group(stream.name, GroupProperties("Avro", Compatibility("AllowAny")))
+        schema = {"type": "record", "name": "again", "fields": [{"name": column, "type": "int"}]}
+        registry.add_schema(stream.name, SchemaInfo.of_text("again", "Avro", json.dumps(schema)))
+        made.append(load_table(pravega, stream).table)
+        if column == "a":
+            pravega.controller.seal_stream(stream)
+            pravega.controller.delete_stream(stream)
+            registry.delete_group(stream.name)
+    old, new = made
+    assert old.schema_version == new.schema_version
+    insert = Insert.begin(pravega, old, SETTINGS)
+    with pytest.raises(InvalidSchemaError, match="made again with other columns"):
+        insert.spec(old.schema)
+    insert.abort()
+    assert Insert.begin(pravega, new, SETTINGS).spec(new.schema).encoding_id is not None
 
 
 def test_no_rows_leave_no_version(pravega: Pravega, begin: Callable[[], Insert]) -> None:

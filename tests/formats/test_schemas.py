@@ -144,7 +144,6 @@ def avro_type(avro: object) -> str:
         ({"type": "bytes", "logicalType": "decimal"}, "binary"),
         ({"type": "fixed", "name": "F", "size": 4}, "binary"),
         ({"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"}, "string"),
-        ({"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}, "binary"),
         ({"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 5}, "decimal(5,0)"),
         ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "string"),
         ({"type": "array", "items": "int"}, "array<int>"),
@@ -161,6 +160,11 @@ def avro_type(avro: object) -> str:
 )
 def test_avro_to_spark(avro: object, spark: str) -> None:
     assert avro_type(avro) == spark
+
+
+def test_avro_durations_are_refused_by_name() -> None:
+    with pytest.raises(InvalidSchemaError, match="column '[^']*' is an Avro duration"):
+        avro_type({"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"})
 
 
 def test_avro_nullability_names_and_comments() -> None:

@@ -2,6 +2,12 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.google.protobuf.DescriptorProtos.FileDescriptorProto;
+import com.google.protobuf.DescriptorProtos.FileDescriptorSet;
+import com.google.protobuf.Descriptors.Descriptor;
+import com.google.protobuf.Descriptors.DescriptorValidationException;
+import com.google.protobuf.Descriptors.FileDescriptor;
+import com.google.protobuf.DynamicMessage;
 import io.pravega.client.BatchClientFactory;
 import io.pravega.client.ClientConfig;
 import io.pravega.client.EventStreamClientFactory;
@@ -25,6 +31,7 @@ import io.pravega.schemaregistry.contract.data.Compatibility;
 import io.pravega.schemaregistry.contract.data.SerializationFormat;
 import io.pravega.schemaregistry.serializer.avro.schemas.AvroSchema;
 import io.pravega.schemaregistry.serializer.json.schemas.JSONSchema;
+import io.pravega.schemaregistry.serializer.protobuf.schemas.ProtobufSchema;
 import io.pravega.schemaregistry.serializer.shared.codec.Codecs;
 import io.pravega.schemaregistry.serializer.shared.impl.SerializerConfig;
 import io.pravega.schemaregistry.serializers.SerializerFactory;
@@ -41,8 +48,10 @@ import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Iterator;
+import java.util.Map;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericContainer;
 import org.apache.avro.generic.GenericDatumReader;
@@ -56,7 +65,7 @@ import org.apache.avro.io.JsonEncoder;
  * The other side of the interoperability tests: the official Java client and serializers, remote controlled.
  *
  * Reads one JSON request a line from standard input and answers each with one JSON line. `foreign.py` describes the
- * requests. Avro values are in Avro's own JSON encoding, bytes in hexadecimal.
+ * requests. Avro values are in Avro's own JSON encoding, bytes and Protobuf messages in hexadecimal.
  */
 public class Foreign {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -145,11 +154,44 @@ public class Foreign {
                         request.get("type").asText(), request.get("schema").asText(), Object.class);
                 writeAll(SerializerFactory.jsonSerializer(registry(SerializationFormat.Json), schema), event -> event);
             }
+            case "protobuf" -> {
+                String type = request.get("type").asText();
+                FileDescriptorSet files = descriptors();
+                Descriptor message = message(files, type);
+                Serializer<DynamicMessage> serializer = SerializerFactory.protobufSerializer(
+                        registry(SerializationFormat.Protobuf), ProtobufSchema.of(type, files));
+                writeAll(serializer, event -> DynamicMessage.parseFrom(message, HEX.parseHex(event.asText())));
+            }
             case "bytes" -> writeAll(new ByteBufferSerializer(),
                     event -> ByteBuffer.wrap(HEX.parseHex(event.asText())));
             case "text" -> writeAll(new UTF8StringSerializer(), JsonNode::asText);
             default -> throw new IllegalArgumentException("unknown format " + request.get("format"));
         }
+    }
+
+    /** The request's schema: a file descriptor set in base64. */
+    private FileDescriptorSet descriptors() throws IOException {
+        return FileDescriptorSet.parseFrom(Base64.getDecoder().decode(request.get("schema").asText()));
+    }
+
+    private static Descriptor message(FileDescriptorSet files, String type) throws IOException {
+        Map<String, FileDescriptor> built = new HashMap<>();
+        for (FileDescriptorProto file : files.getFileList()) {
+            FileDescriptor[] needed = file.getDependencyList().stream().map(built::get).toArray(FileDescriptor[]::new);
+            try {
+                built.put(file.getName(), FileDescriptor.buildFrom(file, needed));
+            } catch (DescriptorValidationException e) {
+                throw new IOException(e);
+            }
+        }
+        for (FileDescriptor file : built.values()) {
+            for (Descriptor message : file.getMessageTypes()) {
+                if (message.getFullName().equals(type)) {
+                    return message;
+                }
+            }
+        }
+        throw new IOException("no message " + type);
     }
 
     private interface FromJson<T> {
@@ -236,6 +278,12 @@ public class Foreign {
             case "json": {
                 Serializer<WithSchema<JsonNode>> generic = SerializerFactory.jsonGenericDeserializer(registry(null));
                 return payload -> (JsonNode) generic.deserialize(payload).getObject();
+            }
+            case "protobuf": {
+                Serializer<DynamicMessage> generic =
+                        SerializerFactory.protobufGenericDeserializer(registry(null), null);
+                return payload -> JSON.getNodeFactory().textNode(
+                        HEX.formatHex(generic.deserialize(payload).toByteArray()));
             }
             case "any": {
                 Serializer<String> any = SerializerFactory.deserializeAsJsonString(registry(null));

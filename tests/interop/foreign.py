@@ -12,6 +12,7 @@ characters 0 to 255.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -35,7 +36,7 @@ _CHUNK_BYTES = 1 << 20
 
 Codec = Literal["none", "gzip", "snappy"]
 Compatibility = Literal["AllowAny", "FullTransitive"]
-Reading = Literal["bytes", "text", "avro", "json", "any"]
+Reading = Literal["bytes", "text", "avro", "json", "protobuf", "any"]
 Json = Any
 Keyed = tuple[str | None, Json]
 """A routing key (None: the writer chooses a random one) and a value."""
@@ -198,6 +199,22 @@ class ForeignClient:
             schema=_text(schema), type=type_name,
         )  # fmt: skip
 
+    def write_protobuf(
+        self,
+        scope: str,
+        stream: str,
+        type_name: str,
+        schema: bytes,
+        events: Sequence[tuple[str | None, bytes]],
+        *,
+        codec: Codec = "none",
+    ) -> None:
+        """Write messages with the registry's Protobuf serializer; `schema` is a file descriptor set."""
+        self._write(
+            scope, stream, "protobuf", [(key, value.hex()) for key, value in events], False, codec=codec, framed=True,
+            compatibility="AllowAny", schema=base64.b64encode(schema).decode("ascii"), type=type_name,
+        )  # fmt: skip
+
     def write_bytes(
         self, scope: str, stream: str, events: Sequence[tuple[str | None, bytes]], *, transactional: bool = False
     ) -> None:
@@ -214,8 +231,9 @@ class ForeignClient:
         """Read all events there are, segment by segment, each in its order.
 
         Args:
-            as_format: `avro` (with `schema` as the reader's, if given; needed if not `framed`), `json`, `text`, `bytes`
-                (no value), or `any`: whatever the registry says each event is, as JSON.
+            as_format: `avro` (with `schema` as the reader's, if given; needed if not `framed`), `json`, `protobuf` (the
+                message in hexadecimal), `text`, `bytes` (no value), or `any`: whatever the registry says each event
+                is, as JSON.
         """
         answer = self._ask(
             "read", scope, stream, format=as_format, framed=framed, schema=None if schema is None else _text(schema)

@@ -85,7 +85,10 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"read": {"python": "python3"}}, "'python' may not stand as read option. Set it as catalog conf"),
         ({"properties": {"controller-uri": "tcp://a:1"}}, "belongs to whoever connects"),
         ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
-        ({"read": {"format": "parquet"}}, "'parquet' of 'format'.*expected one of avro, json, raw"),
+        (
+            {"read": {"format": "par quet"}},
+            "'par quet' of 'format'.*the name of a format: avro, csv, json",
+        ),
         ({"read": {"path": "/x"}}, "no read option 'path'"),
         ({"read": {"__pravega.columns": "[]"}}, "no read option '__pravega.columns'"),
         ({"read": {"read-window": "12 elephants"}}, "whole number of bytes"),

@@ -15,13 +15,29 @@ def settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> 
 
 def test_defaults() -> None:
     assert settings({}) == TableSettings(
-        "avro", "registry", "none", None, "backward", Scaling("fixed", 0, 2, 1), None, None, {}
+        "avro", "registry", "none", None, "backward", Scaling("fixed", 0, 2, 1), None, None, {}, {}
     )
 
 
-def test_raw_tables_have_no_framing() -> None:
-    assert settings({"format": "raw"}).framing == "none"
-    assert settings({"format": "raw"}, {"codec": "gzip"}).codec == "none"
+@pytest.mark.parametrize("format", ["raw", "text", "csv"])
+def test_tables_without_registry_have_no_framing(format: str) -> None:
+    assert settings({"format": format}).framing == "none"
+    assert settings({"format": format}, {"codec": "gzip"}).codec == "none"
+    for key, value in [("framing", "registry"), ("compatibility", "full"), ("codec", "gzip")]:
+        with pytest.raises(InvalidOptionError, match=f"'{key}'"):
+            settings({"format": format, key: value})
+
+
+def test_a_format_may_be_told_to_be_without_registry() -> None:
+    options = resolve(properties={"format": "fixed-width"}, env={})
+    assert table_settings(options).framing == "registry"
+    assert table_settings(options, registered=False).framing == "none"
+
+
+def test_what_counts_for_scans_is_kept() -> None:
+    properties = {"mode": "PERMISSIVE", "format": "raw"}
+    assert settings(properties).reading == {"mode": "PERMISSIVE"}
+    assert settings({}, {"mode": "permissive"}).reading == {}, "a catalog's default is not the table's"
 
 
 def test_scaling_and_retention() -> None:

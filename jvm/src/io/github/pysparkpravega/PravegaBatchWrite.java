@@ -39,18 +39,25 @@ final class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    finish("commit_insert", messages);
+    try {
+      finish("commit_insert", messages, false);
+    } catch (Exception e) {
+      if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
+        throw e;
+      }
+      finish("commit_insert", messages, true); // by the service that is started in its place
+    }
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
     if (insert != null) {
-      finish("abort_insert", messages);
+      finish("abort_insert", messages, false);
     }
   }
 
-  private void finish(String operation, WriterCommitMessage[] messages) {
-    ObjectNode arguments = Service.JSON.createObjectNode();
+  private void finish(String operation, WriterCommitMessage[] messages, boolean again) {
+    ObjectNode arguments = Service.JSON.createObjectNode().put("again", again);
     ArrayNode pickled = arguments.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message instanceof PythonWriterCommitMessage python) {

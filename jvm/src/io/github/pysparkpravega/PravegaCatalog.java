@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -20,6 +21,7 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -143,10 +145,32 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     }
   }
 
+  /** The options of a query that change what columns a table has; Spark asks for the table anew for each of them. */
+  @Override
+  public Set<String> tableStateOptionKeys() {
+    return Set.of("mode", "schema-version");
+  }
+
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
+    return load(ident, CaseInsensitiveStringMap.empty(), false);
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    if (context.timeTravel().isPresent()) {
+      return StagingTableCatalog.super.loadTable(ident, context, options);
+    }
+    return load(ident, options, !context.writePrivileges().isEmpty());
+  }
+
+  private PravegaTable load(Identifier ident, CaseInsensitiveStringMap options, boolean writing)
+      throws NoSuchTableException {
+    ObjectNode arguments = arguments(ident).put("writing", writing);
+    arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
     try {
-      return new PravegaTable(this, ident, call("load_table", arguments(ident)));
+      return new PravegaTable(this, ident, call("load_table", arguments));
     } catch (Exception e) {
       throw tableError(e, ident);
     }

@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Arrays;
 import java.util.OptionalLong;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -43,7 +44,10 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return PythonWorkers.source().createPythonMetrics();
+    CustomMetric[] python = PythonWorkers.source().createPythonMetrics();
+    CustomMetric[] all = Arrays.copyOf(python, python.length + 1);
+    all[python.length] = new BadEventsMetric();
+    return all;
   }
 
   @Override
@@ -63,8 +67,10 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new PythonPartitionReaderFactory(
-        PythonWorkers.source(), bytes(plan.get("function")), schema, PythonWorkers.artifacts(), Option.empty());
+    StructType output = PravegaTable.struct(plan.get("output").asText());
+    PartitionReaderFactory python = new PythonPartitionReaderFactory(
+        PythonWorkers.source(), bytes(plan.get("function")), output, PythonWorkers.artifacts(), Option.empty());
+    return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
   }
 
   @Override

@@ -41,6 +41,6 @@ final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
   public Scan build() {
     ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json()).put("limit", limit);
     arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
-    return new PravegaScan(table.call("plan_scan", arguments));
+    return new PravegaScan(table.planScan(arguments));
   }
 }

@@ -7,6 +7,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -34,6 +35,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   private final PravegaCatalog catalog;
   private final Identifier ident;
   private final JsonNode description;
+  private final String version = UUID.randomUUID().toString();
+  private JsonNode tails = Service.JSON.createObjectNode();
 
   PravegaTable(PravegaCatalog catalog, Identifier ident, JsonNode description) {
     this.catalog = catalog;
@@ -44,6 +47,18 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public String name() {
     return description.get("name").asText();
+  }
+
+  /** Another stream of the same name is another table: Spark refuses to go on with a plan for the old one. */
+  @Override
+  public String id() {
+    return description.get("id").asText();
+  }
+
+  /** Never twice the same, so that Spark loads the table once for every query, and all its scans end at one tail. */
+  @Override
+  public String version() {
+    return version;
   }
 
   @Override
@@ -68,17 +83,14 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     List<MetadataColumn> columns = new ArrayList<>();
     for (JsonNode column : description.get("metadata_columns")) {
       columns.add(new HiddenColumn(column.get("name").asText(),
-          DataType.fromJson(column.get("type").toString()), column.get("comment").asText()));
+          DataType.fromJson(column.get("type").toString()), column.get("nullable").asBoolean(),
+          column.get("comment").asText()));
     }
     return columns.toArray(new MetadataColumn[0]);
   }
 
-  private record HiddenColumn(String name, DataType dataType, String comment) implements MetadataColumn {
-    @Override
-    public boolean isNullable() {
-      return false;
-    }
-  }
+  private record HiddenColumn(String name, DataType dataType, boolean isNullable, String comment)
+      implements MetadataColumn {}
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -123,6 +135,14 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   JsonNode call(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
     return catalog.call(operation, arguments);
+  }
+
+  /** Plans a scan that ends where the other scans of this table in the same query end. */
+  synchronized JsonNode planScan(ObjectNode arguments) {
+    arguments.set("tails", tails);
+    JsonNode plan = call("plan_scan", arguments);
+    tails = plan.get("tails");
+    return plan;
   }
 
   static StructType struct(String json) {

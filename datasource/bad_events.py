@@ -1,0 +1,63 @@
+"""What becomes of events that cannot be decoded: the options `mode` and `dead-letter` read as one rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+
+FAILFAST, PERMISSIVE, DROPMALFORMED = "failfast", "permissive", "dropmalformed"
+
+
+@dataclass(frozen=True)
+class BadEventRule:
+    """`mode` is one of the names above; `dead_letter` is where dropped events go, if anywhere."""
+
+    mode: str = FAILFAST
+    dead_letter: Stream | None = None
+
+    @property
+    def every_event_is_a_row(self) -> bool:
+        """Whether a scan returns as many rows as it decodes events."""
+        return self.mode != DROPMALFORMED
+
+
+def bad_event_rule(options: o.Options, stream: Stream) -> BadEventRule:
+    """Read the rule for a scan of `stream`.
+
+    `dead-letter` means dropping. Of a mode and a dead-letter stream that contradict each other, the one given in the
+    stronger place counts; InvalidOptionError when both are given in the same place, or for a stream that is no
+    target.
+    """
+    mode, target = options.get(o.MODE), options.get(o.DEAD_LETTER)
+    if target is None:
+        return BadEventRule(mode)
+    if mode != DROPMALFORMED and options.is_set(o.MODE):
+        given, beside = options.source(o.MODE), options.source(o.DEAD_LETTER)
+        if given == beside:
+            raise InvalidOptionError(
+                f"'mode'='{mode}' contradicts 'dead-letter'='{target}', which takes bad events out of the result. "
+                f"Leave one of them out, or set 'mode' to '{DROPMALFORMED}'."
+            )
+        if given > beside:
+            return BadEventRule(mode)
+    found = _stream(target, stream)
+    if found == stream:
+        if options.source(o.DEAD_LETTER) is o.Source.CATALOG:
+            return BadEventRule(mode)  # a catalog's default is for the other tables
+        raise InvalidOptionError(
+            f"'dead-letter'='{target}' is the stream that is read. Name another one: else every bad event would add "
+            "one."
+        )
+    return BadEventRule(DROPMALFORMED, found)
+
+
+def _stream(text: str, source: Stream) -> Stream:
+    parts = text.split("/")
+    if len(parts) > 2 or not all(parts):
+        raise InvalidOptionError(
+            f"'dead-letter'='{text}' is no stream. Write the name of a stream of the same scope, or scope/stream."
+        )
+    return Stream(parts[0], parts[1]) if len(parts) == 2 else Stream(source.scope, parts[0])

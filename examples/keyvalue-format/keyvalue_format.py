@@ -1,0 +1,100 @@
+"""A format of one's own: an event is `name=value` pairs between semicolons, `id=7;temp=21.5`.
+
+Columns are matched by name, values become their types by Arrow's rules, a missing one is null.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.formats.events import EventBuffer
+from pyspark_pravega.formats.format import BadEvent
+
+
+class KeyValueFormat:
+    name = "keyvalue"
+    registry_format = None  # the schema registry has nothing to do with it: the columns are kept with the stream
+
+    def schema_text(
+        self, schema: StructType, name: str, namespace: str, comment: Any = None, settings: Any = ()
+    ) -> str:
+        """What is kept with the stream; `spark_schema` makes the same columns of it."""
+        for field in schema:
+            if isinstance(field.dataType, (StructType, ArrayType, MapType, BinaryType)):
+                raise UnsupportedTypeError(f"column '{field.name}' is no plain value, which format keyvalue needs")
+        return json.dumps(schema.jsonValue())
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        return StructType.fromJson(json.loads(schema_text))
+
+    def type_name(self, schema_text: str) -> str:
+        raise InvalidSchemaError("keyvalue events have no type")  # asked only of formats of the registry
+
+    def decoder(
+        self, reader_schema: StructType, table_schema_text: Any = None, resolve: Any = None, settings: Any = ()
+    ):
+        """`reader_schema` has the columns that a query needs."""
+        return Decoder(reader_schema)
+
+    def encoder(
+        self, schema: StructType, schema_text: Any = None, encoding_id: Any = None, codec: str = "", settings: Any = ()
+    ):
+        return Encoder(schema)
+
+
+class Decoder:
+    def __init__(self, reader_schema: StructType) -> None:
+        self.schema: pa.Schema = to_arrow_schema(reader_schema, timezone="UTC")
+
+    def decode(self, events: EventBuffer) -> pa.RecordBatch:
+        """All rows, or BadEvent for the first event that is none."""
+        batch, bad = self.decode_valid(events)
+        if bad:
+            raise bad[0]
+        return batch
+
+    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        """The rows of the good events, and the bad events: one of them never touches another."""
+        rows, bad = [], []
+        for index, payload in enumerate(events.payloads()):
+            try:
+                rows.append(self._row(payload))
+            except ValueError as error:
+                bad.append(BadEvent(index, f"it is no keyvalue event: {error}"))
+        return pa.RecordBatch.from_pylist(rows, schema=self.schema), bad
+
+    def _row(self, payload: bytes) -> dict[str, Any]:
+        pairs = [pair.partition("=") for pair in payload.decode().split(";") if pair]
+        if any(sign != "=" for _, sign, _ in pairs):
+            raise ValueError("a value without name")
+        values = {name: text for name, _, text in pairs}
+        return {
+            field.name: pa.scalar(values[field.name]).cast(field.type).as_py() if field.name in values else None
+            for field in self.schema
+        }
+
+
+class Encoder:
+    def __init__(self, schema: StructType) -> None:
+        self._names = schema.fieldNames()
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        """One payload for every row."""
+        columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
+        payloads = []
+        for row in range(batch.num_rows):
+            values = {name: column[row] for name, column in zip(self._names, columns, strict=True)}
+            for name, text in values.items():
+                if text is not None and ";" in text:
+                    raise InvalidRowError(
+                        f"row {row} of the batch cannot be written: column '{name}' holds a semicolon"
+                    )
+            payloads.append(";".join(f"{name}={text}" for name, text in values.items() if text is not None).encode())
+        return pc.cast(pa.array(payloads, pa.binary()), pa.large_binary())
