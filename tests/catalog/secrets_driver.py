@@ -13,32 +13,44 @@ from pyspark_pravega import configure
 from pyspark_pravega.adapter import CATALOG_CLASS
 
 PREFIX = "spark.sql.catalog.literal"
+# PySpark lets warnings only through to the console, so the log goes to a file.
+LOGGING = """\
+rootLogger.level = info
+rootLogger.appenderRef.all.ref = all
+appender.all.type = File
+appender.all.name = all
+appender.all.fileName = {log}
+appender.all.layout.type = PatternLayout
+appender.all.layout.pattern = %p %c{{1}}: %m%n%ex
+"""
 
 
-def main(directory: str, namespace: str, controller: str, registry: str, trust_store: str) -> None:
-    """Run statements that describe, read, write and fail; print their rows and errors."""
+def main(namespace: str, controller: str, registry: str, trust_store: str) -> None:
+    """Run statements that describe, read, write and fail; print their rows and errors.
+
+    In the working directory: the log of driver, scheduler and tasks in `spark.log`, Spark's events in `events/`.
+    """
+    Path("events").mkdir()
+    settings = Path("log4j2.properties")
+    settings.write_text(LOGGING.format(log=Path("spark.log").absolute()))
     builder = SparkSession.builder.master("local[2,2]").config("spark.ui.enabled", "false")
     for key, value in {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.absolute()}",
+        "spark.logConf": "true",
         "spark.sql.shuffle.partitions": "2",
         # What Spark's web interface shows comes from these events.
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": Path(directory).as_uri(),
+        "spark.eventLog.dir": Path("events").absolute().as_uri(),
+        PREFIX: CATALOG_CLASS,
+        f"{PREFIX}.controller-uri": controller,
+        f"{PREFIX}.schema-registry-uri": registry,
+        f"{PREFIX}.security.trust-store": trust_store,
+        f"{PREFIX}.security.username": "admin",
+        f"{PREFIX}.security.password": os.environ.pop("TEST_PASSWORD"),
     }.items():
         builder = builder.config(key, value)
     spark = configure(builder).getOrCreate()
-    # By the conf spark.log.level it would have no effect: PySpark's threshold stays, as the level itself is INFO.
-    spark.sparkContext.setLogLevel("INFO")
-    password = os.environ.pop("TEST_PASSWORD")
-    spark.conf.set(PREFIX, CATALOG_CLASS)
-    for key, value in {
-        "controller-uri": controller,
-        "schema-registry-uri": registry,
-        "security.trust-store": trust_store,
-        "security.username": "admin",
-        "security.password": password,
-    }.items():
-        spark.conf.set(f"{PREFIX}.{key}", value)
     table = f"literal.`{namespace}`.t"
     for statement in (
         f"CREATE TABLE {table} (a INT NOT NULL, b STRING) USING pravega TBLPROPERTIES ('routing-key'='a')",

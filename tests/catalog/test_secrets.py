@@ -93,25 +93,30 @@ def test_what_is_looked_for_would_be_found(secure_client_config: Callable[..., C
 @pytest.mark.timeout(600)
 def test_nothing_shows_a_secret(secure_cluster: ClusterInfo, secure_scope: str, tmp_path: Path) -> None:
     """Rows, plans, errors, the logs of driver, service and tasks at level INFO, and Spark's events."""
-    (tmp_path / "events").mkdir()
     password = secure_cluster.users["admin"]
     servers = secure_cluster.controller_uri, str(secure_cluster.registry_uri), str(secure_cluster.ca_file)
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(tmp_path / "events"), secure_scope, *servers],
+        [sys.executable, str(DRIVER), secure_scope, *servers],
         text=True,
         capture_output=True,
         cwd=tmp_path,
         env={**os.environ, "TEST_PASSWORD": password},
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    events = "".join(file.read_text() for file in (tmp_path / "events").rglob("*") if file.is_file())
+    shown = {
+        "output": done.stdout,
+        "standard error, the service's too": done.stderr,
+        "log": (tmp_path / "spark.log").read_text(),
+        "events": "".join(file.read_text() for file in (tmp_path / "events").rglob("*") if file.is_file()),
+    }
     # What was asked for was said, in its place.
-    for wanted in ("== Physical Plan ==", "BatchScan", "AppendData", "PRAVEGA_EVENT_TOO_LARGE", "on purpose", "\n52\n"):
-        assert wanted in done.stdout, done.stdout
-    assert "INFO DAGScheduler" in done.stderr and "INFO Executor" in done.stderr
-    assert "SparkListenerSQLExecutionStart" in events and "SparkListenerTaskEnd" in events
-    assert f"{PREFIX}.security.username" in events
-    for place, text in {"output": done.stdout, "logs": done.stderr, "events": events}.items():
+    for place, texts in {
+        "output": ("== Physical Plan ==", "BatchScan", "AppendData", "PRAVEGA_EVENT_TOO_LARGE", "on purpose", "\n52\n"),
+        "log": ("INFO SparkContext", "INFO DAGScheduler", "INFO Executor", "on purpose"),
+        "events": ("SparkListenerSQLExecutionStart", "SparkListenerTaskEnd", f"{PREFIX}.security.username"),
+    }.items():
+        assert [text for text in texts if text not in shown[place]] == [], (place, shown[place][-5000:])
+    for place, text in shown.items():
         assert shown_secrets(text, password) == [], place
 
 
