@@ -208,7 +208,7 @@ WRONG = [
     ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
     ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
     ({"path": "/some/path"}, ("'path'", "'/some/path'")),
-    ({"format": "parquet"}, ("'parquet'", "avro, csv, json")),
+    ({"format": "parquet"}, ("'parquet'", "avro, csv, debezium-avro, debezium-json, json")),
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
     ({"transaction.lease": "20s"}, ("'transaction.lease' may not stand as read option",)),
