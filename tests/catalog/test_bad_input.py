@@ -71,7 +71,7 @@ PROPERTIES = [
     properties(f"'security.password'='{SECRET}'", "'security.password' may not be a table property"),
     properties(f"'security.auth-token'='{SECRET}'", "'security.auth-token' may not be a table property"),
     properties(f"'pasword'='{SECRET}'", "'pasword'", "Valid are"),
-    properties(f"'api-key'='{SECRET}'", "'api-key'", "Valid are"),
+    properties(f"'api-key'='{SECRET}'", "'api-key'", "Did you mean 'primary-key'?"),
     properties(f"'sekret'='{SECRET}'", "'sekret'", "Valid are"),
     properties("'routing-key'='idd'", "'routing-key'='idd'", "Did you mean 'id'?"),
     properties("'routing-key'='nothing'", "'routing-key'='nothing'", "id, b"),
