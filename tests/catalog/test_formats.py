@@ -105,7 +105,11 @@ class TestCsv:
             ("a INT", "'format'='csv', 'csv.delimiter'='ab'", "expected one character"),
             ("a INT", "'format'='json', 'csv.delimiter'=';'", "'csv.delimiter' has no meaning with 'format'='json'"),
             ("a INT", "'format'='protobuf'", "a Protobuf schema is not made from columns"),
-            ("a INT", "'format'='nothing'", "'nothing' of 'format' is unknown; expected one of avro, csv, debezium-avro"),
+            (
+                "a INT",
+                "'format'='nothing'",
+                "'nothing' of 'format' is unknown; expected one of avro, csv, debezium-avro",
+            ),
         ]:
             with pytest.raises(PySparkException) as caught:
                 spark.sql(f"CREATE TABLE pravega.`{scope}`.t ({columns}) TBLPROPERTIES ({properties})")
