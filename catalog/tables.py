@@ -15,9 +15,9 @@ from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.naming import about, scope_of
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
-from pyspark_pravega.client.stream import Stream, segment_number
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.bad_events import PERMISSIVE, bad_event_rule
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
 from pyspark_pravega.datasource.declared_table import declared_settings
 from pyspark_pravega.datasource.inferred_columns import infer_columns
 from pyspark_pravega.datasource.planning import nullable
@@ -35,6 +35,7 @@ from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidNameError,
     InvalidOptionError,
+    PermissionDeniedError,
     PravegaError,
     SchemaExistsError,
     SchemaNotFoundError,
@@ -94,13 +95,16 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
             if field.name not in names
         ],
         "table": table.to_json(),
-        "id": f"{stream}/{_first_segment(catalog, stream)}",
+        "id": _identity(catalog, stream),
     }
 
 
-def _first_segment(catalog: Catalog, stream: Stream) -> int:
-    """Tells a stream from one that was made again under its name: its segments are numbered on."""
-    return min(segment_number(one.segment_id) for one in catalog.pravega.controller.epoch_segments(stream, 0))
+def _identity(catalog: Catalog, stream: Stream) -> str | None:
+    """What tells a stream from one made again under its name; None for a user who may only read, who cannot ask."""
+    try:
+        return f"{stream}/{origin_of(catalog.pravega, stream)}"
+    except PermissionDeniedError:
+        return None
 
 
 def load(

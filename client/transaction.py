@@ -9,7 +9,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.client.controller_transactions import SHORTEST_LEASE_MS
+from pyspark_pravega.client.controller_transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from pyspark_pravega.client.stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
 from pyspark_pravega.errors import (
     AuthenticationError,
@@ -24,8 +24,7 @@ from pyspark_pravega.errors import (
 )
 
 if TYPE_CHECKING:
-    from pyspark_pravega.client.controller import Controller, TransactionStatus
-    from pyspark_pravega.client.controller_transactions import CreatedTransaction
+    from pyspark_pravega.client.controller import Controller
 
 _log = logging.getLogger(__name__)
 

@@ -84,8 +84,7 @@ class CommitLog:
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it.
         Transactions that have ended meanwhile (their writers died) are taken out.
         """
-        segments = self._pravega.controller.epoch_segments(self._stream, 0)
-        self._origin = min(segment_number(segment.segment_id) for segment in segments)
+        self._origin = origin_of(self._pravega, self._stream)
         try:
             try:
                 self._enter(transaction)
@@ -234,6 +233,11 @@ class CommitLog:
 
     def _key(self, number: int) -> bytes:
         return self._prefix + number.to_bytes(8, "big")
+
+
+def origin_of(pravega: Pravega, stream: Stream) -> int:
+    """Return the number of a stream's very first segment, which tells it from one made again under its name."""
+    return min(segment_number(segment.segment_id) for segment in pravega.controller.epoch_segments(stream, 0))
 
 
 class _DisturbedError(Exception):

@@ -100,12 +100,9 @@ def plan_current_rows(
     if len(groups) > 1 and truncates:
         plan = replace(plan, truncates=find_truncates(pravega, plan, slices))
     token = pravega.segments.token(stream, Access.READ)
+    endpoints = pravega.segments.locations(stream, [each.segment_id for each in slices])
     partitions = [
-        GroupPartition(
-            tuple(group),
-            {each.segment_id: pravega.controller.segment_location(stream, each.segment_id) for each in group},
-            token,
-        )
+        GroupPartition(tuple(group), {each.segment_id: endpoints[each.segment_id] for each in group}, token)
         for group in groups
     ]
     return CurrentRowsReader(plan, partitions)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
@@ -20,16 +18,13 @@ from pyspark_pravega.client.reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.datasource.current_rows import CurrentRows
 from pyspark_pravega.datasource.row_changes import EntryReader, Names, Places, Truncates, numbers_of, value_name
+from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader, chunks
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
-from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.change_feed import changelog_schema, find_change_format, key_columns
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import BadEvent, Decoder
-
-_BATCH_EVENTS = 16_384
-_BATCH_BYTES = 4 << 20
 
 
 @dataclass
@@ -38,7 +33,7 @@ class GroupPartition(InputPartition):
 
     pieces: tuple[SegmentSlice, ...]
     endpoints: dict[int, Endpoint]
-    token: str
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -60,31 +55,12 @@ class CurrentRowsPlan:
     truncates: Truncates
 
 
-class CurrentRowsReader(DataSourceReader):
-    """Spark's reader: each partition folds the changes of its segments."""
+class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
+    """One partition per group, which folds the changes of its segments."""
 
-    def __init__(self, plan: CurrentRowsPlan, partitions: Sequence[GroupPartition]) -> None:
-        self._plan = plan
-        self._partitions = list(partitions)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per group; one empty partition stands for an empty stream."""
-        return self._partitions or [InputPartition(None)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the current rows of the group's keys; MalformedEventError names the first event that does not fit."""
-        if isinstance(partition, GroupPartition):
-            batches = _read_group(self._plan, partition)
-            while (batch := _next(batches)) is not None:
-                yield batch
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
-
-
-@concise
-def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return next(batches, None)
+    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+        """Read the current rows of the group's keys."""
+        return _read_group(self._plan, partition)
 
 
 def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
@@ -163,14 +139,8 @@ def _all(window: Window, segment: int) -> tuple[EventBuffer, Places]:
 
 def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, Places]]:
     events, places = _all(window, segment)
-    ends = np.cumsum(events.lengths)
-    first = 0
-    while first < len(events):
-        done = int(ends[first - 1]) if first else 0
-        by_bytes = int(np.searchsorted(ends, done + _BATCH_BYTES, side="right"))
-        last = max(first + 1, min(by_bytes, first + _BATCH_EVENTS, len(events)))
+    for first, last in chunks(events.lengths):
         yield events.part(first, last), Places(segment, places.offsets[first:last], places.lengths[first:last])
-        first = last
 
 
 def _decoded(table: StreamTable, decoder: Decoder, events: EventBuffer, places: Places) -> pa.RecordBatch:
@@ -188,12 +158,12 @@ def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch
     schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
     left = plan.limit
     for entries in rows.rows():
-        for begin in range(0, len(entries), _BATCH_EVENTS):
-            part = entries.slice(begin, _BATCH_EVENTS)
+        for begin in range(0, len(entries), BATCH_EVENTS):
+            part = entries.slice(begin, BATCH_EVENTS)
             if left is not None:
                 part = part.slice(0, left)
                 left -= len(part)
-            arrays = [_column(plan, part, field) for field in schema]
+            arrays = [_column(plan, part, wanted) for wanted in schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             if left == 0:
                 return

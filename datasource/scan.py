@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,26 +43,42 @@ class SlicePartition(InputPartition):
     token: str = field(repr=False)
 
 
-class SegmentScanReader(DataSourceReader):
-    """Spark's reader: partitions made at planning, each read with a connection of its own."""
+Plan = TypeVar("Plan")
+Partition = TypeVar("Partition", bound=InputPartition)
 
-    def __init__(self, plan: ScanPlan, partitions: Sequence[SlicePartition]) -> None:
+
+class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
+    """Spark's reader of what was planned: partitions with places and tokens, each read with its own connection."""
+
+    def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
         self._plan = plan
         self._partitions = list(partitions)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per slice; one empty partition stands for an empty stream."""
+        """Return the planned partitions; one empty partition stands for an empty stream."""
         return self._partitions or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the slice's events in order; MalformedEventError names the first that does not fit."""
-        if isinstance(partition, SlicePartition):
-            batches = _read_slice(self._plan, partition)
+        """Yield the partition's rows; MalformedEventError names the first event that does not fit."""
+        if type(partition) is not InputPartition:
+            batches = self.batches(cast(Partition, partition))
             while (batch := _next(batches)) is not None:
                 yield batch
 
+    def batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Read one planned partition, in a task."""
+        raise NotImplementedError
+
     def __getstate__(self) -> dict[str, Any]:
         return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
+
+
+class SegmentScanReader(PlannedReader[ScanPlan, SlicePartition]):
+    """One partition per slice, its events in order."""
+
+    def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+        """Read the events of one slice."""
+        return _read_slice(self._plan, partition)
 
 
 @concise
@@ -95,7 +111,7 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
             fail_on_data_loss=plan.fail_on_data_loss,
         )
         for window in reader:
-            for first, last in _chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
+            for first, last in chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
                 for batch in rows.batches(window, first, last, left):
                     yield batch
                     if left is not None and not _counts_only(plan, batch):
@@ -113,8 +129,8 @@ def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:
     return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
 
 
-def _chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None) -> Iterator[tuple[int, int]]:
-    """Cut a window into runs of events that make batches of a good size, of at most `most` events."""
+def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Cut a window into runs of events that make batches of a good size, of at most `most` events each."""
     events = BATCH_EVENTS if most is None else min(most, BATCH_EVENTS)
     ends = np.cumsum(lengths)
     first = 0

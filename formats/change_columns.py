@@ -31,7 +31,8 @@ from pyspark_pravega.formats.connect_schema import FieldSchema
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_values import image_column
 from pyspark_pravega.formats.events import EventBuffer, Positions
-from pyspark_pravega.formats.json_values import FIRST_MICROS, LAST_MICROS, json_text
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, LAST_MICROS
+from pyspark_pravega.formats.json_values import json_text
 from pyspark_pravega.formats.schema.arrow import arrow_schema, strings_for_char_types
 
 _IMAGES = ("before", "after")

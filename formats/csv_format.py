@@ -44,7 +44,6 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import (
     InvalidOptionError,
     InvalidSchemaError,
-    UnsupportedOperationError,
     UnsupportedTypeError,
 )
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
@@ -54,6 +53,7 @@ from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolv
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_values import column_of
 from pyspark_pravega.formats.json_writing import cells_of
+from pyspark_pravega.formats.one_column import check_bare, no_schema
 from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.formats.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
 
@@ -137,7 +137,7 @@ class CsvFormat:
             raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
 
     def type_name(self, schema_text: str) -> str:
-        raise UnsupportedOperationError("a csv table has no schema in the registry; use format avro or json")
+        raise no_schema(self.name)
 
     def decoder(
         self,
@@ -159,10 +159,7 @@ class CsvFormat:
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         """Neither header nor codec is possible."""
-        if encoding_id is not None or codec not in ("", "none"):
-            raise UnsupportedOperationError(
-                "csv events have neither registry header nor codec; use format avro or json, or leave 'codec' out"
-            )
+        check_bare(self.name, encoding_id, codec)
         if schema_text:
             _check_columns(schema, self.spark_schema(schema_text))
         return CsvEncoder(schema, Dialect.of(settings))

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.change_feed import UNITS
 from pyspark_pravega.formats.columns import Leaf, Misfit, kind_of
-from pyspark_pravega.formats.json_values import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, LAST_MICROS
+from pyspark_pravega.formats.json_values import FIRST_DAY, LAST_DAY
 
 _NONE = type(None)
 _KINDS = frozenset((int, str, _NONE))

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark_pravega.formats.framing import Undecodable
-from pyspark_pravega.formats.json_format import DEEPEST
+
+DEEPEST = 512
+"""Arrays and objects inside one another."""
 
 _WHITE_SPACE = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -16,12 +18,16 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]', re.DOTALL)
 
 
 class DocumentParser:
-    """Parses documents, and values inside a document. `exact_numbers`: as NumberText where not whole."""
+    """Parses documents, and values inside a document.
 
-    def __init__(self, exact_numbers: bool) -> None:
+    `exact_numbers`: as NumberText where not whole. `nothing`: what is said of a payload of white space alone.
+    """
+
+    def __init__(self, exact_numbers: bool, nothing: str = "it is nothing but white space") -> None:
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # What `raw_decode` calls, without its cost per call; not in the published types.
-        self._scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
+        self.scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
+        self._nothing = nothing
 
     def text(self, payload: bytes) -> str:
         """The text of a document, without white space around it. Raises Undecodable."""
@@ -32,7 +38,7 @@ class DocumentParser:
         if not (text.startswith("{") and text.endswith("}")):
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:
-                raise Undecodable("it is nothing but white space")
+                raise Undecodable(self._nothing)
         if len(text) > DEEPEST and _depth_over_limit(text):
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
         return text
@@ -40,7 +46,7 @@ class DocumentParser:
     def value(self, text: str, begin: int) -> tuple[Any, int]:
         """The value that begins at a place, and where it ends. Raises Undecodable."""
         try:
-            return self._scan(text, begin)
+            return self.scan(text, begin)
         except StopIteration as error:
             raise Undecodable(f"it is no JSON document (character {error.value})") from None
         except json.JSONDecodeError as error:

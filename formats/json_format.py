@@ -29,6 +29,7 @@ from pyspark_pravega.formats.columns import Problems, kind_of, require
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from pyspark_pravega.formats.framing import Undecodable
+from pyspark_pravega.formats.json_documents import DEEPEST, DocumentParser
 from pyspark_pravega.formats.json_timestamps import ISO, timestamp_format
 from pyspark_pravega.formats.json_values import column_of, needs_number_text, struct_column
 from pyspark_pravega.formats.json_writing import JsonEncoder
@@ -39,15 +40,6 @@ from pyspark_pravega.formats.schema.arrow import strings_for_char_types
 from pyspark_pravega.formats.schema.json_portable import portable
 from pyspark_pravega.formats.schema.json_schema_to_spark import json_schema_to_spark
 from pyspark_pravega.formats.schema.spark_to_json_schema import spark_to_json_schema
-
-DEEPEST = 512
-"""Arrays and objects inside one another."""
-
-_WHITE_SPACE = " \t\r\n"
-_BYTE_ORDER_MARK = "\ufeff"
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]', re.DOTALL)
-
-_Scan = Callable[[str, int], tuple[Any, int]]
 
 
 class JsonFormat:
@@ -141,9 +133,7 @@ class _JsonReader(PayloadReader):
         else:
             self._object = struct_column(struct, "", root, timestamps)
             exact_numbers = needs_number_text(struct, root, timestamps)
-        decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
-        # What `raw_decode` calls, without its cost per call; not in the published types.
-        self._scan: _Scan = vars(decoder)["scan_once"]
+        self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:
         """How the native decoder does the same. Raises Unplanned if it cannot."""
@@ -185,7 +175,7 @@ class _JsonReader(PayloadReader):
         documents = []
         for row, payload in enumerate(compact.payloads()):
             try:
-                documents.append(self._document(payload))
+                documents.append(self._parser.document(self._parser.text(payload)))
             except Undecodable as error:
                 problems.add(row, str(error))
                 documents.append(None)
@@ -198,7 +188,7 @@ class _JsonReader(PayloadReader):
         begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])
         try:
             text = str(memoryview(payloads.data)[begin:end], "ascii")
-            scan = self._scan
+            scan = self._parser.scan
             found = [scan(text, place) for place in (payloads.starts - begin).tolist()]
         except (StopIteration, ValueError, RecursionError):
             return None
@@ -206,46 +196,3 @@ class _JsonReader(PayloadReader):
         if list(ends) != (payloads.starts + payloads.lengths - begin).tolist():
             return None
         return list(documents)
-
-    def _document(self, payload: bytes) -> Any:
-        """Raises Undecodable saying why the payload is no JSON document."""
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError as error:
-            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
-        text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
-        if not text:
-            raise Undecodable("it is empty")
-        if len(text) > DEEPEST and _depth_over_limit(text):
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
-        try:
-            document, end = self._scan(text, 0)
-        except StopIteration as error:
-            raise Undecodable(f"it is no JSON document (character {error.value})") from None
-        except json.JSONDecodeError as error:
-            raise Undecodable(f"it is no JSON document ({error.msg} at character {error.pos})") from None
-        except ValueError as error:
-            raise Undecodable(f"it is no JSON document ({error})") from None
-        except RecursionError:
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep") from None
-        if end != len(text):
-            raise Undecodable(f"something follows the JSON document at character {end}")
-        return document
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f'{name} is no JSON; write "{name}"')
-
-
-def _depth_over_limit(text: str) -> bool:
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return False
-    depth = 0
-    for match in _BRACKETS.finditer(text):
-        if match.lastindex:
-            depth += 1
-            if depth > DEEPEST:
-                return True
-        elif match[0] in "]}":
-            depth -= 1
-    return False

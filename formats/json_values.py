@@ -47,9 +47,7 @@ from pyspark_pravega.formats.columns import (
     StructColumn,
     kind_of,
 )
-from pyspark_pravega.formats.json_timestamps import FIRST_MICROS as FIRST_MICROS
-from pyspark_pravega.formats.json_timestamps import ISO, epoch_column
-from pyspark_pravega.formats.json_timestamps import LAST_MICROS as LAST_MICROS
+from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, ISO, LAST_MICROS, epoch_column
 from pyspark_pravega.formats.schema import json_model as model
 from pyspark_pravega.formats.schema.arrow import arrow_type_of
 from pyspark_pravega.formats.schema.spark_visitor import child_path

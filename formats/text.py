@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
+from pyspark_pravega.formats.one_column import check_bare, check_one_column, events_of, no_schema, without_columns
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 
 TEXT_SCHEMA = StructType([StructField("value", StringType())])
@@ -30,7 +29,7 @@ class TextFormat:
         settings: Settings = NO_SETTINGS,
     ) -> str:
         """The empty text for a schema of one STRING column; raises UnsupportedTypeError for any other."""
-        _check_one_string_column(schema)
+        _check(schema)
         return ""
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -38,7 +37,7 @@ class TextFormat:
         return TEXT_SCHEMA
 
     def type_name(self, schema_text: str) -> str:
-        raise UnsupportedOperationError("a text table has no schema in the registry; use format avro or json")
+        raise no_schema(self.name)
 
     def decoder(
         self,
@@ -58,27 +57,18 @@ class TextFormat:
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
         """Writes the only column. Neither header nor codec is possible."""
-        if encoding_id is not None or codec not in ("", "none"):
-            raise UnsupportedOperationError(
-                "text events have neither registry header nor codec; use format avro or json, or leave 'codec' out"
-            )
+        check_bare(self.name, encoding_id, codec)
         return _TextEncoder(schema)
 
 
-def _check_one_string_column(schema: StructType) -> None:
-    if len(schema) == 1 and isinstance(schema[0].dataType, StringType):
-        return
-    found = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema) or "none"
-    raise UnsupportedTypeError(
-        f"a text table has exactly one column, of type STRING, but these were given: {found}; use format csv, avro or "
-        "json for others"
-    )
+def _check(schema: StructType) -> None:
+    check_one_column(schema, StringType, "text", "csv, avro or json")
 
 
 class _TextDecoder:
     def __init__(self, reader_schema: StructType) -> None:
         if len(reader_schema) > 0:
-            _check_one_string_column(reader_schema)
+            _check(reader_schema)
         self.schema = arrow_schema(reader_schema)
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:
@@ -89,7 +79,7 @@ class _TextDecoder:
 
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
         if len(self.schema) == 0:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([]))), []
+            return without_columns(len(events)), []
         payloads = events.to_arrow()
         try:
             return pa.RecordBatch.from_arrays([payloads.cast(pa.string())], schema=self.schema), []
@@ -107,15 +97,7 @@ class _TextDecoder:
 
 class _TextEncoder:
     def __init__(self, schema: StructType) -> None:
-        _check_one_string_column(schema)
-        self._name = schema[0].name
+        _check(schema)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        column = batch.column(0)
-        if column.null_count:
-            row = pc.index(column.is_null(), True).as_py()
-            raise InvalidRowError(
-                f"row {row} of the batch has no value in column '{self._name}': "
-                "an event cannot be null; filter such rows out"
-            )
-        return column.cast(pa.large_string()).cast(pa.large_binary())
+        return events_of(batch).cast(pa.large_string()).cast(pa.large_binary())

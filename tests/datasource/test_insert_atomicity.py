@@ -115,7 +115,6 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
     name, rows, size = f"pravega.`{scope}`.big", 60_000, 2_000
     spark.sql(f"CREATE TABLE {name} (v BIGINT, filler STRING) USING pravega")
     stream = Stream(scope, "big")
-    driver = os.getpid()
     jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
     rows_frame = spark.range(0, rows, 1, 1).selectExpr("id AS v", f"repeat('x', {size}) AS filler")
 
@@ -136,18 +135,30 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
     def length() -> int:
         return pravega.segments.segment_infos(stream, [segment], transaction[0])[segment].write_offset
 
-    wait_until(lambda: length() > 0, "the first appended block")
-    workers = [pid for pid in descendants(jvm) if "pyspark.daemon" in running(pid) or "pyspark/daemon" in running(pid)]
-    leaves = [pid for pid in workers if not descendants(pid)]
-    seen = length()
-    for pid in leaves:
-        os.kill(pid, signal.SIGKILL)
-    assert 0 < seen < rows * size, "the worker was not killed in the middle of its appends"
-    assert leaves and driver not in leaves
+    def appending() -> bool:
+        """Let the workers run for a moment, then stop them: they cannot end while their bytes are looked at."""
+        signal_workers(jvm, signal.SIGCONT)
+        time.sleep(0.02)
+        signal_workers(jvm, signal.SIGSTOP)
+        return length() > 0
+
+    wait_until(appending, "the first appended block")
+    assert length() < rows * size, "the worker was not stopped in the middle of its appends"
+    assert signal_workers(jvm, signal.SIGKILL)
     thread.join(timeout=120)
     assert not thread.is_alive()
     assert not failures
     assert values(spark, name) == list(range(rows))
+
+
+def signal_workers(jvm: int, number: signal.Signals) -> list[int]:
+    """Send a signal to all Python workers of a JVM that run tasks, not to the daemons they come from."""
+    daemons = [pid for pid in descendants(jvm) if "pyspark.daemon" in running(pid) or "pyspark/daemon" in running(pid)]
+    workers = [pid for pid in daemons if not descendants(pid)]
+    for pid in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return workers
 
 
 def test_a_statement_longer_than_its_lease_commits(spark: SparkSession, table: str) -> None:

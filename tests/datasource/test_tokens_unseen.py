@@ -7,6 +7,7 @@ from dataclasses import fields
 import pytest
 
 from pyspark_pravega.client.config import Endpoint
+from pyspark_pravega.datasource.current_rows_scan import GroupPartition
 from pyspark_pravega.datasource.insert import InsertSpec
 from pyspark_pravega.datasource.scan import SlicePartition
 from pyspark_pravega.datasource.snapshot import SegmentSlice
@@ -21,7 +22,7 @@ def test_a_partition_of_a_scan() -> None:
         assert TOKEN not in shown and "12345" in shown
 
 
-@pytest.mark.parametrize("kind", [InsertSpec, SlicePartition])
+@pytest.mark.parametrize("kind", [InsertSpec, SlicePartition, GroupPartition])
 def test_every_field_but_the_token_is_shown(kind: type) -> None:
     made = object.__new__(kind)
     for field in fields(kind):

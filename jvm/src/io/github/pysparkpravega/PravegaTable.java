@@ -49,10 +49,13 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description.get("name").asText();
   }
 
-  /** Another stream of the same name is another table: Spark refuses to go on with a plan for the old one. */
+  /**
+   * Another stream of the same name is another table: Spark refuses to go on with a plan for the old one.
+   * Null, which Spark does not compare, for a user who may not ask which stream it is.
+   */
   @Override
   public String id() {
-    return description.get("id").asText();
+    return description.get("id").textValue();
   }
 
   /** Never twice the same, so that Spark loads the table once for every query, and all its scans end at one tail. */
