@@ -21,11 +21,13 @@ from typing import Any, TextIO
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog import altering, namespaces, tables
+from pyspark_pravega.catalog import altering, changes, namespaces, tables
 from pyspark_pravega.catalog.connections import Catalog, Connections
 from pyspark_pravega.catalog.inserts import Inserts
 from pyspark_pravega.catalog.naming import about
-from pyspark_pravega.datasource.planning import plan_scan
+from pyspark_pravega.datasource.change_range import ChangeRange
+from pyspark_pravega.datasource.changes_planning import plan_changes
+from pyspark_pravega.datasource.planning import PlannedScan, plan_scan
 from pyspark_pravega.datasource.scan import pickled_read
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.datasource.table_for_write import table_for_write
@@ -59,7 +61,9 @@ class Service:
             "alter_table": lambda c, a: altering.alter(c, a["namespace"], a["name"], a["changes"]),
             "drop_table": lambda c, a: tables.drop(c, a["namespace"], a["name"]),
             "refuse": self._refuse,
+            "load_changelog": self._load_changelog,
             "plan_scan": self._plan_scan,
+            "plan_changes": self._plan_changes,
             "begin_insert": self._begin_insert,
             "commit_insert": lambda c, a: self._inserts.commit(c, _table(a), a["insert"], a["messages"], a["again"]),
             "abort_insert": lambda c, a: self._inserts.abort(c, _table(a), a["insert"]),
@@ -94,7 +98,6 @@ class Service:
 
     def _plan_scan(self, catalog: Catalog, a: Arguments) -> Any:
         table = _table(a)
-        limit = a["limit"] if a["limit"] >= 0 else None
         name = quote_all((catalog.name, table.stream.scope, table.stream.name))
         with about("Table", name):
             options = catalog.options(read=a["options"], properties=table.reading)
@@ -106,22 +109,28 @@ class Service:
                 table,
                 _schema(a["columns"]),
                 options,
-                limit=limit,
+                limit=_limit(a),
                 count_bad_events=True,
                 tail=None if known is None else {int(segment): end for segment, end in known.items()},
             )
-        function, partitions = pickled_read(planned.reader, planned.output)
-        shown = ", ".join(_schema(a["columns"]).fieldNames()) or "none"
-        text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
         return {
-            "function": function,
-            "partitions": partitions,
-            "schema": planned.schema.json(),
-            "output": planned.output.json(),
-            "bytes": planned.bytes,
+            **_scan(name, table, a, planned),
             "tails": {**a["tails"], place: planned.tail if known is None else known},
-            "description": text if limit is None else f"{text}; limit: {limit}",
         }
+
+    def _load_changelog(self, catalog: Catalog, a: Arguments) -> Any:
+        return changes.load_changes(catalog, a["namespace"], a["name"], ChangeRange.from_json(a["range"]), a["options"])
+
+    def _plan_changes(self, catalog: Catalog, a: Arguments) -> Any:
+        table = _table(a)
+        assert table.changes is not None
+        name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
+        with about("The", name):
+            options = catalog.options(read=a["options"], properties=table.reading)
+            planned = plan_changes(
+                catalog.pravega, table, table.changes, _schema(a["columns"]), options, limit=_limit(a)
+            )
+        return {**_scan(name, table, a, planned), "tails": a["tails"]}
 
     def _begin_insert(self, catalog: Catalog, a: Arguments) -> Any:
         table, schema = _table(a), _schema(a["schema"])
@@ -133,6 +142,26 @@ class Service:
 
 def _table(arguments: Arguments) -> StreamTable:
     return StreamTable.from_json(arguments["table"])
+
+
+def _limit(arguments: Arguments) -> int | None:
+    return arguments["limit"] if arguments["limit"] >= 0 else None
+
+
+def _scan(name: str, table: StreamTable, arguments: Arguments, planned: PlannedScan) -> dict[str, Any]:
+    """What the adapter needs of a planned scan to run it and to show it."""
+    function, partitions = pickled_read(planned.reader, planned.output)
+    shown = ", ".join(_schema(arguments["columns"]).fieldNames()) or "none"
+    text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
+    limit = _limit(arguments)
+    return {
+        "function": function,
+        "partitions": partitions,
+        "schema": planned.schema.json(),
+        "output": planned.output.json(),
+        "bytes": planned.bytes,
+        "description": text if limit is None else f"{text}; limit: {limit}",
+    }
 
 
 def _schema(text: str) -> StructType:

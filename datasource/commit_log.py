@@ -57,6 +57,15 @@ class Head:
     row_version: int = NOT_EXISTS
 
 
+@dataclass(frozen=True)
+class Version:
+    """What a commit made visible: all up to `cut`. `timestamp` is when it was published, in microseconds since 1970."""
+
+    number: int
+    cut: StreamCut
+    timestamp: int
+
+
 class CommitLog:
     """The commit log of one stream."""
 
@@ -77,6 +86,34 @@ class CommitLog:
             return Head()
         except PermissionDeniedError:
             return None
+
+    def versions(self, first: int = 1, last: int | None = None) -> list[Version]:
+        """Return the versions from `first` to `last` (None: the newest), ascending; none when nothing was logged.
+
+        The first version is 1. Rows of an older stream of this name do not count, if this user may ask for what
+        tells it from this one.
+        Raises PermissionDeniedError for a user who may not read the log.
+        """
+        try:
+            head = self._head()
+            if head.origin is None or not self._is_of_this_stream(head):
+                return []
+            first, end = max(first, 1), head.version if last is None else min(last, head.version)
+            if end < first:
+                return []
+            rows = [json.loads(entry.value) for _, entry in self._table.entries(self._key(first), self._key(end))]
+        except KeyValueTableNotFoundError:
+            return []
+        versions = [
+            Version(row["version"], StreamCut.from_text(row["cut"]), row["timestamp_ms"] * 1000) for row in rows
+        ]
+        return sorted(versions, key=lambda each: each.number)
+
+    def _is_of_this_stream(self, head: Head) -> bool:
+        try:
+            return head.origin == origin_of(self._pravega, self._stream)
+        except PermissionDeniedError:
+            return True
 
     def enter(self, transaction: uuid.UUID) -> bool:
         """Note that the transaction is about to be committed; the table is made when it is missing.

@@ -71,19 +71,39 @@ def plan_current_rows(
     Raises InvalidOptionError when the table has no primary key or a start is given, and MalformedEventError when a
     truncation cannot be read.
     """
-    stream = table.stream
+    check_whole(table, options, "current rows")
+    plan = rows_plan(pravega, table, schema, columns, options, limit)
+    groups = by_lineage(pravega, table.stream, slices)
+    if len(groups) > 1 and clears(table):
+        find_truncates(pravega, plan, slices, plan.truncates)
+    return CurrentRowsReader(plan, group_partitions(pravega, table, groups))
+
+
+def check_whole(table: StreamTable, options: o.Options, what: str) -> None:
+    """Raise InvalidOptionError when rows cannot be told or not all of the stream is asked for."""
     if not key_columns(table.settings):
         raise InvalidOptionError(
-            f"The table of stream {stream} holds changes of rows, and the current rows cannot be told without its "
+            f"The table of stream {table.stream} holds changes of rows, and the {what} cannot be told without its "
             f"primary key. Set the table property '{o.PRIMARY_KEY.key}', for example 'id' or 'order_id,line_no', or "
             "read the table's changelog."
         )
     if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
         raise InvalidOptionError(
-            f"'{o.START_STREAM_CUT.key}' has no meaning for the current rows, which all changes from the first on lead "
+            f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which all changes from the first on lead "
             "to. Leave it out, or read the table's changelog."
         )
-    plan = CurrentRowsPlan(
+
+
+def rows_plan(
+    pravega: Pravega,
+    table: StreamTable,
+    schema: StructType,
+    columns: StructType,
+    options: o.Options,
+    limit: int | None = None,
+) -> CurrentRowsPlan:
+    """What all tasks share that fold changes."""
+    return CurrentRowsPlan(
         table=table,
         config=pravega.config,
         schema=schema,
@@ -91,18 +111,24 @@ def plan_current_rows(
         limit=limit,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
-        writer_schemas=WriterSchemas(pravega.config, stream),
+        writer_schemas=WriterSchemas(pravega.config, table.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
         truncates=Truncates(),
     )
-    groups = by_lineage(pravega, stream, slices)
-    truncates = table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true"
-    if len(groups) > 1 and truncates:
-        plan = replace(plan, truncates=find_truncates(pravega, plan, slices))
-    token = pravega.segments.token(stream, Access.READ)
-    endpoints = pravega.segments.locations(stream, [each.segment_id for each in slices])
-    partitions = [
+
+
+def clears(table: StreamTable) -> bool:
+    """Whether truncations count."""
+    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true"
+
+
+def group_partitions(
+    pravega: Pravega, table: StreamTable, groups: Sequence[Sequence[SegmentSlice]]
+) -> list[GroupPartition]:
+    """One partition for each group, with the places of its segments."""
+    token = pravega.segments.token(table.stream, Access.READ)
+    endpoints = pravega.segments.locations(table.stream, [each.segment_id for group in groups for each in group])
+    return [
         GroupPartition(tuple(group), {each.segment_id: endpoints[each.segment_id] for each in group}, token)
         for group in groups
     ]
-    return CurrentRowsReader(plan, partitions)

@@ -64,19 +64,28 @@ class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
 
 
 def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-    table = plan.table
-    key = key_columns(table.settings)
+    key = key_columns(plan.table.settings)
     rest = [name for name in plan.columns.names if name not in key]
-    with connect(plan.config) as pravega, CurrentRows(key, rest, plan.memory) as rows:
-        pravega.segments.seed_token(table.stream, partition.token)
+    with CurrentRows(key, rest, plan.memory) as rows:
         rows.truncates.update(plan.truncates)
-        decoder = change_decoder(table, plan.writer_schemas, [*key, *rest], plan.columns)
+        for changes, places in group_changes(plan, partition, [*key, *rest], plan.columns):
+            rows.feed(changes, places)
+        yield from _output(plan, rows)
+
+
+def group_changes(
+    plan: CurrentRowsPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType
+) -> Iterator[tuple[pa.RecordBatch, Places]]:
+    """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`."""
+    table = plan.table
+    with connect(plan.config) as pravega:
+        pravega.segments.seed_token(table.stream, partition.token)
+        decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
             for window in _windows(pravega, plan, piece):
                 for events, places in _batches(window, piece.segment_id):
-                    rows.feed(_decoded(table, decoder, events, places), places)
-        yield from _output(plan, rows)
+                    yield _decoded(table, decoder, events, places), places
 
 
 def change_decoder(
@@ -101,9 +110,8 @@ def change_decoder(
     return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
 
 
-def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[SegmentSlice]) -> Truncates:
+def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[SegmentSlice], found: Truncates) -> None:
     """Look through segments for truncations, which may lie in another segment than the rows they clear."""
-    found = Truncates()
     table = plan.table
     format = find_change_format(table.format)
     key = key_columns(table.settings)
@@ -116,7 +124,6 @@ def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[Seg
             if len(suspects):
                 places = Places(places.segment, places.offsets[suspects], places.lengths[suspects])
                 reader.read(_decoded(table, decoder, events.take(suspects), places), places, found)
-    return found
 
 
 def _windows(pravega: Pravega, plan: CurrentRowsPlan, piece: SegmentSlice) -> SegmentRangeReader:

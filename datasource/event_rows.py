@@ -14,7 +14,7 @@ from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import Window
 from pyspark_pravega.datasource.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from pyspark_pravega.datasource.dead_letters import DeadLetters, Letter
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, ScanPlan
+from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, METADATA_COLUMNS, ScanPlan
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
@@ -154,6 +154,8 @@ class EventRows:
                 column = decoded.columns.column(field.name)
                 # All of a struct is decoded where its badness counts, and the members that are asked for are kept.
                 arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
+            elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
+                arrays.append(self._change(field, chosen.offsets[decoded.rows]))
             elif field.name in METADATA_COLUMNS and field.name not in self._columns:
                 arrays.append(self._metadata(field.name, chosen, decoded))
             else:
@@ -161,6 +163,18 @@ class EventRows:
         if self._plan.counted:
             arrays.append(pa.nulls(count, pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
+        """Of an ordinary table every event is a row inserted."""
+        assert self._plan.versions is not None
+        if field.name == "_change_type":
+            return pa.repeat("insert", len(offsets))
+        versions = self._plan.versions[self._segment]
+        places = np.searchsorted(np.array(versions.ends), offsets, side="right")
+        if field.name == "_commit_version":
+            return pa.array(np.array(versions.numbers, np.int64)[places])
+        times = np.array(versions.times, np.int64)[places]
+        return pa.array(times, mask=times < 0).cast(field.type)
 
     def _count(self, bad: int) -> pa.RecordBatch:
         arrays = [pa.nulls(1, field.type) for field in self._schema][:-1]

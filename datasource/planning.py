@@ -17,7 +17,13 @@ from pyspark_pravega.datasource.current_rows_planning import plan_current_rows, 
 from pyspark_pravega.datasource.dead_letters import check_target
 from pyspark_pravega.datasource.insert_commit import WriteSettings
 from pyspark_pravega.datasource.scan import SegmentScanReader, SlicePartition
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS, ScanPlan
+from pyspark_pravega.datasource.scan_plan import (
+    CHANGE_COLUMNS,
+    METADATA_COLUMNS,
+    POSITION_COLUMNS,
+    ScanPlan,
+    SegmentVersions,
+)
 from pyspark_pravega.datasource.snapshot import SegmentSlice, take_snapshot, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
@@ -62,7 +68,7 @@ def plan_scan(
     """
     stream = table.stream
     fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
-    rule = _rule_for_current_rows(table, options) if table.of_changes else bad_event_rule(options, stream)
+    rule = rule_for_rows(table, options) if table.of_changes else bad_event_rule(options, stream)
     if rule.dead_letter is not None:
         check_target(pravega, rule.dead_letter)
     if table.of_changes or table.changelog:
@@ -77,46 +83,75 @@ def plan_scan(
     )
     if tail is not None:
         slices = up_to(slices, tail)
+    if table.of_changes:
+        schema, columns = chosen_columns(table, required, rule)
+        output = schema if required.fields else nullable(schema)
+        rows = plan_current_rows(pravega, table, slices, output, columns, options, limit=limit)
+        return planned(rows, output, output, slices)
+    return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+
+
+def plan_events(
+    pravega: Pravega,
+    table: StreamTable,
+    slices: Sequence[SegmentSlice],
+    required: StructType,
+    options: o.Options,
+    rule: BadEventRule,
+    *,
+    limit: int | None,
+    counted: bool,
+    versions: Mapping[str, SegmentVersions] | None = None,
+) -> PlannedScan:
+    """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS."""
+    stream = table.stream
+    more = CHANGE_COLUMNS.names if versions is not None else ()
+    schema, columns = chosen_columns(table, required, rule, more)
+    plan = ScanPlan(
+        table=table,
+        config=pravega.config,
+        schema=schema if required.fields else nullable(schema),
+        columns=columns if rule.mode == FAILFAST else _strings(table.schema),
+        limit=limit,
+        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
+        window_bytes=options.get(o.READ_WINDOW),
+        writer_schemas=WriterSchemas(pravega.config, stream),
+        bad_events=rule,
+        counted=counted and rule.mode != FAILFAST,
+        versions=versions,
+    )
+    token = pravega.segments.token(stream, Access.READ)
+    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
+    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
+    return planned(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+
+
+def chosen_columns(
+    table: StreamTable, required: StructType, rule: BadEventRule, more: Sequence[str] = ()
+) -> tuple[StructType, StructType]:
+    """Return what Spark gets and the data columns in it; a column of the table where only rows are counted.
+
+    `more` are columns that the scan makes. Raises InvalidSchemaError for those that the table does not have.
+    """
     required = _strings(required)
     names = set(table.schema.fieldNames())
     columns = [field for field in required.fields if field.name in names]
-    unknown = [name for name in required.fieldNames() if name not in names and name not in METADATA_COLUMNS]
+    unknown = [name for name in required.fieldNames() if name not in {*names, *more, *METADATA_COLUMNS}]
     if unknown:
         known = ", ".join(table.schema.fieldNames())
-        raise InvalidSchemaError(f"Stream {stream} has no column {', '.join(unknown)}. Its columns are {known}.")
+        raise InvalidSchemaError(f"Stream {table.stream} has no column {', '.join(unknown)}. Its columns are {known}.")
     if rule.mode == PERMISSIVE and (demanded := [field.name for field in columns if not field.nullable]):
         raise InvalidOptionError(
             f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has "
             f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
         )
-    schema = required
-    if not required.fields:
-        schema = _strings(StructType([table.schema.fields[0]]))  # the carrier of the row count
-    if table.of_changes:
-        output = nullable(schema) if not required.fields else schema
-        rows = plan_current_rows(pravega, table, slices, output, StructType(columns), options, limit=limit)
-        return _planned(rows, output, output, slices)
-    plan = ScanPlan(
-        table=table,
-        config=pravega.config,
-        schema=nullable(schema) if not required.fields else schema,
-        columns=StructType(columns) if rule.mode == FAILFAST else _strings(table.schema),
-        limit=limit,
-        fail_on_data_loss=fail_on_data_loss,
-        window_bytes=options.get(o.READ_WINDOW),
-        writer_schemas=WriterSchemas(pravega.config, stream),
-        bad_events=rule,
-        counted=count_bad_events and rule.mode != FAILFAST,
-    )
-    token = pravega.segments.token(stream, Access.READ)
-    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
-    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
-    return _planned(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+    return required if required.fields else _strings(StructType([table.schema.fields[0]])), StructType(columns)
 
 
-def _planned(
+def planned(
     reader: DataSourceReader, schema: StructType, output: StructType, slices: Sequence[SegmentSlice]
 ) -> PlannedScan:
+    """Put a reader of these slices together with what is told about it."""
     return PlannedScan(
         reader,
         schema,
@@ -127,7 +162,7 @@ def _planned(
     )
 
 
-def _rule_for_current_rows(table: StreamTable, options: o.Options) -> BadEventRule:
+def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
     """A change that is left out would make every later state of its row wrong: catalogs' defaults do not count."""
     for option in (o.MODE, o.DEAD_LETTER):
         if options.source(option) not in (o.Source.DEFAULT, o.Source.CATALOG) and options.text(option) != FAILFAST:

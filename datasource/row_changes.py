@@ -86,12 +86,18 @@ class Truncate:
     """The last of the truncations that one segment has of one origin, by each measure."""
 
     position: tuple[int, int, int]
+    time: int
     ts: int
     offset: int
 
     def later(self, other: Truncate) -> Truncate:
         """The later of both, by each measure."""
-        return Truncate(max(self.position, other.position), max(self.ts, other.ts), max(self.offset, other.offset))
+        return Truncate(
+            max(self.position, other.position),
+            max(self.time, other.time),
+            max(self.ts, other.ts),
+            max(self.offset, other.offset),
+        )
 
 
 @dataclass
@@ -174,9 +180,9 @@ class EntryReader:
         numbers = self._numbers(changes, places, codes)
         for place in np.flatnonzero(codes == _CODE[TRUNCATE]).tolist():
             position = (int(numbers["major"][place]), int(numbers["minor"][place]), int(numbers["row"][place]))
-            ts, offset = int(numbers["ts"][place]), int(numbers["offset"][place])
+            time, ts, offset = (int(numbers[name][place]) for name in ("time", "ts", "offset"))
             origin = self._names.origin_text(int(numbers["origin"][place]))
-            truncates.add(origin, places.segment, Truncate(position, ts, offset))
+            truncates.add(origin, places.segment, Truncate(position, time, ts, offset))
         deleted = codes == _CODE[DELETE]
         chosen = np.flatnonzero(deleted | np.isin(codes, [_CODE[each] for each in UPSERTS]))
         before, after = _members(changes.column("before")), _members(changes.column("after"))

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.bad_events import BadEventRule
@@ -41,6 +50,29 @@ BAD_EVENTS_COLUMN = StructField("_bad_events", LongType(), True)
 table but tells how many bad events a batch had."""
 
 
+CHANGE_COLUMNS = StructType(
+    [
+        StructField("_change_type", StringType(), False),
+        StructField("_commit_version", LongType(), False),
+        StructField("_commit_timestamp", TimestampType(), True),
+    ]
+)
+"""The columns that Spark wants of CHANGES, behind those of the table."""
+
+
+@dataclass(frozen=True)
+class SegmentVersions:
+    """To which version the events of one segment belong.
+
+    Those before `ends[i]` (and not before `ends[i - 1]`) to version `numbers[i]`, which was published at `times[i]`
+    (microseconds since 1970, -1 if it was not yet); the last end is that of what is read.
+    """
+
+    ends: tuple[int, ...]
+    numbers: tuple[int, ...]
+    times: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class ScanPlan:
     """All that tasks share. `schema` is what Spark asked for, data and metadata columns in its order.
@@ -61,6 +93,8 @@ class ScanPlan:
     bad_events: BadEventRule
     counted: bool
     """Rows carry BAD_EVENTS_COLUMN."""
+    versions: Mapping[str, SegmentVersions] | None = None
+    """By the name of a segment, where rows are changes and have CHANGE_COLUMNS."""
 
     @property
     def output(self) -> StructType:

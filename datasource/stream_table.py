@@ -13,6 +13,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import Encoding
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.change_range import ChangeRange
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.change_feed import changelog_schema, is_change_format
 from pyspark_pravega.formats.format import WriterSchema, find_format
@@ -54,6 +55,8 @@ class StreamTable:
     """The registry's name of the type of events that this table has, where the stream has events of several."""
     changelog: bool = False
     """Of a table of changes: whether it stands for the changes themselves; `schema` is that of the changelog then."""
+    changes: ChangeRange | None = None
+    """The changes of the table that stand for it in a query with CHANGES."""
 
     @property
     def framed(self) -> bool:
@@ -85,6 +88,7 @@ class StreamTable:
             "reading": dict(self.reading),
             "event_type": self.event_type,
             "changelog": self.changelog,
+            "changes": None if self.changes is None else self.changes.to_json(),
         }
 
     @classmethod
@@ -103,6 +107,7 @@ class StreamTable:
             reading=value["reading"],
             event_type=value["event_type"],
             changelog=value["changelog"],
+            changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
         )
 
 

@@ -14,6 +14,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -171,6 +173,20 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
     try {
       return new PravegaTable(this, ident, call("load_table", arguments));
+    } catch (Exception e) {
+      throw tableError(e, ident);
+    }
+  }
+
+  @Override
+  public Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    ObjectNode arguments = arguments(ident);
+    arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
+    PravegaChangelog.describe(context.range(), arguments.putObject("range"));
+    try {
+      JsonNode described = call("load_changelog", arguments);
+      return new PravegaChangelog(new PravegaTable(this, ident, described), described.get("row_key"));
     } catch (Exception e) {
       throw tableError(e, ident);
     }

@@ -12,11 +12,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownLimit {
   private final PravegaTable table;
   private final CaseInsensitiveStringMap options;
+  private final String operation;
   private StructType required;
   private int limit = -1;
 
-  PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options) {
+  PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options, String operation) {
     this.table = table;
+    this.operation = operation;
     this.required = schema;
     this.options = options;
   }
@@ -41,6 +43,6 @@ final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
   public Scan build() {
     ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json()).put("limit", limit);
     arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
-    return new PravegaScan(table.planScan(arguments));
+    return new PravegaScan(table.planScan(operation, arguments));
   }
 }

@@ -97,7 +97,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new PravegaScanBuilder(this, CatalogV2Util.v2ColumnsToStructType(columns()), options);
+    return new PravegaScanBuilder(this, CatalogV2Util.v2ColumnsToStructType(columns()), options, "plan_scan");
   }
 
   @Override
@@ -141,9 +141,9 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   /** Plans a scan that ends where the other scans of this table in the same query end. */
-  synchronized JsonNode planScan(ObjectNode arguments) {
+  synchronized JsonNode planScan(String operation, ObjectNode arguments) {
     arguments.set("tails", tails);
-    JsonNode plan = call("plan_scan", arguments);
+    JsonNode plan = call(operation, arguments);
     tails = plan.get("tails");
     return plan;
   }

@@ -1,0 +1,81 @@
+"""Which changes of a table a query asks for with `CHANGES FROM ... TO ...`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyspark_pravega.errors import InvalidOptionError
+
+VERSION, TIMESTAMP = "version", "timestamp"
+
+_NUMBER = re.compile(r"[+-]?\d{1,19}")
+_LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
+LAST = 2**63 - 1
+"""The bound of an open end."""
+
+
+@dataclass(frozen=True)
+class ChangeRange:
+    """Bounds as Spark hands them over, of `unit` VERSION (texts) or TIMESTAMP (microseconds since 1970 as texts).
+
+    `start` and `end` are None where the range is open.
+    """
+
+    unit: str
+    start: str | None
+    end: str | None = None
+    start_inclusive: bool = True
+    end_inclusive: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes an equal range."""
+        return dict(self.__dict__)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ChangeRange:
+        """Make the range that `to_json` described."""
+        return cls(**value)
+
+    def bounds(self) -> Bounds:
+        """The same in numbers. Raises InvalidOptionError for a version that is none, or an end before the start."""
+        first = -LAST if self.start is None else number(self.start)
+        last = LAST if self.end is None else number(self.end)
+        if last < first:
+            raise InvalidOptionError(f"CHANGES ends at {self.unit} {self.end}, before its start {self.start}.")
+        low = first if self.start is None or self.start_inclusive else first + 1
+        high = last if self.end is None or self.end_inclusive else last - 1
+        return Bounds(self.unit, low, high)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds in numbers, both included."""
+
+    unit: str
+    low: int
+    high: int
+
+    def __call__(self, versions: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which changes of these versions and times (microseconds since 1970) lie within."""
+        measured = versions if self.unit == VERSION else times
+        within: npt.NDArray[np.bool_] = (measured >= self.low) & (measured <= self.high)
+        return within
+
+
+def number(version: str) -> int:
+    """Read a version: a number, or PostgreSQL's text of one. Raises InvalidOptionError for anything else."""
+    text = version.strip()
+    if found := _LSN.fullmatch(text):
+        return int(found[1], 16) << 32 | int(found[2], 16)
+    if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
+        raise InvalidOptionError(
+            f"CHANGES FROM VERSION '{version}': a version is a whole number, as the column _commit_version has it, or "
+            "a log sequence number of PostgreSQL such as '0/16B3748'."
+        )
+    return int(text)

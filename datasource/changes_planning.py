@@ -1,0 +1,176 @@
+"""From a table and a range of its changes to the scan behind `CHANGES`.
+
+A change table's changes are those of its rows, with the database's positions as versions; see `row_history`. Of any
+other table every event is a row inserted, and a version is one of its commit log. What has come since the newest of
+them, or was written by others, belongs to the version that the next commit will make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import segment_epoch, segment_name
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.bad_events import bad_event_rule
+from pyspark_pravega.datasource.change_range import LAST, TIMESTAMP, Bounds, ChangeRange
+from pyspark_pravega.datasource.changes_scan import ChangesPlan, ChangesReader
+from pyspark_pravega.datasource.commit_log import CommitLog, Version
+from pyspark_pravega.datasource.current_rows_planning import (
+    check_whole,
+    clears,
+    group_partitions,
+    prepared_changes,
+    rows_plan,
+)
+from pyspark_pravega.datasource.current_rows_scan import find_truncates
+from pyspark_pravega.datasource.lineage import by_lineage
+from pyspark_pravega.datasource.planning import PlannedScan, nullable, plan_events, planned, rule_for_rows
+from pyspark_pravega.datasource.row_history import AllTruncates
+from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, SegmentVersions
+from pyspark_pravega.datasource.snapshot import SegmentSlice, take_snapshot, up_to
+from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.formats.change_feed import key_columns
+from pyspark_pravega.sql import options as o
+
+
+def changes_schema(table: StreamTable) -> StructType:
+    """The columns of the changes of a table. Raises InvalidSchemaError when it has some of the same name."""
+    taken = [name for name in table.schema.names if name.lower() in CHANGE_COLUMNS.names]
+    if taken:
+        raise InvalidSchemaError(
+            f"It has the column {', '.join(taken)}, whose name CHANGES gives to another. Read the table itself."
+        )
+    key = row_key(table)
+    columns = [StructField(f.name, f.dataType, f.nullable and f.name not in key, f.metadata) for f in table.schema]
+    return StructType([*columns, *CHANGE_COLUMNS.fields])
+
+
+def row_key(table: StreamTable) -> list[str]:
+    """The columns that tell which row a change is of; none where every change is a row of its own."""
+    return key_columns(table.settings) if table.of_changes else []
+
+
+def plan_changes(
+    pravega: Pravega,
+    table: StreamTable,
+    changes: ChangeRange,
+    required: StructType,
+    options: o.Options,
+    *,
+    limit: int | None = None,
+) -> PlannedScan:
+    """Fix what a scan of changes reads. Raises what `plan_scan` does, and InvalidOptionError for a range without sense.
+
+    `required` are those of `changes_schema` that Spark needs.
+    """
+    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded") or options.is_set(o.END_STREAM_CUT):
+        raise InvalidOptionError(
+            f"CHANGES has bounds of its own. Leave '{o.START_STREAM_CUT.key}' and '{o.END_STREAM_CUT.key}' out."
+        )
+    bounds = changes.bounds()
+    if table.of_changes:
+        return _plan_row_changes(pravega, table, bounds, required, options)
+    return _plan_appended(pravega, table, bounds, required, options, limit)
+
+
+def _plan_row_changes(
+    pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options
+) -> PlannedScan:
+    rule_for_rows(table, options)
+    check_whole(table, options, "changes of its rows")
+    table = prepared_changes(table, options)
+    slices = _slices(pravega, table, options, None, None)
+    groups = by_lineage(pravega, table.stream, slices)
+    columns = StructType([field for field in required if field.name in table.schema.names])
+    schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
+    rows = rows_plan(pravega, table, schema, columns, options)
+    truncations = None
+    if len(groups) > 1:
+        found = AllTruncates()
+        if clears(table):
+            find_truncates(pravega, rows, slices, found)
+        truncations = tuple(found.all)
+    reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
+    return planned(reader, schema, schema, slices)
+
+
+def _plan_appended(
+    pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options, limit: int | None
+) -> PlannedScan:
+    log = CommitLog(pravega, table.stream)
+    first, last = bounds.low, bounds.high
+    if bounds.unit == TIMESTAMP:
+        first, last = _versions_between(log.versions(), bounds)
+    first = max(first, 1)
+    edges = {each.number: each.cut for bound in (first - 1, last) for each in log.versions(bound, bound)}
+    if first > 1 and first - 1 not in edges:
+        newest = max((each.number for each in log.versions()), default=0)
+        raise InvalidOptionError(
+            f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
+            f"{newest + 1}."
+        )
+    slices = [] if last < first else _slices(pravega, table, options, edges.get(first - 1), edges.get(last))
+    # Read after the end was measured, so that every version before it is known.
+    versions = log.versions(first)
+    for late in [each for each in versions if each.number == last]:
+        slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
+    by_segment = {
+        segment_name(table.stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices
+    }
+    rule = bad_event_rule(options, table.stream)
+    return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment)
+
+
+def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int, int]:
+    """The first and the last version published between two times; what is not published yet is later than all."""
+    newest = versions[-1].number if versions else 0
+    first = next((each.number for each in versions if each.timestamp >= bounds.low), newest + 1)
+    if bounds.high == LAST:
+        return first, LAST
+    return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), newest)
+
+
+def _slices(
+    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
+) -> list[SegmentSlice]:
+    log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+    return take_snapshot(
+        pravega,
+        table.stream,
+        start=start,
+        end=end,
+        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
+        settled=log.settled,
+    )
+
+
+def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:
+    """Which versions the events of a slice belong to; those behind the newest, to the next one."""
+    ends, numbers, times = [], [], []
+    reached, newest = piece.start, first - 1
+    for version in versions:
+        newest = max(newest, version.number)
+        end = min(_end_in(piece, version.cut), piece.end)
+        if end > reached and version.number >= first:
+            ends.append(end)
+            numbers.append(version.number)
+            times.append(version.timestamp)
+            reached = end
+    if reached < piece.end:
+        ends.append(piece.end)
+        numbers.append(newest + 1)
+        times.append(-1)
+    return SegmentVersions(tuple(ends), tuple(numbers), tuple(times))
+
+
+def _end_in(piece: SegmentSlice, cut: StreamCut) -> int:
+    """How far a segment had grown at the tail that a cut is of."""
+    if piece.segment_id in cut.positions:
+        return cut.positions[piece.segment_id]
+    # A tail has a segment of the newest epoch. What it does not name was sealed before or made after it.
+    made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
+    return 0 if made_later else piece.end

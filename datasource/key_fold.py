@@ -1,0 +1,172 @@
+"""Entries of changes reduced key by key: in memory, and beyond a limit in temporary files by a hash of the key.
+
+What a reduction makes is its own affair: `current_rows` keeps one entry for each key, `row_history` also gives what
+each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
+in front of the entries that came since.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.client.routing import hash_keys
+from pyspark_pravega.datasource.row_changes import value_name
+
+_REDUCE_ENTRIES = 1 << 18
+"""Fewer entries than this are not worth a reduction."""
+_FILES = 32
+_DEEPEST = 5
+"""How often entries of one file may be divided again: 32 ** 5 parts."""
+_FILE_BATCH = 1 << 22
+"""Bytes of entries that are collected before they go to their files."""
+
+
+class Reduction(Protocol):
+    """What is done with the entries of some keys."""
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """From a state with newer entries behind it, make the new state and what is to be given out."""
+        ...
+
+    def finish(self, state: pa.Table) -> list[pa.Table]:
+        """Return what is to be given out when all entries have come."""
+        ...
+
+    def fork(self) -> Reduction:
+        """Return the same for a part of the keys, whose entries so far come again."""
+        ...
+
+
+class KeyFold:
+    """Takes entries and gives out what the reduction makes of them. To be closed: it may hold temporary files."""
+
+    def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
+        """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
+        self._key, self._memory, self._reduction, self._depth = tuple(key), memory, reduction, depth
+        self._entries: list[pa.Table] = []
+        self._count = self._bytes = 0
+        self._reduced = 0
+        self._files: _Files | None = None
+
+    @property
+    def spilled(self) -> bool:
+        """Whether the limit of memory was exceeded."""
+        return self._files is not None
+
+    def add(self, entries: pa.Table) -> list[pa.Table]:
+        """Take entries; return what is given out now."""
+        if not len(entries):
+            return []
+        self._entries.append(entries)
+        self._count += len(entries)
+        self._bytes += entries.nbytes
+        if self._files is not None:
+            if self._bytes >= _FILE_BATCH:
+                self._to_files()
+            return []
+        # A reduction holds its input and its output.
+        if self._bytes <= self._memory // 3 and self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced):
+            return []
+        given = self._reduce()
+        if self._bytes > self._memory // 4 and self._depth < _DEEPEST:
+            self._files = _Files(self._key, self._depth)
+            self._to_files()
+        return given
+
+    def results(self) -> Iterator[pa.Table]:
+        """Give out the rest. Nothing may be added after this."""
+        if self._files is None:
+            yield from self._reduce()
+            for state in self._entries:
+                yield from self._reduction.finish(state)
+            return
+        self._to_files()
+        for parts in self._files.parts():
+            with KeyFold(self._key, self._memory, self._reduction.fork(), self._depth + 1) as fold:
+                for entries in parts:
+                    yield from fold.add(entries)
+                yield from fold.results()
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        self._entries = []
+        if self._files is not None:
+            self._files.close()
+
+    def __enter__(self) -> KeyFold:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _to_files(self) -> None:
+        assert self._files is not None
+        if self._entries:
+            self._files.add(pa.concat_tables(self._entries).combine_chunks())
+        self._entries, self._count, self._bytes = [], 0, 0
+
+    def _reduce(self) -> list[pa.Table]:
+        if self._count == self._reduced:
+            return []
+        state, given = self._reduction.reduce(pa.concat_tables(self._entries).combine_chunks())
+        self._entries = [state]
+        self._count = self._reduced = len(state)
+        self._bytes = state.nbytes
+        return given
+
+
+class _Files:
+    """Entries in temporary files by a hash of their key, in order."""
+
+    def __init__(self, key: tuple[str, ...], depth: int) -> None:
+        self._key, self._depth = key, depth
+        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-")
+        self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
+
+    def add(self, entries: pa.Table) -> None:
+        texts = [entries.column(value_name(name)).combine_chunks() for name in self._key]
+        shown = [pc.fill_null(_text(array), "\0") for array in texts]
+        joined = pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
+        hashes = hash_keys(joined) * float(_FILES**self._depth)
+        parts = ((hashes - np.floor(hashes)) * _FILES).astype(np.int64)
+        for part in np.unique(parts).tolist():
+            chosen = entries.take(pa.array(np.flatnonzero(parts == part)))
+            writer = self._writers.get(part)
+            if writer is None:
+                path = Path(self._directory.name) / str(part)
+                writer = self._writers[part] = pa.ipc.new_stream(str(path), entries.schema)
+            writer.write_table(chosen)
+
+    def parts(self) -> Iterator[Iterator[pa.Table]]:
+        for part, writer in self._writers.items():
+            writer.close()
+            path = Path(self._directory.name) / str(part)
+            yield self._part(path)
+            path.unlink()
+
+    def _part(self, path: Path) -> Iterator[pa.Table]:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            for batch in stream:
+                yield pa.Table.from_batches([batch])
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._directory.cleanup()
+
+
+def _text(array: pa.Array) -> pa.Array:
+    """A text for each value: equal for equal ones."""
+    if pa.types.is_binary(array.type):
+        return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+    return array.cast(pa.string())

@@ -1,0 +1,313 @@
+"""What each change of a change table did to its row: the rows before and after it, in the order of the changes.
+
+The states of rows are those of `current_rows`, entry by entry. A change that leads from no row to one is an insert,
+from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
+known already: one that is delivered again, or a row that a snapshot finds as it was.
+
+A truncation deletes the rows there are when its place comes. Its place among the changes of a segment that its event
+does not lie in, nor any of its predecessors, is before the first of them with a later position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.datasource.key_fold import KeyFold
+from pyspark_pravega.datasource.key_order import KeyOrder, replaced
+from pyspark_pravega.datasource.row_changes import (
+    DELETED,
+    SNAPSHOT,
+    UNKNOWN,
+    EntryReader,
+    Names,
+    Numbers,
+    Places,
+    Truncate,
+    Truncates,
+    numbers_of,
+    older,
+    value_name,
+)
+
+INSERT, DELETE, BEFORE, AFTER = range(4)
+"""What a row of the history is: inserted, deleted, as it was before an update, as it was after it."""
+
+Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
+"""Which changes are wanted, by version and by time in microseconds since 1970."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """One truncation: where it is in the database's log, and where its event lies."""
+
+    origin: str | None
+    segment: int
+    truncate: Truncate
+
+
+class AllTruncates(Truncates):
+    """Remembers each of the truncations seen, not only the last ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[Truncation] = []
+
+    def add(self, origin: str | None, segment: int, truncate: Truncate) -> None:
+        """Note one."""
+        super().add(origin, segment, truncate)
+        self.all.append(Truncation(origin, segment, truncate))
+
+
+class RowHistory:
+    """Takes changes in order and gives what they did. To be closed: it may hold temporary files."""
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        columns: Sequence[str],
+        memory: int,
+        segments: Sequence[int],
+        truncations: Sequence[Truncation] | None,
+        within: Within,
+    ) -> None:
+        """`columns` are those of the table apart from the key's, `memory` is in bytes.
+
+        `segments` are those whose changes come, in this order; `truncations` those of the whole stream if there are
+        other segments, else None.
+        """
+        self._names = Names()
+        self._noted = AllTruncates()
+        pending = self._noted.all if truncations is None else list(truncations)
+        self._reader = EntryReader(key, columns, self._names)
+        ranks = {segment: rank for rank, segment in enumerate(segments)}
+        self._fold = KeyFold(key, memory, _Steps(tuple(key), tuple(columns), self._names, ranks, pending, within))
+
+    def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
+        """Take the changes of some events, after all events before them; return the history so far as it is known.
+
+        Tables have the columns by `value_name`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
+        Raises MalformedEventError for a change whose row cannot be told.
+        """
+        entries = self._reader.read(changes, places, self._noted)
+        return self._fold.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
+
+    def rest(self) -> Iterator[pa.Table]:
+        """Give the rest of the history. Nothing may be fed after this."""
+        return self._fold.results()
+
+    @property
+    def truncations(self) -> list[Truncation]:
+        """Those that were among the changes so far."""
+        return self._noted.all
+
+    @property
+    def spilled(self) -> bool:
+        """Whether the limit of memory was exceeded."""
+        return self._fold.spilled
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        self._fold.close()
+
+    def __enter__(self) -> RowHistory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Steps:
+    """Gives out what new entries change; the state is the last entry of each key, marked as `settled`."""
+
+    def __init__(
+        self,
+        key: tuple[str, ...],
+        columns: tuple[str, ...],
+        names: Names,
+        ranks: dict[int, int],
+        truncations: list[Truncation],
+        within: Within,
+        applied: Iterable[Truncation] = (),
+    ) -> None:
+        self._key, self._columns, self._names, self._ranks, self._within = key, columns, names, ranks, within
+        self._truncations = truncations  # may still grow
+        self._applied = set(applied)
+
+    def fork(self) -> _Steps:
+        return _Steps(
+            self._key, self._columns, self._names, self._ranks, self._truncations, self._within, self._applied
+        )
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        given: list[pa.Table] = []
+        while (found := self._next(entries)) is not None:
+            place, truncation = found
+            state, changes = self._step(entries.slice(0, place))
+            state, deletes = self._clear(state, truncation)
+            given += [*changes, *deletes]
+            entries = pa.concat_tables([state, entries.slice(place)]).combine_chunks()
+        state, changes = self._step(entries)
+        return state, [*given, *changes]
+
+    def finish(self, state: pa.Table) -> list[pa.Table]:
+        given: list[pa.Table] = []
+        for truncation in sorted(self._pending(), key=lambda each: (each.truncate.position, each.truncate.ts)):
+            state, deletes = self._clear(state, truncation)
+            given += deletes
+        return given
+
+    def _pending(self) -> list[Truncation]:
+        return [each for each in self._truncations if each not in self._applied]
+
+    def _next(self, entries: pa.Table) -> tuple[int, Truncation] | None:
+        """The truncation that comes first among the new entries, and the entry that it comes before."""
+        pending = self._pending()
+        if not pending:
+            return None
+        new = np.flatnonzero(numbers_of(entries, "settled") == 0)
+        numbers = {
+            name: numbers_of(entries, name)[new]
+            for name in ("segment", "offset", "kind", "origin", "major", "minor", "row", "ts")
+        }
+        segments, places = np.unique(numbers["segment"], return_inverse=True)
+        ranks = np.array([self._ranks[each] for each in segments.tolist()], np.int64)[places]
+        first: tuple[int, Truncation] | None = None
+        for each in pending:
+            later = np.flatnonzero(self._after(each, ranks, numbers))
+            if len(later):
+                found = int(new[later[0]])
+                if first is None or (found, each.truncate.position) < (first[0], first[1].truncate.position):
+                    first = found, each
+        return first
+
+    def _after(self, truncation: Truncation, ranks: Numbers, numbers: dict[str, Numbers]) -> Mask:
+        """Which entries come after a truncation."""
+        truncate = truncation.truncate
+        rank = self._ranks.get(truncation.segment)
+        if rank is not None:
+            behind: Mask = (ranks > rank) | ((ranks == rank) & (numbers["offset"] > truncate.offset))
+            return behind
+        origin = self._names.origin(truncation.origin)
+        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
+        position = [numbers[name] for name in ("major", "minor", "row")]
+        by_position = older([np.full(len(ranks), each) for each in truncate.position], position)
+        by_time = (numbers["ts"] > truncate.ts) & (truncate.ts != UNKNOWN)
+        after: Mask = np.where(comparable, by_position, by_time)
+        return after
+
+    def _clear(self, state: pa.Table, truncation: Truncation) -> tuple[pa.Table, list[pa.Table]]:
+        """Delete what a truncation clears."""
+        self._applied.add(truncation)
+        truncate = truncation.truncate
+        one = Truncates()
+        one.add(truncation.origin, truncation.segment, truncate)
+        kind = numbers_of(state, "kind")
+        gone = np.flatnonzero((kind != DELETED) & one.cleared(state, self._names))
+        if not len(gone):
+            return state, []
+        origin = self._names.origin(truncation.origin)
+        numbers = {
+            "kind": DELETED,
+            "origin": origin,
+            "major": truncate.position[0],
+            "minor": truncate.position[1],
+            "row": truncate.position[2],
+            "time": truncate.time,
+            "ts": truncate.ts,
+        }
+        marks = state.take(pa.array(gone))
+        marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in numbers.items()})
+        given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        there = np.ones(len(state), np.bool_)
+        there[gone] = False
+        left = [state.filter(pa.array(there)), *([marks] if origin >= 0 else [])]
+        return pa.concat_tables(left).combine_chunks(), given
+
+    def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """Go through entries between which there is no truncation."""
+        if self._applied:
+            cleared = Truncates()
+            for each in self._applied:
+                cleared.add(each.origin, each.segment, each.truncate)
+            stale = cleared.cleared(entries, self._names) & (numbers_of(entries, "settled") == 0)
+            if stale.any():
+                entries = entries.filter(pa.array(~stale)).combine_chunks()
+        order = KeyOrder(entries, self._key)
+        every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
+        there = numbers_of(every, "kind") != DELETED
+        before = np.arange(len(every)) - 1  # what a key's entry follows lies in front of it
+        was_there = ~order.first & np.where(before >= 0, there[before], False)
+        wanted = numbers_of(every, "settled") == 0
+        both = np.flatnonzero(wanted & there & was_there)
+        both = both[~self._known_before(every, both)]
+        new = np.flatnonzero(wanted & there & ~was_there)
+        gone = np.flatnonzero(wanted & ~there & was_there)
+        causes = np.concatenate([new, gone, both, both])
+        rows = np.concatenate([new, before[gone], before[both], both])
+        kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
+        sequence = np.lexsort((kinds, order.entries[causes]))
+        given = self._given(every, every, causes[sequence], rows[sequence], kinds[sequence])
+        kept = order.last[there[order.last] | (numbers_of(every, "origin")[order.last] >= 0)]
+        kept = kept[np.argsort(order.entries[kept])]
+        state = every.take(pa.array(kept))
+        return replaced(state, settled=np.ones(len(state), np.int64)), given
+
+    def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
+        """The history that these changes cause, as far as it is wanted."""
+        versions, times = versions_of(causes)
+        wanted = self._within(versions[cause], times[cause])
+        if not wanted.any():
+            return []
+        cause, row, kinds = cause[wanted], row[wanted], kinds[wanted]
+        names = [value_name(name) for name in (*self._key, *self._columns)]
+        table = rows.select(names).take(pa.array(row))
+        for name, numbers in (("change", kinds), ("version", versions[cause]), ("timestamp", times[cause])):
+            table = table.append_column(name, pa.array(numbers, pa.int64()))
+        return [table]
+
+    def _known_before(self, entries: pa.Table, places: Numbers) -> Mask:
+        """Which entries say only what is known: delivered again or found by a snapshot, and the row is the same."""
+        numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
+        again = numbers["origin"][places] >= 0
+        for name in ("origin", "major", "minor", "row"):
+            again &= numbers[name][places] == numbers[name][places - 1]
+        suspects = np.flatnonzero(again | (numbers["kind"][places] == SNAPSHOT))
+        known = np.zeros(len(places), np.bool_)
+        if len(suspects):
+            same = np.ones(len(suspects), np.bool_)
+            for name in self._columns:
+                column = entries.column(value_name(name))
+                left, right = (column.take(pa.array(places[suspects] - back)).combine_chunks() for back in (0, 1))
+                same &= _equal(left, right)
+            known[suspects] = same
+        return known
+
+
+def versions_of(entries: pa.Table) -> tuple[Numbers, Numbers]:
+    """The version and the time of each change: its position's `major`, or the connector's time where it has none."""
+    origin, major, time, ts = (numbers_of(entries, name) for name in ("origin", "major", "time", "ts"))
+    return np.where(origin >= 0, major, ts), np.where(time != UNKNOWN, time, ts)
+
+
+def _equal(left: pa.Array, right: pa.Array) -> Mask:
+    """Which values are the same, nulls and NaN being so too."""
+    if pa.types.is_nested(left.type):
+        # Arrow compares no nested values; texts of them do, NaN included.
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.array([repr(a) == repr(b) for a, b in pairs], np.bool_)
+    same = pc.fill_null(pc.equal(left, right), False)
+    neither = pc.and_(left.is_null(nan_is_null=True), right.is_null(nan_is_null=True))
+    nulls = pc.equal(left.is_null(), right.is_null())
+    result: Mask = pc.or_(same, pc.and_(neither, nulls)).to_numpy(zero_copy_only=False)
+    return result
