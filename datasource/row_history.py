@@ -35,6 +35,7 @@ from pyspark_pravega.datasource.row_changes import (
     older,
     value_name,
 )
+from pyspark_pravega.formats.change_positions import commit_versions
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """What a row of the history is: inserted, deleted, as it was before an update, as it was after it."""
@@ -265,7 +266,7 @@ class _Steps:
 
     def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
         """The history that these changes cause, as far as it is wanted."""
-        versions, times = versions_of(causes)
+        versions, times = versions_of(causes, self._names)
         wanted = self._within(versions[cause], times[cause])
         if not wanted.any():
             return []
@@ -294,10 +295,14 @@ class _Steps:
         return known
 
 
-def versions_of(entries: pa.Table) -> tuple[Numbers, Numbers]:
-    """The version and the time of each change: its position's `major`, or the connector's time where it has none."""
-    origin, major, time, ts = (numbers_of(entries, name) for name in ("origin", "major", "time", "ts"))
-    return np.where(origin >= 0, major, ts), np.where(time != UNKNOWN, time, ts)
+def versions_of(entries: pa.Table, names: Names) -> tuple[Numbers, Numbers]:
+    """The version and the time of each change: its position as one number, or the connector's time without one."""
+    origin, major, minor, time, ts = (numbers_of(entries, name) for name in ("origin", "major", "minor", "time", "ts"))
+    versions = ts.copy()
+    for each in np.unique(origin[origin >= 0]).tolist():
+        there = origin == each
+        versions[there] = commit_versions(names.origin_text(each) or "", major[there], minor[there])
+    return versions, np.where(time != UNKNOWN, time, ts)
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Mask:

@@ -18,8 +18,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
 """Origin, major, minor, row and the time in microseconds since 1970; all None where nothing is known."""
+
+Numbers = npt.NDArray[np.int64]
 
 NO_POSITION: Position = (None, None, None, None, None)
 
@@ -56,6 +61,20 @@ def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
         micros = source.get("ts_us")
         found.append((origin, lsn, 0, 0, micros if type(micros) is int else micros_of_block(source)))
     return found
+
+
+def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
+    """One number for each position of an origin, in the same order.
+
+    The two numbers of a position are put together where both count: 40 bits for the place in a binlog file; of SQL
+    Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that.
+    """
+    connector = origin.partition("/")[0]
+    if connector in ("mysql", "mariadb", "maxwell"):
+        return (major << 40) + minor
+    if connector in ("sqlserver", "db2"):
+        return ((major >> 32) << 39) + ((major & 0xFFFFFFFF) << 16) + minor
+    return major
 
 
 def _origin(source: Mapping[str, Any]) -> str:
