@@ -76,8 +76,8 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
 .PHONY: test
-test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (two processes, PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)

@@ -21,6 +21,9 @@ from pyspark_pravega.local.ports import Ports
 from pyspark_pravega.local.private_files import private_directory, write_private
 
 _REGISTRY_HEAP = "128m"
+CACHE_SIZE = "pravegaservice.cache.size.max"
+"""Pravega's setting of how many bytes its cache has."""
+
 CACHE_BYTES = 512 << 20
 
 _LOGGING = """<configuration>
@@ -96,13 +99,14 @@ def pravega_program(
 ) -> ServerProgram:
     """Write Pravega's settings into the directory `run` and build its command line."""
     configuration = run / "pravega.properties"
-    write_private(configuration, _properties(_pravega_settings(settings, run)))
+    values = _pravega_settings(settings, run)
+    write_private(configuration, _properties(values))
     return _program(
         "pravega",
         "io.pravega.local.LocalPravegaEmulator",
         [
             f"-Xmx{settings.heap}",
-            f"-XX:MaxDirectMemorySize={2 * CACHE_BYTES}",
+            f"-XX:MaxDirectMemorySize={2 * int(values[CACHE_SIZE])}",
             f"-Dsinglenode.configurationFile={configuration}",
         ],
         java=java,
@@ -195,7 +199,7 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         "pravegaservice.service.listener.host.nameOrIp": "localhost",
         # With the default of 128 MiB a fast writer fills the cache before it is flushed, and the server gives up for
         # good (CacheFullException). It is direct memory, taken as it is needed.
-        "pravegaservice.cache.size.max": str(CACHE_BYTES),
+        CACHE_SIZE: str(CACHE_BYTES),
     }
     if settings.storage is not None:
         values["pravegaservice.storage.impl.name"] = "FILESYSTEM"
