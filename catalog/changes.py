@@ -16,11 +16,31 @@ from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
 
+_SPARKS = frozenset(
+    (
+        "startingversion",
+        "endingversion",
+        "startingtimestamp",
+        "endingtimestamp",
+        "startingboundinclusive",
+        "endingboundinclusive",
+        "deduplicationmode",
+        "computeupdates",
+    )
+)
+"""Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and hands on with the others."""
+
+
+def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a query with CHANGES that are not for Spark."""
+    return {key: value for key, value in options.items() if key.lower() not in _SPARKS}
+
 
 def load_changes(
     catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
 ) -> dict[str, Any]:
     """Describe the changes of a table in a range, for a query with these options; raises what `load` does."""
+    options = without_sparks(options)
     described = tables.load(catalog, namespace, name, options)
     table = StreamTable.from_json(described["table"])
     with about("Table", described["name"]):

@@ -126,7 +126,7 @@ class Service:
         assert table.changes is not None
         name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
         with about("The", name):
-            options = catalog.options(read=a["options"], properties=table.reading)
+            options = catalog.options(read=changes.without_sparks(a["options"]), properties=table.reading)
             planned = plan_changes(
                 catalog.pravega, table, table.changes, _schema(a["columns"]), options, limit=_limit(a)
             )
