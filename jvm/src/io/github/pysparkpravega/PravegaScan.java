@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
@@ -19,10 +20,12 @@ import scala.Option;
 
 /** A scan as the service planned it: Spark's Python readers run its function over its partitions. */
 final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
+  private final PravegaTable table;
   private final JsonNode plan;
   private final StructType schema;
 
-  PravegaScan(JsonNode plan) {
+  PravegaScan(PravegaTable table, JsonNode plan) {
+    this.table = table;
     this.plan = plan;
     this.schema = PravegaTable.struct(plan.get("schema").asText());
   }
@@ -53,6 +56,13 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Batch toBatch() {
     return this;
+  }
+
+  /** Spark takes any changelog for one that can be streamed. */
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    table.refuse("STREAM ... CHANGES");
+    return null;
   }
 
   @Override
