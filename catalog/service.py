@@ -87,6 +87,7 @@ class Service:
             a["partitions"],
             a["properties"],
             a["adopt"],
+            a["constraints"],
         )
 
     def _refuse(self, catalog: Catalog, a: Arguments) -> Any:

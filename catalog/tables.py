@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.catalog import table_properties
 from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.constraints import with_primary_key
 from pyspark_pravega.catalog.naming import about, scope_of
 from pyspark_pravega.client.schema_registry import SchemaRegistry
 from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
@@ -165,6 +166,7 @@ def create(
     partitions: Sequence[str],
     properties: Mapping[str, str],
     adopt: bool,
+    constraints: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Create a table as one unit: the stream, its schema group and its schema, or nothing.
 
@@ -181,6 +183,9 @@ def create(
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, partitions)
+        if constraints:
+            format = catalog.options(properties=properties).get(o.FORMAT)
+            properties = with_primary_key(properties, format, constraints)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         if is_change_format(settings.format) and not schema.fields and adopt:

@@ -149,6 +149,12 @@ class ChangeColumns:
         order = np.argsort(np.concatenate(places), kind="stable")
         return pa.concat_arrays(parts).take(pa.array(order))
 
+    def image(self, name: str, kind: Hashable) -> StructColumn:
+        """How one of the images is read that are wanted, from changes of a kind of source."""
+        struct = self._struct[name].dataType
+        assert isinstance(struct, StructType)
+        return self._column(name, struct, kind)
+
     def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
         found = self._images.get((name, kind))
         if found is None:

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyspark_pravega.formats.change_feed import utf8
+
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
 """Origin, major, minor, row and the time in microseconds since 1970; all None where nothing is known."""
 
@@ -78,7 +80,12 @@ def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
 
 
 def _origin(source: Mapping[str, Any]) -> str:
-    return f"{source.get('connector')}/{source.get('name')}/{source.get('db')}"
+    return _clean(f"{source.get('connector')}/{source.get('name')}/{source.get('db')}")
+
+
+def _clean(text: str) -> str:
+    """The text without halves of surrogate pairs, which are no characters to Arrow."""
+    return text if text.isascii() else utf8(text).decode()
 
 
 def position_of(source: Mapping[str, Any]) -> Position:
@@ -96,13 +103,7 @@ def position_of(source: Mapping[str, Any]) -> Position:
             major = int(match[1] + match[2], 16)
             if major < _LIMIT:
                 row = _small(serial)
-                return (
-                    f"{source.get('connector')}/{source.get('name')}/{source.get('db')}",
-                    major,
-                    int(match[3], 16),
-                    row,
-                    time,
-                )
+                return _origin(source), major, int(match[3], 16), row, time
     scn = source.get("scn")
     if scn is not None and re.fullmatch(r"\d{1,18}", str(scn)):
         return _origin(source), int(str(scn)), 0, 0, time
@@ -113,10 +114,16 @@ def _small(number: Any) -> int:
     return number if type(number) is int and 0 <= number < _LIMIT else 0
 
 
+def file_of_binlog(name: str) -> tuple[str, int] | None:
+    """What stands before the number of a binlog file, and the number; None where there is none."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]))
+
+
 def _binlog(source: Mapping[str, Any], time: int | None) -> Position:
-    match = _FILE.fullmatch(str(source["file"]))
+    file = file_of_binlog(str(source["file"]))
     place, row = source.get("pos"), source.get("row")
-    if match is None or type(place) is not int or not 0 <= place < _LIMIT:
+    if file is None or type(place) is not int or not 0 <= place < _LIMIT:
         return None, None, None, None, time
-    origin = f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{match[1]}"
-    return origin, int(match[2]), place, _small(row), time
+    origin = _clean(f"{source.get('connector')}/{source.get('name')}/{source.get('server_id')}/{file[0]}")
+    return origin, file[1], place, _small(row), time

@@ -35,6 +35,8 @@ _NOT_FINITE = frozenset(
 )
 _DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _DOUBLES = ("double", "float", "float64", "float32")
+_MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
+"""PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it."""
 _ROUNDING = Context(prec=80, rounding=ROUND_HALF_UP)
 
 
@@ -70,7 +72,10 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
     kinds: frozenset[type] = frozenset((str, _NONE))
     if unscaled is not None and schema is not None:
         kinds |= {bytes}
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds)
+    native: tuple[Any, ...] | None = ("digits",) if unscaled is None else ("unscaled", unscaled)
+    if rounding or (unscaled is not None and abs(unscaled) > 100):
+        native = None
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=native)
 
 
 def decimal_text(value: Any, schema: FieldSchema | None) -> str:
@@ -86,7 +91,7 @@ def _text_of(value: Any, unscaled: int | None, *, finite: bool = True) -> str | 
         return None if finite else value
     if type(value) is dict:
         number, scale = value.get("value"), value.get("scale")
-        if type(scale) is int and type(number) in (str, bytes) and abs(scale) <= 20_000:
+        if type(scale) is int and type(number) in (str, bytes):
             return _digits(_bytes_of(number), scale)
         raise Misfit("expected a decimal, found an object")
     if unscaled is not None and type(value) in (str, bytes):
@@ -120,8 +125,12 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _digits(unscaled: bytes, scale: int) -> str:
+    if len(unscaled) > _MOST_BYTES or abs(scale) > _LARGEST_SCALE:
+        raise Misfit(f"a number of {len(unscaled)} bytes with scale {scale} is larger than any database has")
     number = int.from_bytes(unscaled, "big", signed=True)
-    return f"{Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)):f}"
+    # Not by the text of the number, which Python limits to 4300 digits.
+    sign, digits, _ = Decimal(number).as_tuple()
+    return f"{Decimal((sign, digits, -scale)):f}"
 
 
 def _rounded(text: str, scale: int) -> str:

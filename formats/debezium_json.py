@@ -11,12 +11,14 @@ event bad. What columns take is said in `debezium_values`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+import logging
+from collections.abc import Hashable, Iterable, Set
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from pyspark_pravega import native
 from pyspark_pravega.formats import connect_schema
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.change_columns import (
@@ -29,7 +31,7 @@ from pyspark_pravega.formats.change_columns import (
 )
 from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_positions import micros_of_block
-from pyspark_pravega.formats.columns import Problems, kind_of
+from pyspark_pravega.formats.columns import Problems, StructColumn, kind_of
 from pyspark_pravega.formats.connect_to_spark import columns_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.debezium_writing import DebeziumJsonEncoder
@@ -38,6 +40,10 @@ from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolv
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_documents import DocumentParser
 from pyspark_pravega.formats.json_format import JsonFormat
+from pyspark_pravega.formats.native_changes import EnvelopeReader, NativeEnvelopeReader
+from pyspark_pravega.formats.native_plans import Unplanned
+
+_log = logging.getLogger(__name__)
 
 _SCHEMA_FIRST = '{"schema":'
 _PAYLOAD_NEXT = ',"payload":'
@@ -104,20 +110,45 @@ class DebeziumJsonDecoder(BatchDecoder):
         self, reader_schema: StructType, table: StructType | None, resolve: Resolve | None, settings: Settings
     ) -> None:
         super().__init__(reader_schema, resolve)
-        self._reader = _EnvelopeReader(reader_schema, table, settings)
+        reference = _EnvelopeReader(reader_schema, table, settings)
+        self._reader = reference.native() or reference
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         return self._reader
 
 
-class _EnvelopeReader(PayloadReader):
+class _EnvelopeReader(EnvelopeReader):
     def __init__(self, wanted: StructType, table: StructType | None, settings: Settings) -> None:
+        self._wanted = wanted
         self._settings = settings
         placeholder = Rules.of(settings).placeholder
         self._search = PlaceholderSearch(placeholder, table, avro=False)
         self._schemas = _Schemas()
         self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
         self._documents = DocumentParser(self._columns.wants_numbers)
+
+    def native(self) -> PayloadReader | None:
+        """What reads the same natively, if there is anything."""
+        module = native.module()
+        if module is None:
+            return None
+        try:
+            return NativeEnvelopeReader(module, self, self._wanted)
+        except Unplanned as reason:
+            _log.info("Debezium's events are decoded in Python: %s", reason)
+            return None
+
+    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
+        return self._search.suspects(payloads)
+
+    def image(self, name: str, kind: Hashable) -> StructColumn:
+        return self._columns.image(name, kind)
+
+    def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
+        try:
+            return self._schemas.beginning(self._documents.text(payload), self._documents)
+        except Undecodable:
+            return None  # reading it will say why
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         """`kind`: the number of an envelope's schema, or the name of the connector where there is none."""
@@ -213,6 +244,14 @@ class _Schemas:
         if images not in self._images:
             self._images.append(images)
         return self._images.index(images)
+
+    def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
+        """What stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
+        if text.startswith(_SCHEMA_FIRST):
+            self.payload(text, documents)
+            if self._last and text.startswith(self._last):
+                return self._last.encode(), self._prefixes[self._last]
+        return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
         """The payload of an envelope that begins with its schema, which is parsed once for all that begin alike.

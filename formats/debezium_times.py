@@ -55,7 +55,8 @@ def date_column(path: str) -> Leaf:
         days = pa.array(values, pa.int64())
         return _within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
 
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=frozenset((int, _NONE)), store=store)
+    kinds = frozenset((int, _NONE))
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=store, native=("days",))
 
 
 def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
@@ -92,7 +93,8 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
             numbers = pc.multiply(_within(numbers, -limit, limit), factor)
         return _within(numbers, FIRST_MICROS, LAST_MICROS).view(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store)
+    native = ("moment", -1 if unit is None else UNITS[unit])
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
 
 
 def _floor_rest(numbers: pa.Array) -> pa.Array:

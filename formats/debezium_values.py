@@ -68,6 +68,7 @@ from pyspark_pravega.formats.schema.arrow import arrow_type_of
 from pyspark_pravega.formats.schema.spark_visitor import child_path
 
 _NONE = type(None)
+_NATIVE = ("leaf",)
 _WHOLE = re.compile(r"([+-]?\d{1,40})(?:\.0*)?", re.ASCII)
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SPECIAL |= {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
@@ -150,7 +151,7 @@ def _boolean(path: str) -> Leaf:
             return bool(value)
         raise Misfit(f"expected true or false, found {kind_of(value)}")
 
-    return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)))
+    return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)), native=("flag",))
 
 
 def _integer(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
@@ -171,7 +172,7 @@ def _integer(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf
             raise Misfit(f"the number {str(number)[:40]} is out of the range of {data_type.simpleString()}")
         return number
 
-    return Leaf(path, arrow_type, exact, kinds=frozenset((int, _NONE)))
+    return Leaf(path, arrow_type, exact, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
 
 
 def _floating(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
@@ -203,7 +204,8 @@ def _floating(path: str, data_type: DataType, schema: FieldSchema | None) -> Lea
             raise OverflowError
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((float, int, NumberText, _NONE)))
+    kinds: frozenset[type] = frozenset((float, int, NumberText, _NONE))
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)
 
 
 def _string(path: str, schema: FieldSchema | None) -> Leaf:
@@ -224,7 +226,9 @@ def _string(path: str, schema: FieldSchema | None) -> Leaf:
             raise Misfit("the string has half of a surrogate pair, which is no character") from None
         return str(value)
 
-    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)) if show is None else frozenset((_NONE,)))
+    if show is not None:
+        return Leaf(path, pa.string(), exact, kinds=frozenset((_NONE,)))
+    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=_NATIVE)
 
 
 def _shown_as_text(schema: FieldSchema | None) -> Callable[[Any], str] | None:
@@ -255,7 +259,7 @@ def _binary(path: str) -> Leaf:
     def fast(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else from_base64(value) for value in values], pa.binary())
 
-    return Leaf(path, pa.binary(), exact, fast=fast, kinds=frozenset((str, _NONE)))
+    return Leaf(path, pa.binary(), exact, fast=fast, kinds=frozenset((str, _NONE)), native=_NATIVE)
 
 
 def from_base64(text: str) -> bytes:

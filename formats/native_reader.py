@@ -70,27 +70,39 @@ class NativeReader(PayloadReader):
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted
-        places: Positions = np.frombuffer(unread, np.int64)
-        others = self._by_reference(payloads, places, padded, problems)
-        there = np.ones(len(payloads), np.bool_)
-        there[places] = False
-        order = np.empty(len(payloads), np.int64)
-        order[there] = np.arange(len(payloads) - len(places))
-        order[places] = np.arange(len(payloads) - len(places), len(payloads))
-        indices = pa.array(order)
-        return [
-            pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
-            for column, ours in enumerate(accepted)
-        ]
+        return with_reference(accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems)
 
-    def _by_reference(
-        self, payloads: EventBuffer, places: Positions, padded: bool, problems: Problems
-    ) -> list[list[pa.Array]]:
-        pieces = []
-        for begin in range(0, len(places), PIECE_EVENTS):
-            here = places[begin : begin + PIECE_EVENTS]
-            found = Problems()
-            pieces.append(self._reference.arrays(payloads.take(here), padded, found))
-            for position, reason in found.reasons.items():
-                problems.add(int(here[position]), reason)
-        return pieces
+
+def with_reference(
+    accepted: list[pa.Array],
+    places: Positions,
+    reference: PayloadReader,
+    payloads: EventBuffer,
+    padded: bool,
+    problems: Problems,
+) -> list[pa.Array]:
+    """The columns of all payloads: those accepted, in order, and the others, at these places, by the reference."""
+    others = _by_reference(reference, payloads, places, padded, problems)
+    there = np.ones(len(payloads), np.bool_)
+    there[places] = False
+    order = np.empty(len(payloads), np.int64)
+    order[there] = np.arange(len(payloads) - len(places))
+    order[places] = np.arange(len(payloads) - len(places), len(payloads))
+    indices = pa.array(order)
+    return [
+        pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
+        for column, ours in enumerate(accepted)
+    ]
+
+
+def _by_reference(
+    reference: PayloadReader, payloads: EventBuffer, places: Positions, padded: bool, problems: Problems
+) -> list[list[pa.Array]]:
+    pieces = []
+    for begin in range(0, len(places), PIECE_EVENTS):
+        here = places[begin : begin + PIECE_EVENTS]
+        found = Problems()
+        pieces.append(reference.arrays(payloads.take(here), padded, found))
+        for position, reason in found.reasons.items():
+            problems.add(int(here[position]), reason)
+    return pieces

@@ -18,7 +18,7 @@ SWITCH = "PYSPARK_PRAVEGA_NATIVE"
 """The environment variable that turns the native decoder off where it is 0: for tests, and to rule it out as a
 cause. It counts where events are decoded: in Spark's Python workers (`spark.executorEnv.PYSPARK_PRAVEGA_NATIVE`)."""
 
-INTERFACE = 1
+INTERFACE = 2
 """What this version of the package and the compiled module say to each other; both must have the same number."""
 
 

@@ -89,17 +89,28 @@ pub struct Map {
 #[derive(Clone)]
 pub enum Store {
     Boolean(Vec<u8>),
+    /// The same, in JSON also as 0 or 1.
+    Flag(Vec<u8>),
     Int8(Vec<i8>),
     Int16(Vec<i16>),
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Date(Vec<i32>),
+    /// A date, in JSON as a number of days.
+    Days(Vec<i32>),
+    /// Microseconds of UTC, in JSON as a number or a text; how many microseconds the number's unit has, 0 for
+    /// nanoseconds, -1 if nobody knows.
+    Moment(Vec<i64>, i64),
     /// Microseconds; true: of UTC, false: of a local time.
     Micros(Vec<i64>, bool),
     Float32(Vec<f32>),
     Float64(Vec<f64>),
     /// Unscaled numbers, the precision, the scale.
     Decimal(Vec<i128>, u8, i8),
+    /// The same, in JSON as a number or the text of one.
+    Digits(Vec<i128>, u8, i8),
+    /// The same, in JSON as the base64 of an unscaled number with the last scale.
+    Unscaled(Vec<i128>, u8, i8, i8),
     Utf8(Bytes),
     /// The JSON text of any value; a string is its own text.
     Anything(Bytes),
@@ -128,14 +139,14 @@ impl Column {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.store {
-            Store::Boolean(v) => v.len(),
+            Store::Boolean(v) | Store::Flag(v) => v.len(),
             Store::Int8(v) => v.len(),
             Store::Int16(v) => v.len(),
-            Store::Int32(v) | Store::Date(v) => v.len(),
-            Store::Int64(v) | Store::Micros(v, _) => v.len(),
+            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.len(),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.len(),
             Store::Float32(v) => v.len(),
             Store::Float64(v) => v.len(),
-            Store::Decimal(v, _, _) => v.len(),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.len(),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.len(),
             Store::List(v) => v.offsets.len() - 1,
             Store::Map(v) => v.offsets.len() - 1,
@@ -156,14 +167,14 @@ impl Column {
     pub fn push_null(&mut self) {
         let rows = self.len();
         match &mut self.store {
-            Store::Boolean(v) => v.push(0),
+            Store::Boolean(v) | Store::Flag(v) => v.push(0),
             Store::Int8(v) => v.push(0),
             Store::Int16(v) => v.push(0),
-            Store::Int32(v) | Store::Date(v) => v.push(0),
-            Store::Int64(v) | Store::Micros(v, _) => v.push(0),
+            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.push(0),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.push(0),
             Store::Float32(v) => v.push(0.0),
             Store::Float64(v) => v.push(0.0),
-            Store::Decimal(v, _, _) => v.push(0),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.push(0),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.push(v.offsets[rows]),
             Store::List(v) => v.offsets.push(v.offsets[rows]),
             Store::Map(v) => v.offsets.push(v.offsets[rows]),
@@ -213,14 +224,14 @@ impl Column {
             return;
         }
         match &mut self.store {
-            Store::Boolean(v) => v.truncate(rows),
+            Store::Boolean(v) | Store::Flag(v) => v.truncate(rows),
             Store::Int8(v) => v.truncate(rows),
             Store::Int16(v) => v.truncate(rows),
-            Store::Int32(v) | Store::Date(v) => v.truncate(rows),
-            Store::Int64(v) | Store::Micros(v, _) => v.truncate(rows),
+            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.truncate(rows),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.truncate(rows),
             Store::Float32(v) => v.truncate(rows),
             Store::Float64(v) => v.truncate(rows),
-            Store::Decimal(v, _, _) => v.truncate(rows),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.truncate(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.truncate(rows),
             Store::List(v) => {
                 v.offsets.truncate(rows + 1);
@@ -243,14 +254,14 @@ impl Column {
     /// Makes room for so many rows.
     pub fn reserve(&mut self, rows: usize) {
         match &mut self.store {
-            Store::Boolean(v) => v.reserve(rows),
+            Store::Boolean(v) | Store::Flag(v) => v.reserve(rows),
             Store::Int8(v) => v.reserve(rows),
             Store::Int16(v) => v.reserve(rows),
-            Store::Int32(v) | Store::Date(v) => v.reserve(rows),
-            Store::Int64(v) | Store::Micros(v, _) => v.reserve(rows),
+            Store::Int32(v) | Store::Date(v) | Store::Days(v) => v.reserve(rows),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => v.reserve(rows),
             Store::Float32(v) => v.reserve(rows),
             Store::Float64(v) => v.reserve(rows),
-            Store::Decimal(v, _, _) => v.reserve(rows),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => v.reserve(rows),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => v.offsets.reserve(rows),
             Store::List(v) => v.offsets.reserve(rows),
             Store::Map(v) => v.offsets.reserve(rows),
@@ -265,14 +276,14 @@ impl Column {
         let nulls = nulls_of(&self.valid);
         let builder = ArrayData::builder(self.data_type.clone()).len(rows).nulls(nulls);
         let builder = match self.store {
-            Store::Boolean(v) => builder.add_buffer(packed(&v).into_inner()),
+            Store::Boolean(v) | Store::Flag(v) => builder.add_buffer(packed(&v).into_inner()),
             Store::Int8(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Int16(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int32(v) | Store::Date(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Int64(v) | Store::Micros(v, _) => builder.add_buffer(Buffer::from_vec(v)),
+            Store::Int32(v) | Store::Date(v) | Store::Days(v) => builder.add_buffer(Buffer::from_vec(v)),
+            Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float32(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float64(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Decimal(v, _, _) => builder.add_buffer(Buffer::from_vec(v)),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
                 builder.add_buffer(Buffer::from_vec(v.offsets)).add_buffer(Buffer::from_vec(v.values))
             }

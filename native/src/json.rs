@@ -69,6 +69,21 @@ pub fn read_object(data: &[u8], columns: &mut Struct) -> Accept<()> {
     parser.end()
 }
 
+/// Reads one event that begins with `prefix`, inside an object, as the value that follows, which ends that object.
+pub fn read_last_member(data: &[u8], prefix: &[u8], columns: &mut Struct) -> Accept<()> {
+    let rest = data.strip_prefix(prefix).ok_or(Reject)?;
+    simdutf8::basic::from_utf8(rest).map_err(|_| Reject)?;
+    let mut parser = Parser { data: rest, at: 0, depth: 1, scratch: Vec::new() };
+    if parser.next()? != b'{' {
+        return Err(Reject);
+    }
+    parser.object(columns)?;
+    if parser.next()? != b'}' {
+        return Err(Reject);
+    }
+    parser.end()
+}
+
 /// Reads one event as the value of the only column; without column it is only looked at.
 pub fn read_value(data: &[u8], columns: &mut Struct) -> Accept<()> {
     let mut parser = Parser::new(data)?;
@@ -289,6 +304,36 @@ impl<'a> Parser<'a> {
                 let zoned = *zoned;
                 let text = self.text()?;
                 store.push(times::micros(text, zoned)?);
+            }
+            Store::Flag(store) => {
+                let flag = match first {
+                    b't' | b'f' => self.boolean()?,
+                    _ => match self.integer()? {
+                        number @ 0..=1 => number as u8,
+                        _ => return Err(Reject),
+                    },
+                };
+                store.push(flag);
+            }
+            Store::Days(store) => store.push(times::within(self.integer()?)?),
+            Store::Moment(store, unit) => {
+                let micros = match first {
+                    b'"' => times::moment(self.text()?)?,
+                    _ => times::counted(self.integer()?, *unit)?,
+                };
+                store.push(micros);
+            }
+            Store::Digits(store, precision, scale) => {
+                let value = match first {
+                    b'"' => plain_decimal(self.text()?, *precision, *scale)?,
+                    _ => self.number()?.decimal(*precision, *scale)?,
+                };
+                store.push(value);
+            }
+            Store::Unscaled(store, precision, scale, written) => {
+                let mut bytes = Vec::new();
+                base64(self.text()?, &mut bytes)?;
+                store.push(rescaled(big_endian(&bytes)?, *scale as i32 - *written as i32, *precision)?);
             }
             Store::Binary(store) => {
                 let text = self.text()?;
@@ -715,6 +760,25 @@ fn decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
     }
     let value = rescaled(value, exponent + scale as i32, precision)?;
     Ok(if negative { -value } else { value })
+}
+
+/// The decimal that a text of digits is; anything more is left to the reference.
+fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Accept<i128> {
+    let mut parts = text.strip_prefix(b"-").unwrap_or(text).splitn(2, |&byte| byte == b'.');
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    if text.len() > LONGEST_NUMBER || !parts.all(digits) {
+        return Err(Reject);
+    }
+    decimal(text, precision, scale)
+}
+
+/// The number in two's complement that some bytes are.
+fn big_endian(bytes: &[u8]) -> Accept<i128> {
+    if bytes.len() > 16 {
+        return Err(Reject);
+    }
+    let sign = if bytes.first().is_some_and(|&byte| byte >= 0x80) { -1 } else { 0 };
+    Ok(bytes.iter().fold(sign, |value: i128, &byte| value << 8 | byte as i128))
 }
 
 /// value * 10^shift as a decimal of this precision; rejects what does not fit or would lose digits.

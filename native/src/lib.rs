@@ -22,7 +22,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use columns::{Column, Store, Struct};
 
 /// Changes when what Python and this module say to each other changes; Python refuses another one's number.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -32,6 +32,8 @@ const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
 
 enum Plan {
     JsonObject,
+    /// The object that follows these bytes, which an object with further members begins with.
+    JsonMember(Vec<u8>),
     JsonValue,
     Avro(avro::Record),
 }
@@ -76,6 +78,12 @@ impl Decoder {
     fn json(columns: &Bound<PyTuple>, value: bool) -> PyResult<Self> {
         let plan = if value { Plan::JsonValue } else { Plan::JsonObject };
         Decoder::new(plan, columns)
+    }
+
+    /// The columns of the object that ends a document, which begins with `prefix`.
+    #[staticmethod]
+    fn json_member(columns: &Bound<PyTuple>, prefix: Vec<u8>) -> PyResult<Self> {
+        Decoder::new(Plan::JsonMember(prefix), columns)
     }
 
     /// `plan`: the writer's record, as `spec` says.
@@ -142,6 +150,7 @@ impl Decoder {
                     }
                     match plan {
                         Plan::JsonValue => json::read_value(payload, columns),
+                        Plan::JsonMember(prefix) => json::read_last_member(payload, prefix, columns),
                         _ => json::read_object(payload, columns),
                     }
                 }

@@ -1,6 +1,7 @@
 //! What Python says about columns and Avro schemas, as nested tuples, turned into columns and plans.
 //!
-//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("list", ..., element) | ("map", ..., key, value) |
+//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) |
+//! ("moment", ..., unit) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
 //! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value).
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
@@ -47,6 +48,13 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
     let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth);
     let store = match (kind.as_str(), &data_type) {
         ("leaf", _) => leaf(&data_type)?,
+        ("flag", DataType::Boolean) => Store::Flag(Vec::new()),
+        ("days", DataType::Date32) => Store::Days(Vec::new()),
+        ("moment", DataType::Timestamp(TimeUnit::Microsecond, _)) => Store::Moment(Vec::new(), item(spec, 3)?),
+        ("digits", DataType::Decimal128(precision, scale)) => Store::Digits(Vec::new(), *precision, *scale),
+        ("unscaled", DataType::Decimal128(precision, scale)) => {
+            Store::Unscaled(Vec::new(), *precision, *scale, item(spec, 3)?)
+        }
         ("anything", DataType::Utf8) => Store::Anything(Bytes::new()),
         ("list", DataType::List(_)) => Store::List(List { offsets: vec![0], element: Box::new(inner(3)?) }),
         ("map", DataType::Map(..)) => {

@@ -49,6 +49,32 @@ fn number2(digits: &[u8]) -> Accept<u32> {
     if tens > 9 || ones > 9 { Err(Reject) } else { Ok(tens as u32 * 10 + ones as u32) }
 }
 
+const FIRST_DAY: i64 = FIRST_MICROS / DAY_MICROS;
+const LAST_DAY: i64 = LAST_MICROS / DAY_MICROS;
+
+/// Days since 1970 in the years 0001 to 9999.
+#[inline]
+pub fn within(days: i64) -> Accept<i32> {
+    if (FIRST_DAY..=LAST_DAY).contains(&days) { Ok(days as i32) } else { Err(Reject) }
+}
+
+/// Microseconds of a number of units since 1970; `unit` as of `Store::Moment`.
+#[inline]
+pub fn counted(number: i64, unit: i64) -> Accept<i64> {
+    let micros = match unit {
+        0 => number.div_euclid(1000),
+        1.. => number.checked_mul(unit).ok_or(Reject)?,
+        _ => return Err(Reject),
+    };
+    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
+}
+
+/// Microseconds of a timestamp with or without offset; without one it is of UTC.
+#[inline]
+pub fn moment(text: &[u8]) -> Accept<i64> {
+    micros(text, true).or_else(|_| micros(text, false))
+}
+
 /// Microseconds of YYYY-MM-DD[T ]HH:MM:SS[.fraction], with Z or an offset ±HH:MM if `zoned`. Further digits of
 /// the fraction are cut off.
 #[inline]

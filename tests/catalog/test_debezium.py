@@ -290,3 +290,25 @@ def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: s
         logged = rows(scan(pravega, avro_table.as_changelog(), ["op", "after"]))
     assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]
     assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
+
+
+def test_a_primary_key_in_the_ddl(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    name = f"pravega.`{scope}`.keyed"
+    columns = "a INT, `b c` STRING, v STRING, CONSTRAINT k PRIMARY KEY (a, `b c`) NOT ENFORCED"
+    spark.sql(f"CREATE TABLE {name} ({columns}) USING pravega TBLPROPERTIES ('format'='debezium-json')")
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+    assert properties["primary-key"] == "a,b c"
+    for value in ("x", "y"):
+        spark.sql(f"INSERT INTO {name} VALUES (1, 'k', '{value}')")
+    assert [row.v for row in spark.table(name).collect()] == ["y"]
+    made = spark.sql(f"SHOW CREATE TABLE {name}").first()[0]
+    spark.sql(made.replace(".keyed", ".again"))
+    assert spark.table(f"pravega.`{scope}`.again").schema == spark.table(name).schema
+    for columns, properties, words in (
+        ("a INT PRIMARY KEY", "'format'='json'", "not possible with 'format'='json': every event is a row"),
+        ("a INT UNIQUE", "'format'='debezium-json'", "UNIQUE .*nothing checks the events"),
+        ("a INT CHECK (a > 0)", "'format'='json'", "CHECK .*nothing checks the events"),
+        ("a INT PRIMARY KEY, b INT", "'format'='debezium-json', 'primary-key'='b'", "are two primary keys"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            spark.sql(f"CREATE TABLE {name}2 ({columns}) USING pravega TBLPROPERTIES ({properties})")

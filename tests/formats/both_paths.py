@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import BadEvent, Decoder, Resolve, find_format
+from pyspark_pravega.formats.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
 
 needs_native = pytest.mark.skipif(
     not native.status().active, reason=f"there is no native decoder to compare with: {native.status().text}"
@@ -30,9 +30,14 @@ class BothPaths:
     """A decoder of each kind for the same table."""
 
     def __init__(
-        self, format_name: str, schema: StructType, text: str | None = None, resolve: Resolve | None = None
+        self,
+        format_name: str,
+        schema: StructType,
+        text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
     ) -> None:
-        self._make: Callable[[], Decoder] = lambda: find_format(format_name).decoder(schema, text, resolve)
+        self._make: Callable[[], Decoder] = lambda: find_format(format_name).decoder(schema, text, resolve, settings)
         self.native = self._make()
         with reference_only():
             self.reference = self._make()

@@ -22,9 +22,13 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
@@ -45,6 +49,12 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public String name() {
     return name;
+  }
+
+  /** Constraints of CREATE TABLE come to createTable, which takes primary keys and refuses the others. */
+  @Override
+  public Set<TableCatalogCapability> capabilities() {
+    return Set.of(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
   }
 
   JsonNode call(String operation, ObjectNode arguments) {
@@ -230,6 +240,17 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     ArrayNode partitions = arguments.putArray("partitions");
     for (Object transform : info.partitions()) {
       partitions.add(transform.toString());
+    }
+    ArrayNode constraints = arguments.putArray("constraints");
+    for (Constraint constraint : info.constraints()) {
+      ObjectNode one = constraints.addObject().put("kind", constraint.getClass().getSimpleName());
+      one.put("text", constraint.toDDL()).put("enforced", constraint.enforced());
+      if (constraint instanceof PrimaryKey key) {
+        ArrayNode columns = one.putArray("columns");
+        for (NamedReference column : key.columns()) {
+          columns.add(String.join(".", column.fieldNames()));
+        }
+      }
     }
     arguments.set("properties", Service.JSON.valueToTree(info.properties()));
     arguments.put("adopt", adopt);

@@ -1,0 +1,38 @@
+"""Constraints of CREATE TABLE: a primary key tells the rows of a table of changes; there is nothing for any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.change_feed import is_change_format
+from pyspark_pravega.sql import options as o
+
+
+def with_primary_key(
+    properties: Mapping[str, str], format: str, constraints: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """Return the properties with the primary key of the constraints, each of which has a kind, columns and a text.
+
+    Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a primary key
+    beside another one.
+    """
+    found = dict(properties)
+    for each in constraints:
+        if each["kind"] != "PrimaryKey" or each["enforced"]:
+            raise UnsupportedOperationError(
+                f"{each['text']} is not possible: nothing checks the events that are written to a stream. Leave it out."
+            )
+        if not is_change_format(format):
+            raise UnsupportedOperationError(
+                f"{each['text']} is not possible with 'format'='{format}': every event is a row of its own. A primary "
+                "key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it out."
+            )
+        key = ",".join(each["columns"])
+        given = found.setdefault(o.PRIMARY_KEY.key, key)
+        if [name.strip() for name in given.split(",")] != each["columns"]:
+            raise InvalidOptionError(
+                f"'{o.PRIMARY_KEY.key}'='{given}' and {each['text']} are two primary keys. Leave one of them out."
+            )
+    return found
