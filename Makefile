@@ -77,7 +77,7 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 
 .PHONY: test
 test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (two processes, PYTEST_ARGS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (about half an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS)
@@ -96,9 +96,14 @@ bench: jar native ## Measure latency and memory, scan and INSERT against the bar
 bench-formats: native ## Measure decoding and encoding per core, native and in Python, against the goals (BENCH_ARGS)
 	$(BIN)/python -m bench.decoding $(BENCH_ARGS)
 
+.PHONY: bench-queries
+bench-queries: jar native ## Measure queries and INSERTs of JSON and Avro against Spark's from_json and from_avro (BENCH_ARGS)
+	$(BIN)/python -m bench.end_to_end $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: what the native decoder accepts must be what the reference reads
-	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/test_native_fuzz.py $(PYTEST_ARGS)
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/test_native_fuzz.py \
+	  tests/formats/test_native_changes.py $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz

@@ -199,7 +199,8 @@ class PlaceholderSearch:
         """The positions of the events; of all, where it cannot be told."""
         if not self._plain:
             return range(len(events))
-        found = [events_with(events, re.escape(text)) for text in self._texts if text in _bytes_of(events)]
+        every = _bytes_of(events)
+        found = [events_with(events, re.escape(text)) for text in self._texts if text in every]
         if self._codes is not None:
             found.append(events_with(events, self._codes.pattern))
         return sorted({place for each in found for place in each.tolist()})
