@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.change_feed import POSITION_TYPE
 from pyspark_pravega.formats.change_positions import file_of_binlog, positions_of
+from pyspark_pravega.formats.debezium_times import within
 from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, LAST_MICROS
 
 SOURCE_TYPE = pa.struct(
@@ -30,15 +31,19 @@ SOURCE_TYPE = pa.struct(
 )
 """What of a source block tells the position. Blocks with other types in these places are looked at one by one."""
 
+_MILLI = pa.scalar(1000, pa.int64())
+
 _Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 
 def timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
     """The times that numbers of microseconds tell, or of milliseconds where there are none; null beyond year 9999."""
-    scaled = pc.multiply(_within(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), 1000)
-    # A number of microseconds that is out of range counts, and has no time.
-    chosen = pc.if_else(micros.is_valid(), _within(micros, FIRST_MICROS, LAST_MICROS), scaled)
+    chosen = within(micros, FIRST_MICROS, LAST_MICROS)
+    if micros.null_count:
+        scaled = pc.multiply(within(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), _MILLI)
+        # A number of microseconds that is out of range counts, and has no time.
+        chosen = pc.if_else(micros.is_valid(), chosen, scaled)
     return chosen.view(pa.timestamp("us", "UTC"))
 
 
@@ -100,14 +105,11 @@ def _put(column: tuple[_Numbers, _Mask], where: _Mask, values: _Numbers) -> None
 
 
 def _text(values: pa.Array) -> pa.Array:
-    return pc.fill_null(values.cast(pa.string()), "None")
+    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
+    return pc.fill_null(texts, "None") if texts.null_count else texts
 
 
 def _filled(values: pa.Array, value: int) -> _Numbers:
-    numbers: _Numbers = pc.fill_null(values, value).to_numpy(zero_copy_only=False)
+    whole = pc.fill_null(values, value) if values.null_count else values
+    numbers: _Numbers = whole.to_numpy(zero_copy_only=False)
     return numbers
-
-
-def _within(values: pa.Array, low: int, high: int) -> pa.Array:
-    there = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
-    return pc.if_else(there, values, pa.scalar(None, values.type))

@@ -53,7 +53,7 @@ def date_column(path: str) -> Leaf:
 
     def fast(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
-        return _within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
+        return within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
 
     kinds = frozenset((int, _NONE))
     return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=store, native=("days",))
@@ -81,7 +81,7 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
             # Texts with and without Z in one cast would be refused.
             plain = pc.utf8_rtrim(texts, "Z")
             micros = plain.cast(pa.timestamp("us")).view(pa.int64())
-            return _within(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+            return within(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
         if unit is None and kinds:
             raise ValueError
         numbers = pa.array(values, pa.int64())
@@ -90,8 +90,8 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
             numbers = pc.divide(pc.subtract(numbers, _floor_rest(numbers)), 1000)
         elif factor > 1:
             limit = 2**63 // factor - 1
-            numbers = pc.multiply(_within(numbers, -limit, limit), factor)
-        return _within(numbers, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+            numbers = pc.multiply(within(numbers, -limit, limit), factor)
+        return within(numbers, FIRST_MICROS, LAST_MICROS).view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
@@ -102,7 +102,7 @@ def _floor_rest(numbers: pa.Array) -> pa.Array:
     return pa.array(filled % 1000)
 
 
-def _within(numbers: pa.Array, low: int, high: int) -> pa.Array:
+def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
     """The numbers, null where out of range."""
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
