@@ -14,7 +14,6 @@ import argparse
 import statistics
 import uuid
 
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
@@ -111,19 +110,21 @@ def measure(spark: SparkSession, pravega: Pravega, scope: str, format: str, coun
 def main() -> None:
     """Measure JSON and Avro."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=2_000_000)
+    parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--formats", default="json,avro")
+    parser.add_argument("--spark-avro", default="4.1.1", help="version of spark-avro; not every Spark has its own")
     arguments = parser.parse_args()
     with cluster() as config, connect(config) as pravega:
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}")
+        builder = builder.config("spark.jars.packages", f"org.apache.spark:spark-avro_2.13:{arguments.spark_avro}")
         builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         scope = f"bench-{uuid.uuid4().hex[:8]}"
         spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
         try:
-            for format in ("json", "avro"):
+            for format in arguments.formats.split(","):
                 measure(spark, pravega, scope, format, arguments.events, arguments.rounds)
         finally:
             spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
