@@ -283,7 +283,9 @@ impl Column {
             Store::Int64(v) | Store::Micros(v, _) | Store::Moment(v, _) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float32(v) => builder.add_buffer(Buffer::from_vec(v)),
             Store::Float64(v) => builder.add_buffer(Buffer::from_vec(v)),
-            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => builder.add_buffer(Buffer::from_vec(v)),
+            Store::Decimal(v, _, _) | Store::Digits(v, _, _) | Store::Unscaled(v, _, _, _) => {
+                builder.add_buffer(Buffer::from_vec(v))
+            }
             Store::Utf8(v) | Store::Anything(v) | Store::Binary(v) => {
                 builder.add_buffer(Buffer::from_vec(v.offsets)).add_buffer(Buffer::from_vec(v.values))
             }
