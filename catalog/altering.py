@@ -32,6 +32,8 @@ _STATEMENTS = {
     "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
     "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
     "ClusterBy": "CLUSTER BY",
+    "AddConstraint": "ADD CONSTRAINT",
+    "DropConstraint": "DROP CONSTRAINT",
 }
 _FIXED = (o.FORMAT, o.FRAMING, o.ROLLOVER_SIZE)
 

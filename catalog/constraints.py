@@ -11,9 +11,9 @@ from pyspark_pravega.sql import options as o
 
 
 def with_primary_key(
-    properties: Mapping[str, str], format: str, constraints: Sequence[Mapping[str, Any]]
+    table: str, properties: Mapping[str, str], format: str, constraints: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Return the properties with the primary key of the constraints, each of which has a kind, columns and a text.
+    """Return a table's properties with the primary key of its constraints, which have kind, columns and text each.
 
     Raises UnsupportedOperationError for a constraint that no stream keeps, and InvalidOptionError for a primary key
     beside another one.
@@ -22,12 +22,14 @@ def with_primary_key(
     for each in constraints:
         if each["kind"] != "PrimaryKey" or each["enforced"]:
             raise UnsupportedOperationError(
-                f"{each['text']} is not possible: nothing checks the events that are written to a stream. Leave it out."
+                f"{each['text']} is not possible on {table}: nothing checks the events that are written to a stream. "
+                "Leave it out."
             )
         if not is_change_format(format):
             raise UnsupportedOperationError(
-                f"{each['text']} is not possible with 'format'='{format}': every event is a row of its own. A primary "
-                "key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it out."
+                f"{each['text']} is not possible on {table} with 'format'='{format}': every event is a row of its own. "
+                "A primary key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it "
+                "out."
             )
         key = ",".join(each["columns"])
         given = found.setdefault(o.PRIMARY_KEY.key, key)

@@ -185,7 +185,7 @@ def create(
         table_properties.check_partitions(shown, partitions)
         if constraints:
             format = catalog.options(properties=properties).get(o.FORMAT)
-            properties = with_primary_key(properties, format, constraints)
+            properties = with_primary_key(shown, properties, format, constraints)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         if is_change_format(settings.format) and not schema.fields and adopt:

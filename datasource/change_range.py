@@ -71,7 +71,8 @@ class Bounds:
 def number(version: str) -> int:
     """Read a version: a number, or PostgreSQL's text of one. Raises InvalidOptionError for anything else."""
     text = version.strip()
-    if found := _LSN.fullmatch(text):
+    found = _LSN.fullmatch(text)
+    if found is not None and int(found[1], 16) < 1 << 31:
         return int(found[1], 16) << 32 | int(found[2], 16)
     if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
         raise InvalidOptionError(

@@ -82,6 +82,8 @@ def _plan_row_changes(
 ) -> PlannedScan:
     rule_for_rows(table, options)
     check_whole(table, options, "changes of its rows")
+    if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
+        raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
     table = prepared_changes(table, options)
     slices = _slices(pravega, table, options, None, None)
     groups = by_lineage(pravega, table.stream, slices)
@@ -89,7 +91,7 @@ def _plan_row_changes(
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
     rows = rows_plan(pravega, table, schema, columns, options)
     truncations = None
-    if len(groups) > 1:
+    if len(slices) > 1:
         found = AllTruncates()
         if clears(table):
             find_truncates(pravega, rows, slices, found)

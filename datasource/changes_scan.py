@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.datasource.change_range import Bounds
 from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, GroupPartition, group_changes
-from pyspark_pravega.datasource.row_changes import value_name
+from pyspark_pravega.datasource.row_changes import UNKNOWN, numbers_of, value_name
 from pyspark_pravega.datasource.row_history import RowHistory, Truncation
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader
 from pyspark_pravega.errors import MalformedEventError
@@ -39,8 +39,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         key = key_columns(rows.table.settings)
         # All columns are compared, so that what is a change does not depend on what is asked for.
         columns = [name for name in rows.table.schema.names if name not in key]
-        segments = [piece.segment_id for piece in partition.pieces]
-        with RowHistory(key, columns, rows.memory, segments, plan.truncations, plan.bounds) as history:
+        with RowHistory(key, columns, rows.memory, plan.truncations, plan.bounds) as history:
             for changes, places in group_changes(rows, partition, [*key, *columns], rows.table.schema):
                 for table in history.feed(changes, places):
                     yield from _output(rows, table, key)
@@ -68,6 +67,7 @@ def _column(history: pa.Table, field: pa.Field) -> pa.Array:
     if field.name == "_commit_version":
         return history.column("version").combine_chunks()
     if field.name == "_commit_timestamp":
-        return history.column("timestamp").combine_chunks().cast(pa.timestamp("us", "UTC"))
+        times = numbers_of(history, "timestamp")
+        return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
     array = history.column(value_name(field.name)).combine_chunks()
     return array if array.type == field.type else array.cast(field.type)

@@ -4,8 +4,11 @@ The states of rows are those of `current_rows`, entry by entry. A change that le
 from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
 known already: one that is delivered again, or a row that a snapshot finds as it was.
 
-A truncation deletes the rows there are when its place comes. Its place among the changes of a segment that its event
-does not lie in, nor any of its predecessors, is before the first of them with a later position.
+A truncation deletes the rows there are when its place comes. Among changes of another segment than that of its event it
+is before the first of them with a later position.
+
+The version of a change is its position in the database's log. Spark nets the changes of a row in the order of their
+versions, so that these ascend for each key whatever the events say: one that does not is one more than that before.
 """
 
 from __future__ import annotations
@@ -76,21 +79,18 @@ class RowHistory:
         key: Sequence[str],
         columns: Sequence[str],
         memory: int,
-        segments: Sequence[int],
         truncations: Sequence[Truncation] | None,
         within: Within,
     ) -> None:
         """`columns` are those of the table apart from the key's, `memory` is in bytes.
 
-        `segments` are those whose changes come, in this order; `truncations` those of the whole stream if there are
-        other segments, else None.
+        `truncations` are those of the whole stream, None if all of its changes come from one segment.
         """
         self._names = Names()
         self._noted = AllTruncates()
         pending = self._noted.all if truncations is None else list(truncations)
         self._reader = EntryReader(key, columns, self._names)
-        ranks = {segment: rank for rank, segment in enumerate(segments)}
-        self._fold = KeyFold(key, memory, _Steps(tuple(key), tuple(columns), self._names, ranks, pending, within))
+        self._fold = KeyFold(key, memory, _Steps(tuple(key), tuple(columns), self._names, pending, within))
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
@@ -99,6 +99,7 @@ class RowHistory:
         Raises MalformedEventError for a change whose row cannot be told.
         """
         entries = self._reader.read(changes, places, self._noted)
+        entries = entries.append_column("version", pa.array(_versions(entries, self._names)))
         return self._fold.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
     def rest(self) -> Iterator[pa.Table]:
@@ -136,29 +137,29 @@ class _Steps:
         key: tuple[str, ...],
         columns: tuple[str, ...],
         names: Names,
-        ranks: dict[int, int],
         truncations: list[Truncation],
         within: Within,
         applied: Iterable[Truncation] = (),
     ) -> None:
-        self._key, self._columns, self._names, self._ranks, self._within = key, columns, names, ranks, within
+        self._key, self._columns, self._names, self._within = key, columns, names, within
         self._truncations = truncations  # may still grow
         self._applied = set(applied)
+        self._cleared = Truncates()
+        for each in self._applied:
+            self._cleared.add(each.origin, each.segment, each.truncate)
 
     def fork(self) -> _Steps:
-        return _Steps(
-            self._key, self._columns, self._names, self._ranks, self._truncations, self._within, self._applied
-        )
+        return _Steps(self._key, self._columns, self._names, self._truncations, self._within, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        while (found := self._next(entries)) is not None:
-            place, truncation = found
-            state, changes = self._step(entries.slice(0, place))
+        state, begin = entries.slice(0, 0), 0
+        for place, truncation in self._places(entries):
+            state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))
             state, deletes = self._clear(state, truncation)
             given += [*changes, *deletes]
-            entries = pa.concat_tables([state, entries.slice(place)]).combine_chunks()
-        state, changes = self._step(entries)
+            begin = place
+        state, changes = self._step(pa.concat_tables([state, entries.slice(begin)]))
         return state, [*given, *changes]
 
     def finish(self, state: pa.Table) -> list[pa.Table]:
@@ -171,45 +172,40 @@ class _Steps:
     def _pending(self) -> list[Truncation]:
         return [each for each in self._truncations if each not in self._applied]
 
-    def _next(self, entries: pa.Table) -> tuple[int, Truncation] | None:
-        """The truncation that comes first among the new entries, and the entry that it comes before."""
+    def _places(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
+        """The truncations that have their place in front of some new entry, each with that entry, in this order."""
         pending = self._pending()
         if not pending:
-            return None
+            return []
         new = np.flatnonzero(numbers_of(entries, "settled") == 0)
         numbers = {
             name: numbers_of(entries, name)[new]
             for name in ("segment", "offset", "kind", "origin", "major", "minor", "row", "ts")
         }
-        segments, places = np.unique(numbers["segment"], return_inverse=True)
-        ranks = np.array([self._ranks[each] for each in segments.tolist()], np.int64)[places]
-        first: tuple[int, Truncation] | None = None
+        found = []
         for each in pending:
-            later = np.flatnonzero(self._after(each, ranks, numbers))
-            if len(later):
-                found = int(new[later[0]])
-                if first is None or (found, each.truncate.position) < (first[0], first[1].truncate.position):
-                    first = found, each
-        return first
+            later = self._after(each, numbers)
+            if later.any():
+                found.append((int(new[int(np.argmax(later))]), each))
+        return sorted(found, key=lambda each: (each[0], each[1].truncate.position, each[1].truncate.ts))
 
-    def _after(self, truncation: Truncation, ranks: Numbers, numbers: dict[str, Numbers]) -> Mask:
-        """Which entries come after a truncation."""
+    def _after(self, truncation: Truncation, numbers: dict[str, Numbers]) -> Mask:
+        """Which entries come after a truncation: by the place in its own segment, by position or time in others."""
         truncate = truncation.truncate
-        rank = self._ranks.get(truncation.segment)
-        if rank is not None:
-            behind: Mask = (ranks > rank) | ((ranks == rank) & (numbers["offset"] > truncate.offset))
-            return behind
         origin = self._names.origin(truncation.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         position = [numbers[name] for name in ("major", "minor", "row")]
-        by_position = older([np.full(len(ranks), each) for each in truncate.position], position)
+        by_position = older([np.full(len(position[0]), each) for each in truncate.position], position)
         by_time = (numbers["ts"] > truncate.ts) & (truncate.ts != UNKNOWN)
-        after: Mask = np.where(comparable, by_position, by_time)
+        elsewhere = np.where(comparable, by_position, by_time)
+        behind = numbers["offset"] > truncate.offset
+        after: Mask = np.where(numbers["segment"] == truncation.segment, behind, elsewhere)
         return after
 
     def _clear(self, state: pa.Table, truncation: Truncation) -> tuple[pa.Table, list[pa.Table]]:
         """Delete what a truncation clears."""
         self._applied.add(truncation)
+        self._cleared.add(truncation.origin, truncation.segment, truncation.truncate)
         truncate = truncation.truncate
         one = Truncates()
         one.add(truncation.origin, truncation.segment, truncate)
@@ -218,6 +214,10 @@ class _Steps:
         if not len(gone):
             return state, []
         origin = self._names.origin(truncation.origin)
+        own = 0
+        if truncation.origin is not None:
+            major, minor = (np.array([each]) for each in truncate.position[:2])
+            own = int(commit_versions(truncation.origin, major, minor)[0])
         numbers = {
             "kind": DELETED,
             "origin": origin,
@@ -229,6 +229,7 @@ class _Steps:
         }
         marks = state.take(pa.array(gone))
         marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in numbers.items()})
+        marks = replaced(marks, version=np.maximum(numbers_of(marks, "version") + 1, own))
         given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         there = np.ones(len(state), np.bool_)
         there[gone] = False
@@ -237,15 +238,13 @@ class _Steps:
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Go through entries between which there is no truncation."""
-        if self._applied:
-            cleared = Truncates()
-            for each in self._applied:
-                cleared.add(each.origin, each.segment, each.truncate)
-            stale = cleared.cleared(entries, self._names) & (numbers_of(entries, "settled") == 0)
-            if stale.any():
-                entries = entries.filter(pa.array(~stale)).combine_chunks()
+        stale = self._cleared.cleared(entries, self._names) & (numbers_of(entries, "settled") == 0)
+        if stale.any():
+            entries = entries.filter(pa.array(~stale))
+        entries = entries.combine_chunks()
         order = KeyOrder(entries, self._key)
         every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
+        every = replaced(every, version=_ascending(numbers_of(every, "version"), order.first))
         there = numbers_of(every, "kind") != DELETED
         before = np.arange(len(every)) - 1  # what a key's entry follows lies in front of it
         was_there = ~order.first & np.where(before >= 0, there[before], False)
@@ -266,7 +265,8 @@ class _Steps:
 
     def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
         """The history that these changes cause, as far as it is wanted."""
-        versions, times = versions_of(causes, self._names)
+        versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
+        times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
         wanted = self._within(versions[cause], times[cause])
         if not wanted.any():
             return []
@@ -295,14 +295,31 @@ class _Steps:
         return known
 
 
-def versions_of(entries: pa.Table, names: Names) -> tuple[Numbers, Numbers]:
-    """The version and the time of each change: its position as one number, or the connector's time without one."""
-    origin, major, minor, time, ts = (numbers_of(entries, name) for name in ("origin", "major", "minor", "time", "ts"))
-    versions = ts.copy()
+def _versions(entries: pa.Table, names: Names) -> Numbers:
+    """The position of each change as one number, 0 where it has none."""
+    origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
+    versions = np.zeros(len(entries), np.int64)
     for each in np.unique(origin[origin >= 0]).tolist():
         there = origin == each
         versions[there] = commit_versions(names.origin_text(each) or "", major[there], minor[there])
-    return versions, np.where(time != UNKNOWN, time, ts)
+    return versions
+
+
+def _ascending(versions: Numbers, first: Mask) -> Numbers:
+    """The versions of each key such that they ascend: Spark nets changes of a row in the order of their versions.
+
+    A version that does not is one more than that before it. `first` tells where the entries of a key begin.
+    """
+    back = np.append(False, versions[1:] <= versions[:-1]) & ~first
+    if not back.any():
+        return versions
+    fixed = versions.copy()
+    for begin in np.flatnonzero(back).tolist():
+        place = begin
+        while place < len(fixed) and not first[place] and fixed[place] <= fixed[place - 1]:
+            fixed[place] = fixed[place - 1] + 1
+            place += 1
+    return fixed
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Mask:

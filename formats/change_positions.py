@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.change_feed import utf8
 
 Position = tuple[str | None, int | None, int | None, int | None, int | None]
@@ -69,14 +70,26 @@ def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
     """One number for each position of an origin, in the same order.
 
     The two numbers of a position are put together where both count: 40 bits for the place in a binlog file; of SQL
-    Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that.
+    Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that. Raises
+    MalformedEventError for a position with larger numbers.
     """
     connector = origin.partition("/")[0]
+    parts: list[tuple[Numbers, int]]
     if connector in ("mysql", "mariadb", "maxwell"):
-        return (major << 40) + minor
-    if connector in ("sqlserver", "db2"):
-        return ((major >> 32) << 39) + ((major & 0xFFFFFFFF) << 16) + minor
-    return major
+        parts = [(major, 23), (minor, 40)]
+    elif connector in ("sqlserver", "db2"):
+        parts = [(major >> 32, 24), (major & 0xFFFFFFFF, 23), (minor, 16)]
+    else:
+        return major
+    versions = np.zeros(len(major), np.int64)
+    for numbers, width in parts:
+        for number in numbers[numbers >> width != 0][:1].tolist():
+            raise MalformedEventError(
+                f"The number {number} in a position of {origin} has more than {width} bits, so that positions have no "
+                "order as versions. Read the table, or its changelog."
+            )
+        versions = (versions << width) + numbers
+    return versions
 
 
 def _origin(source: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ _DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.AS
 _DOUBLES = ("double", "float", "float64", "float32")
 _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
 """PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it."""
-_ROUNDING = Context(prec=80, rounding=ROUND_HALF_UP)
+_ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
 def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str) -> Leaf:
@@ -87,7 +87,7 @@ def decimal_text(value: Any, schema: FieldSchema | None) -> str:
 
 
 def _text_of(value: Any, unscaled: int | None, *, finite: bool = True) -> str | None:
-    if type(value) is str and value in _NOT_FINITE:
+    if type(value) is str and unscaled is None and value in _NOT_FINITE:
         return None if finite else value
     if type(value) is dict:
         number, scale = value.get("value"), value.get("scale")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.batches import PayloadReader
+from pyspark_pravega.formats.change_columns import events_with
 from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_position_columns import SOURCE_TYPE, positions, timestamps
 from pyspark_pravega.formats.columns import Problems, StructColumn
@@ -81,6 +83,8 @@ class NativeEnvelopeReader(PayloadReader):
         read = np.flatnonzero(there)
         there[read[~self._plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
+        if connector is not None:
+            there[events_with(payloads, re.escape(_SCHEMA_FIRST))] = False  # among events without
         chosen = there[read]
         if not chosen.all():
             found = found.filter(pa.array(chosen))

@@ -13,11 +13,11 @@ import pytest
 from pyspark_pravega.datasource.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.datasource.row_changes import Places, value_name
 from pyspark_pravega.datasource.row_history import AFTER, BEFORE, DELETE, INSERT, RowHistory, Truncation
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from tests.datasource.single_changes import SCHEMA, Change
 from tests.datasource.test_current_rows import fold
 
-EVERYTHING = Bounds(VERSION, -(2**63), 2**63 - 1)
+EVERYTHING = ChangeRange(VERSION, None).bounds()
 SIGNS = {INSERT: "+", DELETE: "-", BEFORE: "<", AFTER: ">"}
 
 
@@ -30,9 +30,8 @@ def history(
     one_batch: bool = False,
 ) -> list[tuple[str, int, str | None, int]]:
     """Sign, key, value and version of each change of a row, in order."""
-    segments = list(dict.fromkeys(change.segment for change in changes))
     found = []
-    with RowHistory(["id"], ["v"], memory, segments, truncations, bounds) as rows:
+    with RowHistory(["id"], ["v"], memory, truncations, bounds) as rows:
         tables = []
         if one_batch:
             batch = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
@@ -123,13 +122,53 @@ def test_a_truncation_deletes_what_there_is() -> None:
 def test_a_truncation_in_another_segment_comes_by_its_position() -> None:
     others: list[Truncation] = []
     changes = [Change("c", 1, "a", 10, ts=1), Change("u", 1, "b", 30, ts=3)]
-    with RowHistory(["id"], ["v"], 1 << 28, [5], None, EVERYTHING) as rows:
+    with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as rows:
         batch = pa.RecordBatch.from_pylist([Change("t", at=20, ts=2).row()], schema=SCHEMA)
         rows.feed(batch, Places(5, np.array([0]), np.array([1])))
         others += rows.truncations
     expected = [("+", 1, "a", 10), ("-", 1, "a", 20), ("+", 1, "b", 30)]
     assert history(changes, truncations=others) == expected
     assert history(changes[:1], truncations=others) == expected[:2]
+
+
+def test_a_truncation_among_siblings() -> None:
+    """Segments that scaling made of one are read one after the other, whatever came first."""
+    with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as rows:
+        batch = pa.RecordBatch.from_pylist([Change("t", at=20, ts=2).row()], schema=SCHEMA)
+        rows.feed(batch, Places(2, np.array([0]), np.array([1])))
+        noted = rows.truncations
+    expected = [("+", 1, "a", 10), ("-", 1, "a", 20), ("+", 1, "b", 30)]
+    changes = [Change("c", 1, "a", 10, ts=1), Change("u", 1, "b", 30, ts=3)]
+    truncate = Change("t", at=20, ts=2, segment=2)
+    for segment, order in ((1, [*changes, truncate]), (3, [truncate, *changes])):
+        placed = [Change(**{**vars(each), "segment": segment if each.op != "t" else 2}) for each in order]
+        assert history(placed, truncations=noted) == expected
+
+
+def test_many_truncations() -> None:
+    changes = []
+    for at in range(0, 4000, 4):
+        changes += [Change("c", 1, "a", at + 1), Change("c", 2, "b", at + 2), Change("t", at=at + 3)]
+    found = history(changes, one_batch=True)
+    assert len(found) == 4000
+    assert applied(found) == {}
+
+
+def test_versions_of_a_row_ascend() -> None:
+    """So that Spark nets its changes in their order."""
+    # A transaction that was open while the snapshot was taken; one position for several changes; none at all.
+    late = [Change("r", 1, "a", 50, time=1), Change("u", 1, "b", 45, time=2)]
+    same = [Change("c", 1, "a", 5), Change("u", 1, "b", 5), Change("d", 1, at=5)]
+    without = [Change("c", 1, "a", 5), Change("u", 1, "b"), Change("u", 1, "c", 9)]
+    assert [row[3] for row in history(late)] == [50, 51, 51]
+    assert [row[3] for row in history(same)] == [5, 6, 6, 7]
+    assert [row[3] for row in history(without)] == [5, 6, 6, 9, 9]
+    assert history([Change("c", 1, "a")]) == [("+", 1, "a", 0)]
+
+
+def test_numbers_of_a_position_that_are_too_large_for_a_version() -> None:
+    with pytest.raises(MalformedEventError, match="has more than 23 bits"):
+        history([Change("c", 1, "a", 1 << 23, origin="mysql/x/1/bin")])
 
 
 def applied(found: Sequence[tuple[str, int, str | None, int]]) -> dict[int, str | None]:

@@ -143,6 +143,23 @@ def test_events_with_schemas(by_reference: list[int]) -> None:
 
 
 @needs_native
+def test_events_with_a_schema_among_others() -> None:
+    table = tables()["customers"].schema
+    bare = json.loads(events_of("customers")[0])
+    odd = [
+        {"schema": None, **bare},
+        {"schema": None, **bare, "payload": {"op": "d", "before": bare["after"], "source": bare["source"]}},
+        {**bare, "schema": {}, "payload": bare},
+        {"payload": bare},
+    ]
+    events = [json.dumps(each, separators=(",", ":")).encode() for each in (bare, *odd, bare)]
+    both = both_paths(table, folded(table))
+    both.check(EventBuffer.of(events))
+    for event in events:
+        both.check(EventBuffer.of([event]))
+
+
+@needs_native
 def test_events_of_several_connectors_and_of_none() -> None:
     postgres = json.loads(events_of("customers")[0])
     plain = {key: value for key, value in postgres.items() if key != "source"}
