@@ -14,23 +14,16 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import segment_epoch, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.bad_events import bad_event_rule
 from pyspark_pravega.datasource.change_range import LAST, TIMESTAMP, Bounds, ChangeRange
 from pyspark_pravega.datasource.changes_scan import ChangesPlan, ChangesReader
 from pyspark_pravega.datasource.commit_log import CommitLog, Version
-from pyspark_pravega.datasource.current_rows_planning import (
-    check_whole,
-    clears,
-    group_partitions,
-    prepared_changes,
-    rows_plan,
-)
+from pyspark_pravega.datasource.current_rows_planning import check_whole, clears, group_partitions, rows_plan
 from pyspark_pravega.datasource.current_rows_scan import find_truncates
 from pyspark_pravega.datasource.lineage import by_lineage
-from pyspark_pravega.datasource.planning import PlannedScan, nullable, plan_events, planned, rule_for_rows
+from pyspark_pravega.datasource.planning import PlannedScan, measured, nullable, plan_events, planned, prepared
 from pyspark_pravega.datasource.row_history import AllTruncates
 from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, SegmentVersions
-from pyspark_pravega.datasource.snapshot import SegmentSlice, take_snapshot, up_to
+from pyspark_pravega.datasource.snapshot import SegmentSlice, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.change_feed import key_columns
@@ -80,12 +73,11 @@ def plan_changes(
 def _plan_row_changes(
     pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options
 ) -> PlannedScan:
-    rule_for_rows(table, options)
-    check_whole(table, options, "changes of its rows")
     if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
         raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
-    table = prepared_changes(table, options)
-    slices = _slices(pravega, table, options, None, None)
+    table, _ = prepared(pravega, table, options)
+    check_whole(table, options, "changes of its rows")
+    slices = measured(pravega, table, options, None, None)
     groups = by_lineage(pravega, table.stream, slices)
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
@@ -103,27 +95,30 @@ def _plan_row_changes(
 def _plan_appended(
     pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options, limit: int | None
 ) -> PlannedScan:
+    table, rule = prepared(pravega, table, options)
     log = CommitLog(pravega, table.stream)
-    first, last = bounds.low, bounds.high
+    first, last = max(bounds.low, 1), bounds.high
     if bounds.unit == TIMESTAMP:
-        first, last = _versions_between(log.versions(), bounds)
-    first = max(first, 1)
-    edges = {each.number: each.cut for bound in (first - 1, last) for each in log.versions(bound, bound)}
-    if first > 1 and first - 1 not in edges:
+        versions = log.versions()
+        first, last = _versions_between(versions, bounds)
+    else:
+        versions = log.versions(first - 1)
+    cuts = {each.number: each.cut for each in versions}
+    if first > 1 and first - 1 not in cuts:
         newest = max((each.number for each in log.versions()), default=0)
         raise InvalidOptionError(
             f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
             f"{newest + 1}."
         )
-    slices = [] if last < first else _slices(pravega, table, options, edges.get(first - 1), edges.get(last))
-    # Read after the end was measured, so that every version before it is known.
-    versions = log.versions(first)
-    for late in [each for each in versions if each.number == last]:
-        slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
+    slices = [] if last < first else measured(pravega, table, options, cuts.get(first - 1), cuts.get(last))
+    if last not in cuts:
+        # Read after the end was measured, so that every version before it is known.
+        versions = log.versions(first)
+        for late in [each for each in versions if each.number == last]:
+            slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
     by_segment = {
         segment_name(table.stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices
     }
-    rule = bad_event_rule(options, table.stream)
     return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment)
 
 
@@ -134,20 +129,6 @@ def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int,
     if bounds.high == LAST:
         return first, LAST
     return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), newest)
-
-
-def _slices(
-    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
-) -> list[SegmentSlice]:
-    log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-    return take_snapshot(
-        pravega,
-        table.stream,
-        start=start,
-        end=end,
-        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
-        settled=log.settled,
-    )
 
 
 def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:

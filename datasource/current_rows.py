@@ -19,7 +19,6 @@ go to temporary files by a hash of the key, each of which is folded by itself in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,7 @@ from pyspark_pravega.datasource.key_order import KeyOrder
 from pyspark_pravega.datasource.row_changes import DELETED, EntryReader, Names, Places, Truncates, numbers_of
 
 
-class CurrentRows:
+class CurrentRows(KeyFold):
     """Takes changes in order and gives the rows there are in the end. To be closed: it may hold temporary files."""
 
     def __init__(self, key: Sequence[str], columns: Sequence[str], memory: int) -> None:
@@ -37,7 +36,7 @@ class CurrentRows:
         self._names = Names()
         self.truncates = Truncates()
         self._reader = EntryReader(key, columns, self._names)
-        self._fold = KeyFold(key, memory, _Latest(tuple(key), tuple(columns), self._names))
+        super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names))
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> None:
         """Take the changes of some events of one segment, after all events before them.
@@ -45,32 +44,15 @@ class CurrentRows:
         They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
         MalformedEventError for a change whose row cannot be told.
         """
-        self._fold.add(self._reader.read(changes, places, self.truncates))
+        self.add(self._reader.read(changes, places, self.truncates))
 
     def rows(self) -> Iterator[pa.Table]:
         """The current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
-        for entries in self._fold.results():
+        for entries in self.results():
             there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found
-
-    @property
-    def spilled(self) -> bool:
-        """Whether the limit of memory was exceeded."""
-        return self._fold.spilled
-
-    def close(self) -> None:
-        """Remove temporary files."""
-        self._fold.close()
-
-    def __enter__(self) -> CurrentRows:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Latest:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +101,7 @@ class KeyFold:
         if self._files is not None:
             self._files.close()
 
-    def __enter__(self) -> KeyFold:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -66,21 +66,9 @@ def plan_scan(
     InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
     PermissionDeniedError.
     """
-    stream = table.stream
-    fail_on_data_loss = options.get(o.FAIL_ON_DATA_LOSS)
-    rule = rule_for_rows(table, options) if table.of_changes else bad_event_rule(options, stream)
-    if rule.dead_letter is not None:
-        check_target(pravega, rule.dead_letter)
-    if table.of_changes or table.changelog:
-        table = prepared_changes(table, options)
-    slices = take_snapshot(
-        pravega,
-        stream,
-        start=_cut(options, o.START_STREAM_CUT, "latest"),
-        end=_cut(options, o.END_STREAM_CUT, "earliest"),
-        fail_on_data_loss=fail_on_data_loss,
-        settled=CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds()).settled,
-    )
+    table, rule = prepared(pravega, table, options)
+    start, end = _cut(options, o.START_STREAM_CUT, "latest"), _cut(options, o.END_STREAM_CUT, "earliest")
+    slices = measured(pravega, table, options, start, end)
     if tail is not None:
         slices = up_to(slices, tail)
     if table.of_changes:
@@ -89,6 +77,32 @@ def plan_scan(
         rows = plan_current_rows(pravega, table, slices, output, columns, options, limit=limit)
         return planned(rows, output, output, slices)
     return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+
+
+def prepared(pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
+    """Return a table with the settings of this read, and what becomes of its bad events.
+
+    Raises InvalidOptionError for options that do not fit the table, and for a dead-letter stream that is no target.
+    """
+    rule = _rule_for_rows(table, options) if table.of_changes else bad_event_rule(options, table.stream)
+    if rule.dead_letter is not None:
+        check_target(pravega, rule.dead_letter)
+    return (prepared_changes(table, options) if table.of_changes or table.changelog else table), rule
+
+
+def measured(
+    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
+) -> list[SegmentSlice]:
+    """Measure what lies between two cuts now, whole transactions only; see `take_snapshot`."""
+    log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+    return take_snapshot(
+        pravega,
+        table.stream,
+        start=start,
+        end=end,
+        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
+        settled=log.settled,
+    )
 
 
 def plan_events(
@@ -162,7 +176,7 @@ def planned(
     )
 
 
-def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
+def _rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
     """A change that is left out would make every later state of its row wrong: catalogs' defaults do not count."""
     for option in (o.MODE, o.DEAD_LETTER):
         if options.source(option) not in (o.Source.DEFAULT, o.Source.CATALOG) and options.text(option) != FAILFAST:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +70,7 @@ class AllTruncates(Truncates):
         self.all.append(Truncation(origin, segment, truncate))
 
 
-class RowHistory:
+class RowHistory(KeyFold):
     """Takes changes in order and gives what they did. To be closed: it may hold temporary files."""
 
     def __init__(
@@ -90,7 +89,7 @@ class RowHistory:
         self._noted = AllTruncates()
         pending = self._noted.all if truncations is None else list(truncations)
         self._reader = EntryReader(key, columns, self._names)
-        self._fold = KeyFold(key, memory, _Steps(tuple(key), tuple(columns), self._names, pending, within))
+        super().__init__(key, memory, _Steps(tuple(key), tuple(columns), self._names, pending, within))
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
@@ -100,33 +99,16 @@ class RowHistory:
         """
         entries = self._reader.read(changes, places, self._noted)
         entries = entries.append_column("version", pa.array(_versions(entries, self._names)))
-        return self._fold.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
+        return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
     def rest(self) -> Iterator[pa.Table]:
         """Give the rest of the history. Nothing may be fed after this."""
-        return self._fold.results()
+        return self.results()
 
     @property
     def truncations(self) -> list[Truncation]:
         """Those that were among the changes so far."""
         return self._noted.all
-
-    @property
-    def spilled(self) -> bool:
-        """Whether the limit of memory was exceeded."""
-        return self._fold.spilled
-
-    def close(self) -> None:
-        """Remove temporary files."""
-        self._fold.close()
-
-    def __enter__(self) -> RowHistory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Steps:

@@ -40,12 +40,11 @@ from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolv
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_documents import DocumentParser
 from pyspark_pravega.formats.json_format import JsonFormat
-from pyspark_pravega.formats.native_changes import EnvelopeReader, NativeEnvelopeReader
+from pyspark_pravega.formats.native_changes import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
 from pyspark_pravega.formats.native_plans import Unplanned
 
 _log = logging.getLogger(__name__)
 
-_SCHEMA_FIRST = '{"schema":'
 _PAYLOAD_NEXT = ',"payload":'
 _TRUNCATE = rb'"op"\s*:\s*"t"'
 _KNOWN_SCHEMAS = 64
@@ -172,7 +171,7 @@ class _EnvelopeReader(EnvelopeReader):
         if not payload:
             return NO_CHANGE
         text = self._documents.text(payload)
-        if text.startswith(_SCHEMA_FIRST):
+        if text.startswith(SCHEMA_FIRST):
             return change_of(*self._schemas.payload(text, self._documents))
         envelope = self._documents.document(text)
         if type(envelope) is dict and "payload" in envelope and "op" not in envelope:
@@ -247,7 +246,7 @@ class _Schemas:
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
         """What stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
-        if text.startswith(_SCHEMA_FIRST):
+        if text.startswith(SCHEMA_FIRST):
             self.payload(text, documents)
             if self._last and text.startswith(self._last):
                 return self._last.encode(), self._prefixes[self._last]
@@ -262,7 +261,7 @@ class _Schemas:
         if not prefix or not text.startswith(prefix):
             prefix = next((each for each in self._prefixes if text.startswith(each)), "")
         if not prefix:
-            begin = len(_SCHEMA_FIRST)
+            begin = len(SCHEMA_FIRST)
             schema, end = documents.value(text, begin)
             if not text.startswith(_PAYLOAD_NEXT, end):
                 document = documents.document(text)

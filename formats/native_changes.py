@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 
 _OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
 
-
-_SCHEMA_FIRST = b'{"schema":'
+SCHEMA_FIRST = '{"schema":'
+"""What an envelope with a schema begins with."""
 
 
 class EnvelopeReader(PayloadReader):
@@ -84,7 +84,7 @@ class NativeEnvelopeReader(PayloadReader):
         there[read[~self._plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
         if connector is not None:
-            there[events_with(payloads, re.escape(_SCHEMA_FIRST))] = False  # among events without
+            there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
         chosen = there[read]
         if not chosen.all():
             found = found.filter(pa.array(chosen))
@@ -132,7 +132,7 @@ class NativeEnvelopeReader(PayloadReader):
         kind: Hashable
         first = bytes(payloads.payload(0))
         prefix, connector = None, None
-        if first.startswith(_SCHEMA_FIRST):
+        if first.startswith(SCHEMA_FIRST.encode()):
             envelope = self._reference.envelope(first)
             if envelope is None:
                 return None, None
