@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark_pravega.catalog import tables
@@ -15,6 +16,7 @@ from pyspark_pravega.datasource.changes_planning import changes_schema, row_key
 from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote_all
 
 _SPARKS = frozenset(
     (
@@ -34,6 +36,26 @@ _SPARKS = frozenset(
 def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a query with CHANGES that are not for Spark."""
     return {key: value for key, value in options.items() if key.lower() not in _SPARKS}
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """What a query with CHANGES is about: its `name` for a reader, and its options."""
+
+    name: str
+    table: StreamTable
+    range: ChangeRange
+    options: o.Options
+
+
+@contextmanager
+def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[AskedFor]:
+    """Resolve the options of a query with CHANGES; errors are told to be about its changes."""
+    assert table.changes is not None
+    name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
+    with about("The", name):
+        resolved = catalog.options(read=without_sparks(options), properties=table.reading)
+        yield AskedFor(name, table, table.changes, resolved)
 
 
 def load_changes(

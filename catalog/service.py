@@ -27,6 +27,13 @@ from pyspark_pravega.catalog.inserts import Inserts
 from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.datasource.change_range import ChangeRange
 from pyspark_pravega.datasource.changes_planning import plan_changes
+from pyspark_pravega.datasource.changes_stream import (
+    KnownTruncations,
+    Position,
+    end_position,
+    plan_new_changes,
+    start_position,
+)
 from pyspark_pravega.datasource.planning import PlannedScan, plan_scan
 from pyspark_pravega.datasource.scan import pickled_read
 from pyspark_pravega.datasource.stream_table import StreamTable
@@ -47,6 +54,7 @@ class Service:
     def __init__(self) -> None:
         self._connections = Connections()
         self._inserts = Inserts()
+        self._truncations = KnownTruncations()
         self._operations: dict[str, Callable[[Catalog, Arguments], Any]] = {
             "default_namespace": lambda c, a: namespaces.default_namespace(c),
             "list_namespaces": lambda c, a: namespaces.list_namespaces(c),
@@ -64,6 +72,9 @@ class Service:
             "load_changelog": self._load_changelog,
             "plan_scan": self._plan_scan,
             "plan_changes": self._plan_changes,
+            "start_of_changes": self._start_of_changes,
+            "end_of_changes": self._end_of_changes,
+            "plan_new_changes": self._plan_new_changes,
             "begin_insert": self._begin_insert,
             "commit_insert": lambda c, a: self._inserts.commit(c, _table(a), a["insert"], a["messages"], a["again"]),
             "abort_insert": lambda c, a: self._inserts.abort(c, _table(a), a["insert"]),
@@ -123,15 +134,34 @@ class Service:
         return changes.load_changes(catalog, a["namespace"], a["name"], ChangeRange.from_json(a["range"]), a["options"])
 
     def _plan_changes(self, catalog: Catalog, a: Arguments) -> Any:
-        table = _table(a)
-        assert table.changes is not None
-        name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
-        with about("The", name):
-            options = catalog.options(read=changes.without_sparks(a["options"]), properties=table.reading)
+        with changes.asked_for(catalog, _table(a), a["options"]) as asked:
             planned = plan_changes(
-                catalog.pravega, table, table.changes, _schema(a["columns"]), options, limit=_limit(a)
+                catalog.pravega, asked.table, asked.range, _schema(a["columns"]), asked.options, limit=_limit(a)
             )
-        return {**_scan(name, table, a, planned), "tails": a["tails"]}
+        return {**_scan(asked.name, asked.table, a, planned), "tails": a["tails"]}
+
+    def _start_of_changes(self, catalog: Catalog, a: Arguments) -> Any:
+        with changes.asked_for(catalog, _table(a), a["options"]) as asked:
+            return start_position(catalog.pravega, asked.table, asked.range, asked.options).to_json()
+
+    def _end_of_changes(self, catalog: Catalog, a: Arguments) -> Any:
+        with changes.asked_for(catalog, _table(a), a["options"]) as asked:
+            return end_position(catalog.pravega, asked.table, asked.options, Position.from_json(a["since"])).to_json()
+
+    def _plan_new_changes(self, catalog: Catalog, a: Arguments) -> Any:
+        with changes.asked_for(catalog, _table(a), a["options"]) as asked:
+            planned = plan_new_changes(
+                catalog.pravega,
+                asked.table,
+                asked.range,
+                _schema(a["columns"]),
+                asked.options,
+                Position.from_json(a["since"]),
+                Position.from_json(a["until"]),
+                a["checkpoint"],
+                self._truncations,
+            )
+        return _scan(asked.name, asked.table, a, planned)
 
     def _begin_insert(self, catalog: Catalog, a: Arguments) -> Any:
         table, schema = _table(a), _schema(a["schema"])

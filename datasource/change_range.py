@@ -24,7 +24,7 @@ LAST = 2**63 - 1
 class ChangeRange:
     """Bounds as Spark hands them over, of `unit` VERSION (texts) or TIMESTAMP (microseconds since 1970 as texts).
 
-    `start` and `end` are None where the range is open.
+    `start` and `end` are None where the range is open. `net`: Spark makes one change of those of a row.
     """
 
     unit: str
@@ -32,6 +32,7 @@ class ChangeRange:
     end: str | None = None
     start_inclusive: bool = True
     end_inclusive: bool = True
+    net: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal range."""

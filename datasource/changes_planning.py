@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import segment_epoch, segment_name
+from pyspark_pravega.client.stream import Stream, segment_epoch, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.change_range import LAST, TIMESTAMP, Bounds, ChangeRange
 from pyspark_pravega.datasource.changes_scan import ChangesPlan, ChangesReader
 from pyspark_pravega.datasource.commit_log import CommitLog, Version
 from pyspark_pravega.datasource.current_rows_planning import check_whole, clears, group_partitions, rows_plan
-from pyspark_pravega.datasource.current_rows_scan import find_truncates
+from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, find_truncates
 from pyspark_pravega.datasource.lineage import by_lineage
 from pyspark_pravega.datasource.planning import PlannedScan, measured, nullable, plan_events, planned, prepared
-from pyspark_pravega.datasource.row_history import AllTruncates
+from pyspark_pravega.datasource.row_history import AllTruncates, Truncation
 from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, SegmentVersions
 from pyspark_pravega.datasource.snapshot import SegmentSlice, up_to
 from pyspark_pravega.datasource.stream_table import StreamTable
@@ -60,36 +60,51 @@ def plan_changes(
 
     `required` are those of `changes_schema` that Spark needs.
     """
-    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded") or options.is_set(o.END_STREAM_CUT):
-        raise InvalidOptionError(
-            f"CHANGES has bounds of its own. Leave '{o.START_STREAM_CUT.key}' and '{o.END_STREAM_CUT.key}' out."
-        )
+    check_options(options)
     bounds = changes.bounds()
     if table.of_changes:
         return _plan_row_changes(pravega, table, bounds, required, options)
     return _plan_appended(pravega, table, bounds, required, options, limit)
 
 
+def check_options(options: o.Options) -> None:
+    """Raise InvalidOptionError for bounds of a scan."""
+    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded") or options.is_set(o.END_STREAM_CUT):
+        raise InvalidOptionError(
+            f"CHANGES has bounds of its own. Leave '{o.START_STREAM_CUT.key}' and '{o.END_STREAM_CUT.key}' out."
+        )
+
+
 def _plan_row_changes(
     pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options
 ) -> PlannedScan:
+    rows = rows_read(pravega, table, required, options)
+    slices = measured(pravega, table, options, None, None)
+    groups = by_lineage(pravega, table.stream, slices)
+    truncations = truncations_in(pravega, rows, slices) if len(slices) > 1 else None
+    reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
+    return planned(reader, rows.schema, rows.schema, slices)
+
+
+def rows_read(pravega: Pravega, table: StreamTable, required: StructType, options: o.Options) -> CurrentRowsPlan:
+    """How the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
     if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
         raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
     table, _ = prepared(pravega, table, options)
     check_whole(table, options, "changes of its rows")
-    slices = measured(pravega, table, options, None, None)
-    groups = by_lineage(pravega, table.stream, slices)
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
-    rows = rows_plan(pravega, table, schema, columns, options)
-    truncations = None
-    if len(slices) > 1:
-        found = AllTruncates()
-        if clears(table):
-            find_truncates(pravega, rows, slices, found)
-        truncations = tuple(found.all)
-    reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
-    return planned(reader, schema, schema, slices)
+    return rows_plan(pravega, table, schema, columns, options)
+
+
+def truncations_in(
+    pravega: Pravega, rows: CurrentRowsPlan, slices: Sequence[SegmentSlice]
+) -> tuple[Truncation, ...]:
+    """The truncations among these events, as far as they count."""
+    found = AllTruncates()
+    if clears(rows.table):
+        find_truncates(pravega, rows, slices, found)
+    return tuple(found.all)
 
 
 def _plan_appended(
@@ -97,29 +112,36 @@ def _plan_appended(
 ) -> PlannedScan:
     table, rule = prepared(pravega, table, options)
     log = CommitLog(pravega, table.stream)
-    first, last = max(bounds.low, 1), bounds.high
-    if bounds.unit == TIMESTAMP:
-        versions = log.versions()
-        first, last = _versions_between(versions, bounds)
-    else:
-        versions = log.versions(first - 1)
+    first, last, versions = version_range(log, bounds)
     cuts = {each.number: each.cut for each in versions}
-    if first > 1 and first - 1 not in cuts:
-        newest = max((each.number for each in log.versions()), default=0)
-        raise InvalidOptionError(
-            f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
-            f"{newest + 1}."
-        )
     slices = [] if last < first else measured(pravega, table, options, cuts.get(first - 1), cuts.get(last))
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [each for each in versions if each.number == last]:
             slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
-    by_segment = {
-        segment_name(table.stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices
-    }
+    by_segment = segment_versions(table.stream, slices, versions, first)
     return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment)
+
+
+def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:
+    """The first and the last version within bounds, and what is known of versions from that before the first one on.
+
+    Raises InvalidOptionError where that is not the end of a version.
+    """
+    if bounds.unit == TIMESTAMP:
+        versions = log.versions()
+        first, last = _versions_between(versions, bounds)
+    else:
+        first, last = max(bounds.low, 1), bounds.high
+        versions = log.versions(first - 1)
+    if first > 1 and first - 1 not in {each.number for each in versions}:
+        newest = max((each.number for each in log.versions()), default=0)
+        raise InvalidOptionError(
+            f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
+            f"{newest + 1}."
+        )
+    return first, last, versions
 
 
 def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int, int]:
@@ -129,6 +151,13 @@ def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int,
     if bounds.high == LAST:
         return first, LAST
     return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), newest)
+
+
+def segment_versions(
+    stream: Stream, slices: Iterable[SegmentSlice], versions: Sequence[Version], first: int
+) -> dict[str, SegmentVersions]:
+    """Which versions the events of slices belong to, by segment; `versions` are those from the first one on."""
+    return {segment_name(stream, piece.segment_id): _segment_versions(piece, versions, first) for piece in slices}
 
 
 def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: int) -> SegmentVersions:

@@ -1,21 +1,32 @@
-"""A scan of the changes of a change table's rows: one partition per group of segments that share keys."""
+"""A scan of the changes of a change table's rows: one partition per group of segments that share keys.
+
+In a stream of changes, a partition has the new events of such a group, and those before them: these are read only where
+the states that they lead to are not known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.datasource.change_range import Bounds
 from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, GroupPartition, group_changes
-from pyspark_pravega.datasource.row_changes import UNKNOWN, numbers_of, value_name
-from pyspark_pravega.datasource.row_history import RowHistory, Truncation
+from pyspark_pravega.datasource.row_changes import UNKNOWN, Numbers, numbers_of, value_name
+from pyspark_pravega.datasource.row_history import RowHistory, Truncation, Within
+from pyspark_pravega.datasource.row_states import RowStates
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.change_feed import key_columns
+
+_LOG = logging.getLogger(__name__)
 
 _KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 """Spark's names of INSERT, DELETE, BEFORE, AFTER."""
@@ -35,21 +46,83 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Read the changes of the group's rows."""
-        plan, rows = self._plan, self._plan.rows
-        key = key_columns(rows.table.settings)
-        # All columns are compared, so that what is a change does not depend on what is asked for.
-        columns = [name for name in rows.table.schema.names if name not in key]
-        with RowHistory(key, columns, rows.memory, plan.truncations, plan.bounds) as history:
-            for changes, places in group_changes(rows, partition, [*key, *columns], rows.table.schema):
-                for table in history.feed(changes, places):
-                    yield from _output(rows, table, key)
+        plan = self._plan
+        with _history(plan.rows, plan.truncations, plan.bounds) as history:
+            yield from _fed(plan.rows, history, partition)
             for table in history.rest():
-                yield from _output(rows, table, key)
+                yield from _output(plan.rows, table)
 
 
-def _output(plan: CurrentRowsPlan, history: pa.Table, key: list[str]) -> Iterator[pa.RecordBatch]:
+@dataclass
+class NewChangesPartition(InputPartition):
+    """The new events of a group of segments and those before, with the names of the states that they lead to."""
+
+    past: GroupPartition
+    new: GroupPartition
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class NewChangesPlan:
+    """All that tasks share. `truncations` are those among the new events, `past` those among the ones before."""
+
+    rows: CurrentRowsPlan
+    bounds: Bounds
+    past: tuple[Truncation, ...] | None
+    truncations: tuple[Truncation, ...] | None
+
+
+class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
+    """One partition per group that has new events, or rows that a new truncation deletes."""
+
+    def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
+        """Read the new changes of the group's rows."""
+        plan, states = self._plan, RowStates()
+        with _history(plan.rows, plan.truncations, plan.bounds) as history:
+            self._resume(history, partition, states)
+            yield from _fed(plan.rows, history, partition.new)
+            with states.write(partition.after, partition.before) as keep:
+                for table in history.rest(keep):
+                    yield from _output(plan.rows, table)
+
+    def _resume(self, history: RowHistory, partition: NewChangesPartition, states: RowStates) -> None:
+        with states.read(partition.before) as state:
+            if state is not None:
+                history.resume(state)
+                return
+        plan = self._plan
+        _LOG.info("Stream %s is read from its start, to know its rows.", plan.rows.table.stream)
+        with _history(plan.rows, plan.past, _nothing) as past, states.write(partition.before, None) as keep:
+            for _ in (*_fed(plan.rows, past, partition.past), *past.rest(keep)):
+                raise AssertionError("a change that is not wanted was given out")
+        with states.read(partition.before) as state:
+            assert state is not None
+            history.resume(state)
+
+
+def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(versions), np.bool_)
+
+
+def _history(rows: CurrentRowsPlan, truncations: Sequence[Truncation] | None, within: Within) -> RowHistory:
+    key = key_columns(rows.table.settings)
+    # All columns are compared, so that what is a change does not depend on what is asked for.
+    columns = [name for name in rows.table.schema.names if name not in key]
+    return RowHistory(key, columns, rows.memory, truncations, within)
+
+
+def _fed(rows: CurrentRowsPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:
+    key = key_columns(rows.table.settings)
+    columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
+    for changes, places in group_changes(rows, group, columns, rows.table.schema):
+        for table in history.feed(changes, places):
+            yield from _output(rows, table)
+
+
+def _output(plan: CurrentRowsPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
-    for name in key:
+    for name in key_columns(plan.table.settings):
         if history.column(value_name(name)).null_count:
             raise MalformedEventError(
                 f"A change of stream {plan.table.stream} has no value in column '{name}', which is part of the "

@@ -70,8 +70,8 @@ class _Latest:
         places = places[np.argsort(order.entries[places])]
         return order.taken(places, self._columns, self._names), []
 
-    def finish(self, state: pa.Table) -> list[pa.Table]:
-        return [state]
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        return state, [state]
 
     def fork(self) -> _Latest:
         return self

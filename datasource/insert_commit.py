@@ -21,10 +21,10 @@ from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import SegmentRangeReader
 from pyspark_pravega.client.schema_registry_types import VersionInfo
 from pyspark_pravega.client.stream import transaction_segment_id
-from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec
+from pyspark_pravega.datasource.snapshot import tail_cut
 from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import (
     InvalidSchemaError,
@@ -249,16 +249,11 @@ class Insert:
             log.withdraw(transaction.id)
             return
         try:
-            log.publish(transaction.id, self._tail, rows=rows, operation=operation)
+            stream = self._table.stream
+            log.publish(transaction.id, lambda: tail_cut(self._pravega, stream), rows=rows, operation=operation)
         except PravegaError as error:
             # The rows are committed and visible; a version less in the history is no reason to say they are not.
             LOG.warning("Stream %s: the commit was not recorded as a version: %s", self._table.stream, error)
-
-    def _tail(self) -> StreamCut:
-        stream = self._table.stream
-        ids = [segment.segment_id for segment in self._pravega.controller.current_segments(stream)]
-        infos = self._pravega.segments.segment_infos(stream, ids)
-        return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
 
 
 def _clean_up(step: Callable[[], None]) -> None:

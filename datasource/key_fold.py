@@ -8,7 +8,7 @@ in front of the entries that came since.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -36,8 +36,8 @@ class Reduction(Protocol):
         """From a state with newer entries behind it, make the new state and what is to be given out."""
         ...
 
-    def finish(self, state: pa.Table) -> list[pa.Table]:
-        """Return what is to be given out when all entries have come."""
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """When all entries have come, make the last state and what is to be given out."""
         ...
 
     def fork(self) -> Reduction:
@@ -81,19 +81,22 @@ class KeyFold:
             self._to_files()
         return given
 
-    def results(self) -> Iterator[pa.Table]:
-        """Give out the rest. Nothing may be added after this."""
+    def results(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
+        """Give out the rest; `keep` gets the last states. Nothing may be added after this."""
         if self._files is None:
             yield from self._reduce()
             for state in self._entries:
-                yield from self._reduction.finish(state)
+                left, given = self._reduction.finish(state)
+                yield from given
+                if keep is not None:
+                    keep(left)
             return
         self._to_files()
         for parts in self._files.parts():
             with KeyFold(self._key, self._memory, self._reduction.fork(), self._depth + 1) as fold:
                 for entries in parts:
                     yield from fold.add(entries)
-                yield from fold.results()
+                yield from fold.results(keep)
 
     def close(self) -> None:
         """Remove temporary files."""

@@ -58,6 +58,11 @@ class Names:
         """The origin of a number."""
         return self._texts[number] if number >= 0 else None
 
+    @property
+    def origin_texts(self) -> list[str]:
+        """The origins by number."""
+        return list(self._texts)
+
     def origins(self, texts: pa.Array) -> Numbers:
         """The number of each origin, -1 for null."""
         coded = texts.dictionary_encode()

@@ -70,6 +70,18 @@ class AllTruncates(Truncates):
         self.all.append(Truncation(origin, segment, truncate))
 
 
+@dataclass(frozen=True)
+class RowState:
+    """What is known of rows at the end of a history: their last entries, with what the numbers in them stand for.
+
+    `cleared` are the truncations so far.
+    """
+
+    origins: Sequence[str]
+    cleared: Truncates
+    entries: Iterable[pa.Table]
+
+
 class RowHistory(KeyFold):
     """Takes changes in order and gives what they did. To be closed: it may hold temporary files."""
 
@@ -87,9 +99,19 @@ class RowHistory(KeyFold):
         """
         self._names = Names()
         self._noted = AllTruncates()
-        pending = self._noted.all if truncations is None else list(truncations)
+        self._pending = self._noted.all if truncations is None else list(truncations)
+        self._cleared = Truncates()
         self._reader = EntryReader(key, columns, self._names)
-        super().__init__(key, memory, _Steps(tuple(key), tuple(columns), self._names, pending, within))
+        steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared)
+        super().__init__(key, memory, steps)
+
+    def resume(self, state: RowState) -> None:
+        """Go on where another history ended. Before anything is fed."""
+        for text in state.origins:
+            self._names.origin(text)
+        self._cleared.update(state.cleared)
+        for entries in state.entries:
+            self.add(entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))))
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
@@ -101,9 +123,20 @@ class RowHistory(KeyFold):
         entries = entries.append_column("version", pa.array(_versions(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
-    def rest(self) -> Iterator[pa.Table]:
-        """Give the rest of the history. Nothing may be fed after this."""
-        return self.results()
+    def rest(self, keep: Callable[[RowState], None] | None = None) -> Iterator[pa.Table]:
+        """Give the rest of the history. Nothing may be fed after this.
+
+        `keep` gets what another history needs to `resume`, in one or more parts.
+        """
+        if keep is None:
+            return self.results()
+        cleared = Truncates()
+        cleared.update(self._cleared)
+        for each in self._pending:
+            cleared.add(each.origin, each.segment, each.truncate)
+        origins = self._names.origin_texts
+        keep(RowState(origins, cleared, ()))
+        return self.results(lambda left: keep(RowState(origins, cleared, (left.drop_columns("settled"),))))
 
     @property
     def truncations(self) -> list[Truncation]:
@@ -121,17 +154,19 @@ class _Steps:
         names: Names,
         truncations: list[Truncation],
         within: Within,
+        before: Truncates,
         applied: Iterable[Truncation] = (),
     ) -> None:
         self._key, self._columns, self._names, self._within = key, columns, names, within
-        self._truncations = truncations  # may still grow
+        self._truncations, self._before = truncations, before  # may still grow
         self._applied = set(applied)
         self._cleared = Truncates()
         for each in self._applied:
             self._cleared.add(each.origin, each.segment, each.truncate)
 
     def fork(self) -> _Steps:
-        return _Steps(self._key, self._columns, self._names, self._truncations, self._within, self._applied)
+        names, before = self._names, self._before
+        return _Steps(self._key, self._columns, names, self._truncations, self._within, before, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
@@ -144,12 +179,12 @@ class _Steps:
         state, changes = self._step(pa.concat_tables([state, entries.slice(begin)]))
         return state, [*given, *changes]
 
-    def finish(self, state: pa.Table) -> list[pa.Table]:
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
         for truncation in sorted(self._pending(), key=lambda each: (each.truncate.position, each.truncate.ts)):
             state, deletes = self._clear(state, truncation)
             given += deletes
-        return given
+        return state, given
 
     def _pending(self) -> list[Truncation]:
         return [each for each in self._truncations if each not in self._applied]
@@ -220,7 +255,8 @@ class _Steps:
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Go through entries between which there is no truncation."""
-        stale = self._cleared.cleared(entries, self._names) & (numbers_of(entries, "settled") == 0)
+        stale = self._cleared.cleared(entries, self._names) | self._before.cleared(entries, self._names)
+        stale &= numbers_of(entries, "settled") == 0
         if stale.any():
             entries = entries.filter(pa.array(~stale))
         entries = entries.combine_chunks()

@@ -58,6 +58,13 @@ def take_snapshot(
     return measure(end) if end is not None else settled(measure)
 
 
+def tail_cut(pravega: Pravega, stream: Stream) -> StreamCut:
+    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction."""
+    ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+    infos = pravega.segments.segment_infos(stream, ids)
+    return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
+
+
 def _measure(
     pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
 ) -> list[SegmentSlice]:
@@ -85,7 +92,7 @@ def _measure(
         slices.append(_slice(stream, segment_id, info, first, end))
     slices = [piece for piece in slices if piece.end > piece.start]
     if fail_on_data_loss and not slices and not first.positions:
-        raise _lost(f"all events of stream {stream} up to 'end-stream-cut' were removed")
+        raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
     return slices
 
 

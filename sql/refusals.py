@@ -16,8 +16,6 @@ _INSTEAD = {
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
     "VERSION AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
     "TIMESTAMP AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
-    "STREAM ... CHANGES": "changes are read by queries that end. Use CHANGES FROM VERSION with the version after the "
-    "last one that was read",
     "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "

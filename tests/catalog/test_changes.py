@@ -113,12 +113,6 @@ def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
         spark.sql(f"SELECT * FROM {table}s CHANGES FROM VERSION 1").collect()
 
 
-def test_streams_of_changes_are_refused(spark: SparkSession, table: str) -> None:
-    stream = spark.readStream.option("startingVersion", 1).changes(table).writeStream.format("noop")
-    with pytest.raises(PySparkException, match="STREAM ... CHANGES is not possible on .*plain: changes are read by"):
-        stream.start().awaitTermination(60)
-
-
 def test_columns_of_the_same_name(spark: SparkSession, scope: str) -> None:
     name = f"pravega.`{scope}`.taken"
     spark.sql(f"CREATE TABLE {name} (a INT, _Commit_Version INT) USING pravega")

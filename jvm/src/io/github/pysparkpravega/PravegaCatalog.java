@@ -193,7 +193,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
       throws NoSuchTableException {
     ObjectNode arguments = arguments(ident);
     arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
-    PravegaChangelog.describe(context.range(), arguments.putObject("range"));
+    PravegaChangelog.describe(context, arguments.putObject("range"));
     try {
       JsonNode described = call("load_changelog", arguments);
       return new PravegaChangelog(new PravegaTable(this, ident, described), described.get("row_key"));

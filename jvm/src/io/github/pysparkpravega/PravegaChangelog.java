@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -23,7 +24,9 @@ final class PravegaChangelog implements Changelog {
     this.rowKey = rowKey;
   }
 
-  static void describe(ChangelogRange range, ObjectNode json) {
+  static void describe(ChangelogContext context, ObjectNode json) {
+    ChangelogRange range = context.range();
+    json.put("net", context.deduplicationMode() == ChangelogContext.DeduplicationMode.NET_CHANGES);
     if (range instanceof ChangelogRange.VersionRange versions) {
       json.put("unit", "version").put("start", versions.startingVersion());
       json.put("end", versions.endingVersion().orElse(null));
@@ -32,6 +35,7 @@ final class PravegaChangelog implements Changelog {
       json.put("end", times.endingTimestamp().map(String::valueOf).orElse(null));
     } else {
       json.put("unit", "version").putNull("start").putNull("end");
+      return; // Spark's open range refuses to tell more
     }
     json.put("start_inclusive", range.startingBoundInclusive()).put("end_inclusive", range.endingBoundInclusive());
   }

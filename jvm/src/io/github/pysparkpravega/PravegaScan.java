@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
@@ -18,26 +19,36 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReade
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
-/** A scan as the service planned it: Spark's Python readers run its function over its partitions. */
+/** A scan as the service plans it: Spark's Python readers run its function over its partitions. */
 final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   private final PravegaTable table;
-  private final JsonNode plan;
-  private final StructType schema;
+  private final String operation;
+  private final ObjectNode arguments;
+  private JsonNode plan;
+  private boolean streaming;
 
-  PravegaScan(PravegaTable table, JsonNode plan) {
+  PravegaScan(PravegaTable table, String operation, ObjectNode arguments) {
     this.table = table;
-    this.plan = plan;
-    this.schema = PravegaTable.struct(plan.get("schema").asText());
+    this.operation = operation;
+    this.arguments = arguments;
+  }
+
+  /** Planned as soon as Spark asks for the columns of a batch; a stream is planned batch by batch. */
+  private synchronized JsonNode plan() {
+    if (plan == null) {
+      plan = table.planScan(operation, arguments);
+    }
+    return plan;
   }
 
   @Override
   public StructType readSchema() {
-    return schema;
+    return PravegaTable.struct(streaming ? arguments.get("columns").asText() : plan().get("schema").asText());
   }
 
   @Override
   public String description() {
-    return plan.get("description").asText();
+    return streaming ? "stream of the changes of " + table.name() : plan().get("description").asText();
   }
 
   @Override
@@ -58,15 +69,23 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return this;
   }
 
-  /** Spark takes any changelog for one that can be streamed. */
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    table.refuse("STREAM ... CHANGES");
-    return null;
+    streaming = true;
+    return new PravegaChangesStream(table, arguments.put("checkpoint", checkpointLocation));
   }
 
   @Override
   public InputPartition[] planInputPartitions() {
+    return partitions(plan());
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return readerFactory(plan());
+  }
+
+  static InputPartition[] partitions(JsonNode plan) {
     JsonNode planned = plan.get("partitions");
     InputPartition[] partitions = new InputPartition[planned.size()];
     for (int index = 0; index < partitions.length; index++) {
@@ -75,8 +94,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return partitions;
   }
 
-  @Override
-  public PartitionReaderFactory createReaderFactory() {
+  static PartitionReaderFactory readerFactory(JsonNode plan) {
+    StructType schema = PravegaTable.struct(plan.get("schema").asText());
     StructType output = PravegaTable.struct(plan.get("output").asText());
     PartitionReaderFactory python = new PythonPartitionReaderFactory(
         PythonWorkers.source(), bytes(plan.get("function")), output, PythonWorkers.artifacts(), Option.empty());
@@ -88,7 +107,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {
-        return OptionalLong.of(plan.get("bytes").asLong());
+        return streaming ? OptionalLong.empty() : OptionalLong.of(plan().get("bytes").asLong());
       }
 
       @Override

@@ -43,6 +43,6 @@ final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
   public Scan build() {
     ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json()).put("limit", limit);
     arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
-    return new PravegaScan(table, table.planScan(operation, arguments));
+    return new PravegaScan(table, operation, arguments);
   }
 }
