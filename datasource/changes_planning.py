@@ -97,9 +97,7 @@ def rows_read(pravega: Pravega, table: StreamTable, required: StructType, option
     return rows_plan(pravega, table, schema, columns, options)
 
 
-def truncations_in(
-    pravega: Pravega, rows: CurrentRowsPlan, slices: Sequence[SegmentSlice]
-) -> tuple[Truncation, ...]:
+def truncations_in(pravega: Pravega, rows: CurrentRowsPlan, slices: Sequence[SegmentSlice]) -> tuple[Truncation, ...]:
     """The truncations among these events, as far as they count."""
     found = AllTruncates()
     if clears(rows.table):
