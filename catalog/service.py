@@ -123,7 +123,7 @@ class Service:
                 options,
                 limit=_limit(a),
                 count_bad_events=True,
-                tail=None if known is None else {int(segment): end for segment, end in known.items()},
+                tail=_tail(known),
             )
         return {
             **_scan(name, table, a, planned),
@@ -134,11 +134,18 @@ class Service:
         return changes.load_changes(catalog, a["namespace"], a["name"], ChangeRange.from_json(a["range"]), a["options"])
 
     def _plan_changes(self, catalog: Catalog, a: Arguments) -> Any:
+        known = a["tails"].get("changes")
         with changes.asked_for(catalog, _table(a), a["options"]) as asked:
             planned = plan_changes(
-                catalog.pravega, asked.table, asked.range, _schema(a["columns"]), asked.options, limit=_limit(a)
+                catalog.pravega,
+                asked.table,
+                asked.range,
+                _schema(a["columns"]),
+                asked.options,
+                limit=_limit(a),
+                tail=_tail(known),
             )
-        return {**_scan(asked.name, asked.table, a, planned), "tails": a["tails"]}
+        return {**_scan(asked.name, asked.table, a, planned), "tails": {"changes": planned.tail}}
 
     def _start_of_changes(self, catalog: Catalog, a: Arguments) -> Any:
         with changes.asked_for(catalog, _table(a), a["options"]) as asked:
@@ -173,6 +180,10 @@ class Service:
 
 def _table(arguments: Arguments) -> StreamTable:
     return StreamTable.from_json(arguments["table"])
+
+
+def _tail(known: Mapping[str, int] | None) -> dict[int, int] | None:
+    return None if known is None else {int(segment): end for segment, end in known.items()}
 
 
 def _limit(arguments: Arguments) -> int | None:

@@ -7,7 +7,7 @@ them, or was written by others, belongs to the version that the next commit will
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql.types import StructField, StructType
 
@@ -55,16 +55,18 @@ def plan_changes(
     options: o.Options,
     *,
     limit: int | None = None,
+    tail: Mapping[int, int] | None = None,
 ) -> PlannedScan:
-    """Fix what a scan of changes reads. Raises what `plan_scan` does, and InvalidOptionError for a range without sense.
+    """Fix what a scan of changes reads, now, or up to the tail of an earlier scan of the same changes.
 
-    `required` are those of `changes_schema` that Spark needs.
+    `required` are those of `changes_schema` that Spark needs. Raises what `plan_scan` does, and InvalidOptionError for
+    a range without sense.
     """
     check_options(options)
     bounds = changes.bounds()
     if table.of_changes:
-        return _plan_row_changes(pravega, table, bounds, required, options)
-    return _plan_appended(pravega, table, bounds, required, options, limit)
+        return _plan_row_changes(pravega, table, bounds, required, options, tail)
+    return _plan_appended(pravega, table, bounds, required, options, limit, tail)
 
 
 def check_options(options: o.Options) -> None:
@@ -76,10 +78,17 @@ def check_options(options: o.Options) -> None:
 
 
 def _plan_row_changes(
-    pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options
+    pravega: Pravega,
+    table: StreamTable,
+    bounds: Bounds,
+    required: StructType,
+    options: o.Options,
+    tail: Mapping[int, int] | None,
 ) -> PlannedScan:
     rows = rows_read(pravega, table, required, options)
     slices = measured(pravega, table, options, None, None)
+    if tail is not None:
+        slices = up_to(slices, tail)
     groups = by_lineage(pravega, table.stream, slices)
     truncations = truncations_in(pravega, rows, slices) if len(slices) > 1 else None
     reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
@@ -106,13 +115,21 @@ def truncations_in(pravega: Pravega, rows: CurrentRowsPlan, slices: Sequence[Seg
 
 
 def _plan_appended(
-    pravega: Pravega, table: StreamTable, bounds: Bounds, required: StructType, options: o.Options, limit: int | None
+    pravega: Pravega,
+    table: StreamTable,
+    bounds: Bounds,
+    required: StructType,
+    options: o.Options,
+    limit: int | None,
+    tail: Mapping[int, int] | None,
 ) -> PlannedScan:
     table, rule = prepared(pravega, table, options)
     log = CommitLog(pravega, table.stream)
     first, last, versions = version_range(log, bounds)
     cuts = {each.number: each.cut for each in versions}
     slices = [] if last < first else measured(pravega, table, options, cuts.get(first - 1), cuts.get(last))
+    if tail is not None:
+        slices = up_to(slices, tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)

@@ -47,13 +47,15 @@ def inserting(spark: SparkSession, table: str) -> Iterator[None]:
 QUERIES = [
     "SELECT count(*) = (SELECT count(v) FROM {t}) FROM {t}",
     "SELECT max(n) = min(n) FROM (SELECT count(*) AS n FROM {t} UNION ALL SELECT count(v) FROM {t} WHERE v >= 0)",
+    "SELECT max(n) = min(n) FROM (SELECT count(*) AS n FROM {t} CHANGES FROM VERSION 1 UNION ALL "
+    "SELECT count(v) FROM {t} CHANGES FROM VERSION 1 WHERE v >= 0)",
     "WITH w AS (SELECT count(*) AS n FROM {t}) SELECT a.n = b.n FROM w a JOIN (SELECT sum(1) AS n FROM {t}) b",
 ]
 
 
 def test_all_scans_of_a_query_end_at_the_same_tail(spark: SparkSession, table: str) -> None:
     with inserting(spark, table):
-        for number in range(12):
+        for number in range(16):
             query = QUERIES[number % len(QUERIES)].format(t=table)
             assert spark.sql(query).first() == (True,), query
 
