@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -120,7 +120,7 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
         frame = spark.range(0, rows, 1, 1).selectExpr("id AS v", f"repeat('x', {size}) AS filler")
         with ThreadPoolExecutor(1) as pool:
             inserted = pool.submit(frame.writeTo(name).append)
-            hit = kill_in_the_middle(spark, pravega, stream, rows * size)
+            hit = kill_in_the_middle(spark, pravega, stream, rows * size, inserted)
             inserted.result(timeout=120)
         assert values(spark, name) == list(range(rows))
         if hit:
@@ -128,11 +128,20 @@ def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: 
     pytest.fail("no worker was killed in the middle of its appends")
 
 
-def kill_in_the_middle(spark: SparkSession, pravega: Pravega, stream: Stream, all_bytes: int) -> bool:
+def kill_in_the_middle(
+    spark: SparkSession, pravega: Pravega, stream: Stream, all_bytes: int, inserted: Future[None]
+) -> bool:
     """Kill the workers when the first bytes are there; False when they had appended all by then."""
     jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
     transaction: list[uuid.UUID] = []
-    wait_until(lambda: bool(transaction.extend(open_transactions(pravega, stream)) or transaction), "a transaction")
+
+    def begun() -> bool:
+        transaction.extend(open_transactions(pravega, stream))
+        return bool(transaction) or inserted.done()
+
+    wait_until(begun, "a transaction", 120)
+    if not transaction:
+        return False
     segment = pravega.controller.current_segments(stream)[0].segment_id
     workers: list[int] = []
 
