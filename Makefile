@@ -100,6 +100,10 @@ bench-formats: native ## Measure decoding and encoding per core, native and in P
 bench-queries: jar native ## Measure queries and INSERTs of JSON and Avro against Spark's from_json and from_avro (BENCH_ARGS)
 	$(BIN)/python -m bench.end_to_end $(BENCH_ARGS)
 
+.PHONY: bench-changes
+bench-changes: jar native ## Measure micro-batches of streams of changes (BENCH_ARGS)
+	$(BIN)/python -m bench.changes_stream $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: what the native decoder accepts must be what the reference reads
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/test_native_fuzz.py \

@@ -26,9 +26,9 @@ from pyspark_pravega.catalog.connections import Catalog, Connections
 from pyspark_pravega.catalog.inserts import Inserts
 from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.datasource.change_range import ChangeRange
-from pyspark_pravega.datasource.changes_planning import plan_changes
+from pyspark_pravega.datasource.changes_planning import Former, plan_changes
 from pyspark_pravega.datasource.changes_stream import (
-    KnownTruncations,
+    ChangesMemory,
     Position,
     end_position,
     plan_new_changes,
@@ -54,7 +54,7 @@ class Service:
     def __init__(self) -> None:
         self._connections = Connections()
         self._inserts = Inserts()
-        self._truncations = KnownTruncations()
+        self._changes = ChangesMemory()
         self._operations: dict[str, Callable[[Catalog, Arguments], Any]] = {
             "default_namespace": lambda c, a: namespaces.default_namespace(c),
             "list_namespaces": lambda c, a: namespaces.list_namespaces(c),
@@ -123,7 +123,7 @@ class Service:
                 options,
                 limit=_limit(a),
                 count_bad_events=True,
-                tail=_tail(known),
+                tail=None if known is None else _tail(known),
             )
         return {
             **_scan(name, table, a, planned),
@@ -143,9 +143,10 @@ class Service:
                 _schema(a["columns"]),
                 asked.options,
                 limit=_limit(a),
-                tail=_tail(known),
+                former=None if known is None else Former(_tail(known), a["tails"]["newest"]),
             )
-        return {**_scan(asked.name, asked.table, a, planned), "tails": {"changes": planned.tail}}
+        tails = {"changes": planned.tail, "newest": planned.newest}
+        return {**_scan(asked.name, asked.table, a, planned), "tails": tails}
 
     def _start_of_changes(self, catalog: Catalog, a: Arguments) -> Any:
         with changes.asked_for(catalog, _table(a), a["options"]) as asked:
@@ -166,7 +167,7 @@ class Service:
                 Position.from_json(a["since"]),
                 Position.from_json(a["until"]),
                 a["checkpoint"],
-                self._truncations,
+                self._changes,
             )
         return _scan(asked.name, asked.table, a, planned)
 
@@ -182,8 +183,8 @@ def _table(arguments: Arguments) -> StreamTable:
     return StreamTable.from_json(arguments["table"])
 
 
-def _tail(known: Mapping[str, int] | None) -> dict[int, int] | None:
-    return None if known is None else {int(segment): end for segment, end in known.items()}
+def _tail(known: Mapping[str, int]) -> dict[int, int]:
+    return {int(segment): end for segment, end in known.items()}
 
 
 def _limit(arguments: Arguments) -> int | None:
@@ -201,6 +202,7 @@ def _scan(name: str, table: StreamTable, arguments: Arguments, planned: PlannedS
         "partitions": partitions,
         "schema": planned.schema.json(),
         "output": planned.output.json(),
+        "homes": list(planned.homes),
         "bytes": planned.bytes,
         "description": text if limit is None else f"{text}; limit: {limit}",
     }

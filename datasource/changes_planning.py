@@ -8,6 +8,7 @@ them, or was written by others, belongs to the version that the next commit will
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructField, StructType
 
@@ -28,6 +29,14 @@ from pyspark_pravega.datasource.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.change_feed import key_columns
 from pyspark_pravega.sql import options as o
+
+
+@dataclass(frozen=True)
+class Former:
+    """Where an earlier scan ended, and the newest version that it knew."""
+
+    tail: Mapping[int, int]
+    newest: int
 
 
 def changes_schema(table: StreamTable) -> StructType:
@@ -55,9 +64,9 @@ def plan_changes(
     options: o.Options,
     *,
     limit: int | None = None,
-    tail: Mapping[int, int] | None = None,
+    former: Former | None = None,
 ) -> PlannedScan:
-    """Fix what a scan of changes reads, now, or up to the tail of an earlier scan of the same changes.
+    """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     `required` are those of `changes_schema` that Spark needs. Raises what `plan_scan` does, and InvalidOptionError for
     a range without sense.
@@ -65,8 +74,8 @@ def plan_changes(
     check_options(options)
     bounds = changes.bounds()
     if table.of_changes:
-        return _plan_row_changes(pravega, table, bounds, required, options, tail)
-    return _plan_appended(pravega, table, bounds, required, options, limit, tail)
+        return _plan_row_changes(pravega, table, bounds, required, options, former)
+    return _plan_appended(pravega, table, bounds, required, options, limit, former)
 
 
 def check_options(options: o.Options) -> None:
@@ -83,12 +92,12 @@ def _plan_row_changes(
     bounds: Bounds,
     required: StructType,
     options: o.Options,
-    tail: Mapping[int, int] | None,
+    former: Former | None,
 ) -> PlannedScan:
     rows = rows_read(pravega, table, required, options)
     slices = measured(pravega, table, options, None, None)
-    if tail is not None:
-        slices = up_to(slices, tail)
+    if former is not None:
+        slices = up_to(slices, former.tail)
     groups = by_lineage(pravega, table.stream, slices)
     truncations = truncations_in(pravega, rows, slices) if len(slices) > 1 else None
     reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
@@ -121,22 +130,28 @@ def _plan_appended(
     required: StructType,
     options: o.Options,
     limit: int | None,
-    tail: Mapping[int, int] | None,
+    former: Former | None,
 ) -> PlannedScan:
     table, rule = prepared(pravega, table, options)
     log = CommitLog(pravega, table.stream)
     first, last, versions = version_range(log, bounds)
     cuts = {each.number: each.cut for each in versions}
     slices = [] if last < first else measured(pravega, table, options, cuts.get(first - 1), cuts.get(last))
-    if tail is not None:
-        slices = up_to(slices, tail)
+    if former is not None:
+        slices = up_to(slices, former.tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [each for each in versions if each.number == last]:
             slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
+    if former is not None:
+        versions = [each for each in versions if each.number <= former.newest]
+    newest = max((each.number for each in versions), default=0)
     by_segment = segment_versions(table.stream, slices, versions, first)
-    return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment)
+    return replace(
+        plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment),
+        newest=newest,
+    )
 
 
 def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:

@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.row_changes import UNKNOWN, Numbers, numbers_of,
 from pyspark_pravega.datasource.row_history import RowHistory, Truncation, Within
 from pyspark_pravega.datasource.row_states import RowStates
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader
-from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.errors import DataLossError, MalformedEventError
 from pyspark_pravega.formats.change_feed import key_columns
 
 _LOG = logging.getLogger(__name__)
@@ -61,6 +61,13 @@ class NewChangesPartition(InputPartition):
     new: GroupPartition
     before: str
     after: str
+    lost: bool
+    """Whether some of the events before are there no more."""
+
+    @property
+    def home(self) -> int:
+        """The same for partitions of the same keys, unless segments are merged."""
+        return int(self.after.split("-")[1])
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,15 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
                 history.resume(state)
                 return
         plan = self._plan
-        _LOG.info("Stream %s is read from its start, to know its rows.", plan.rows.table.stream)
+        stream = plan.rows.table.stream
+        if partition.lost:
+            raise DataLossError(
+                f"Rows of stream {stream} are not known here any more, and some of the events that led to them were "
+                "removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to go on with "
+                "what is left."
+            )
+        if partition.past.pieces:
+            _LOG.warning("Stream %s is read from its start, because its rows are not known here.", stream)
         with _history(plan.rows, plan.past, _nothing) as past, states.write(partition.before, None) as keep:
             for _ in (*_fed(plan.rows, past, partition.past), *past.rest(keep)):
                 raise AssertionError("a change that is not wanted was given out")

@@ -1,7 +1,7 @@
 """A stream of the changes of a table, micro-batch by micro-batch: from its positions to the scans between two of them.
 
-A position is a stream cut between transactions, for a table of appended rows with the newest version known there: so
-that the same two positions always lead to the same rows, with the same versions.
+A position is a stream cut between transactions, for a table of appended rows with the newest version before it: so that
+the same two positions always lead to the same rows, with the same versions.
 
 A change table's rows before a batch are known from the batch before it, see `row_states`. A truncation deletes the rows
 that are there at its place, or where it comes late, after later changes of other segments' rows, those that are older.
@@ -14,9 +14,9 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
@@ -40,55 +40,84 @@ from pyspark_pravega.datasource.planning import PlannedScan, measured, plan_even
 from pyspark_pravega.datasource.row_history import Truncation
 from pyspark_pravega.datasource.snapshot import SegmentSlice, tail_cut
 from pyspark_pravega.datasource.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 
-_IDLE_SECONDS = 0.1
-"""How long to wait before an end that has not moved is measured once more: Spark asks a hundred times a second."""
+T = TypeVar("T")
+Truncations = tuple[Truncation, ...] | None
+"""None where each task sees all of them itself."""
 
-_KNOWN_POSITIONS = 256
+_IDLE_SECONDS = 0.2
+"""How long an end that has not moved is good for: Spark asks a hundred times a second."""
+
+_RECENT = 256
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a batch ends: `version` is the newest one known there, 0 if there is none or versions do not count."""
+    """Where a batch ends, the newest version before it (0 if versions do not count), and where its query began.
+
+    `begin` is None for the position where it begins.
+    """
 
     cut: StreamCut
     version: int
+    begin: Position | None = None
 
     def to_json(self) -> str:
         """The text that Spark keeps in its checkpoint."""
+        return json.dumps({"stream": str(self.cut.stream), **self._members()})
+
+    def _members(self) -> dict[str, Any]:
         positions = {str(segment): offset for segment, offset in sorted(self.cut.positions.items())}
-        return json.dumps({"stream": str(self.cut.stream), "version": self.version, "positions": positions})
+        begin = None if self.begin is None else self.begin._members()
+        return {"version": self.version, "positions": positions, "begin": begin}
 
     @classmethod
     def from_json(cls, text: str) -> Position:
         """Read what `to_json` wrote."""
         value = json.loads(text)
         scope, _, name = value["stream"].partition("/")
-        positions = {int(segment): offset for segment, offset in value["positions"].items()}
-        return cls(StreamCut(Stream(scope, name), positions), value["version"])
+        return cls._of(Stream(scope, name), value)
+
+    @classmethod
+    def _of(cls, stream: Stream, value: dict[str, Any]) -> Position:
+        cut = StreamCut(stream, {int(segment): offset for segment, offset in value["positions"].items()})
+        return cls(cut, value["version"], None if value["begin"] is None else cls._of(stream, value["begin"]))
 
 
-class KnownTruncations:
-    """The truncations up to the latest positions, so that a batch need not look for those before it; thread-safe."""
+class _Recent(Generic[T]):
+    """What was found out lately; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[str, tuple[Truncation, ...]] = OrderedDict()
+        self._found: OrderedDict[Hashable, T] = OrderedDict()
 
-    def get(self, name: str) -> tuple[Truncation, ...] | None:
-        """Those up to a position, None if they are not known."""
+    def get(self, name: Hashable, find: Callable[[], T]) -> T:
+        """What is known by a name, else what `find` finds."""
         with self._lock:
-            return self._found.get(name)
+            if name in self._found:
+                return self._found[name]
+        found = find()
+        self.put(name, found)
+        return found
 
-    def put(self, name: str, found: tuple[Truncation, ...]) -> None:
-        """Remember them."""
+    def put(self, name: Hashable, found: T) -> None:
         with self._lock:
             self._found[name] = found
             self._found.move_to_end(name)
-            while len(self._found) > _KNOWN_POSITIONS:
+            while len(self._found) > _RECENT:
                 self._found.popitem(last=False)
+
+
+class ChangesMemory:
+    """What batches of streams of changes find out for those after them. It is worth time only."""
+
+    def __init__(self) -> None:
+        self.truncations: _Recent[tuple[Truncation, ...]] = _Recent()
+        """All up to a position."""
+        self.groups: _Recent[list[frozenset[int]]] = _Recent()
+        """Sets of segments in groups that share keys. They stay so: of a segment's successors, one is in the set."""
 
 
 def start_position(pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options) -> Position:
@@ -96,6 +125,16 @@ def start_position(pravega: Pravega, table: StreamTable, changes: ChangeRange, o
 
     Raises InvalidOptionError for a range that is none of a stream, or has no sense.
     """
+    _check(table, changes, options)
+    bounds = changes.bounds()
+    if table.of_changes:
+        return Position(pravega.controller.head(table.stream), 0)
+    first, _, versions = version_range(CommitLog(pravega, table.stream), bounds)
+    before = {each.number: each.cut for each in versions}.get(first - 1)
+    return Position(before or pravega.controller.head(table.stream), first - 1)
+
+
+def _check(table: StreamTable, changes: ChangeRange, options: o.Options) -> None:
     check_options(options)
     if changes.end is not None:
         raise InvalidOptionError(
@@ -108,32 +147,20 @@ def start_position(pravega: Pravega, table: StreamTable, changes: ChangeRange, o
             "are late by their _commit_timestamp. Leave it out and net the changes of each batch (foreachBatch), or "
             "read with spark.read.changes."
         )
-    bounds = changes.bounds()
-    if table.of_changes:
-        return Position(pravega.controller.head(table.stream), 0)
-    first, _, versions = version_range(CommitLog(pravega, table.stream), bounds)
-    before = {each.number: each.cut for each in versions}.get(first - 1)
-    return Position(before or pravega.controller.head(table.stream), first - 1)
 
 
 def end_position(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
-    """Where the stream ends now, between two transactions; `since` itself where nothing has come after a while."""
-    found = _end_position(pravega, table, options, since)
-    if found is since:
-        time.sleep(_IDLE_SECONDS)
-        found = _end_position(pravega, table, options, since)
-    return found
-
-
-def _end_position(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
+    """Where the stream ends now, between two transactions; `since` itself, after a pause, if that is where it ends."""
     log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-    cut = log.settled(lambda published: published or tail_cut(pravega, table.stream))
-    if cut == since.cut:
+
+    def measure(published: StreamCut | None) -> StreamCut:
+        return published or tail_cut(pravega, table.stream)
+
+    if log.settled(measure) == since.cut:
+        time.sleep(_IDLE_SECONDS)
         return since
-    if table.of_changes:
-        return Position(cut, 0)
-    # Read after the end was measured: a version that is published in between has its end behind it.
-    return Position(cut, max([since.version, *(each.number for each in log.versions(since.version + 1))]))
+    cut, version = (log.settled(measure), 0) if table.of_changes else log.tail(measure)
+    return Position(cut, version, since.begin or since)
 
 
 def plan_new_changes(
@@ -145,12 +172,15 @@ def plan_new_changes(
     since: Position,
     until: Position,
     checkpoint: str,
-    known: KnownTruncations,
+    memory: ChangesMemory,
 ) -> PlannedScan:
     """Fix what a batch reads. `checkpoint` tells this query from others.
 
     Raises what `plan_changes` does, and InvalidOptionError for positions that are none of the stream.
     """
+    _check(table, changes, options)
+    if since.begin is None and until.begin is not None:
+        since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
     for position in (since, until):
         if position.cut.stream != table.stream or not pravega.controller.stream_cut_valid(position.cut):
             raise InvalidOptionError(
@@ -160,15 +190,37 @@ def plan_new_changes(
     if not table.of_changes:
         return _plan_appended(pravega, table, required, options, since, until)
     plan = rows_read(pravega, table, required, options)
-    table = plan.table
-    past = measured(pravega, table, options, None, since.cut)
-    new = measured(pravega, table, options, since.cut, until.cut)
-    query = _digest(checkpoint, str(table.stream), table.schema.json(), table.format, dict(table.settings))
-    old, found = _truncations(pravega, plan, past, new, (_name(query, since), _name(query, until)), known)
-    every = _partitions(pravega, table, past, new, query, since, until)
-    partitions = [each for each in every if found or each.new.pieces]
+    past, lost = _past(pravega, plan.table, options, since)
+    new = measured(pravega, plan.table, options, since.cut, until.cut)
+    query = _digest(checkpoint, str(table.stream), table.schema.json(), table.format, dict(plan.table.settings))
+    # What scaling made of those where the query began tells groups even if retention has removed what is in between.
+    cuts = ((since.begin or since).cut, since.cut, until.cut)
+    segments = {piece.segment_id for piece in (*past, *new)}.union(*(cut.positions for cut in cuts))
+    old, found = _truncations(pravega, plan, past, new, segments, (query, since, until), memory)
+    groups = memory.groups.get((table.stream, frozenset(segments)), lambda: _groups(pravega, table.stream, segments))
+    every = (*(old or ()), *(found or ()))
+    befores, afters = (
+        group_partitions(pravega, table, [[each for each in slices if each.segment_id in group] for group in groups])
+        for slices in (past, new)
+    )
+    partitions = [
+        NewChangesPartition(
+            before, after, _state(query, since, group, old or ()), _state(query, until, group, every), lost
+        )
+        for group, before, after in zip(groups, befores, afters, strict=True)
+    ]
+    partitions = [each for each in partitions if each.before != each.after]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
-    return planned(reader, required, required, new)
+    return planned(reader, required, required, new, homes=[each.home for each in partitions])
+
+
+def _past(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> tuple[list[SegmentSlice], bool]:
+    """The events of the query before a batch, and whether some of them are there no more."""
+    begin = since.begin or since
+    try:
+        return measured(pravega, table, options, begin.cut, since.cut), False
+    except DataLossError:
+        return measured(pravega, table, options, None, since.cut), True
 
 
 def _plan_appended(
@@ -187,52 +239,29 @@ def _truncations(
     plan: CurrentRowsPlan,
     past: Sequence[SegmentSlice],
     new: Sequence[SegmentSlice],
-    names: tuple[str, str],
-    known: KnownTruncations,
-) -> tuple[tuple[Truncation, ...] | None, tuple[Truncation, ...] | None]:
-    """Those before a batch and those in it; None where each task sees all of them itself."""
-    if len({piece.segment_id for piece in (*past, *new)}) < 2:
+    segments: set[int],
+    between: tuple[str, Position, Position],
+    memory: ChangesMemory,
+) -> tuple[Truncations, Truncations]:
+    """Those before a batch and those in it."""
+    if len(segments) < 2:
         return None, None
-    before, after = names
-    old = known.get(before)
-    if old is None:
-        old = truncations_in(pravega, plan, past)
+    query, since, until = between
+    old = memory.truncations.get((query, since.cut), lambda: truncations_in(pravega, plan, past))
     found = truncations_in(pravega, plan, new)
-    known.put(after, (*old, *found))
+    memory.truncations.put((query, until.cut), (*old, *found))
     return old, found
 
 
-def _partitions(
-    pravega: Pravega,
-    table: StreamTable,
-    past: Sequence[SegmentSlice],
-    new: Sequence[SegmentSlice],
-    query: str,
-    since: Position,
-    until: Position,
-) -> list[NewChangesPartition]:
-    """One for each group of segments that share keys."""
-    ids = {piece.segment_id for piece in (*past, *new)} | set(since.cut.positions) | set(until.cut.positions)
-    groups = by_lineage(pravega, table.stream, [SegmentSlice(each, 0, 0) for each in ids])
-    members = [[piece.segment_id for piece in group] for group in groups]
-    parts = [
-        group_partitions(pravega, table, [[each for each in slices if each.segment_id in group] for group in members])
-        for slices in (past, new)
-    ]
-    return [
-        NewChangesPartition(before, after, _state(query, since, group), _state(query, until, group))
-        for group, before, after in zip(members, *parts, strict=True)
-    ]
+def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
+    found = by_lineage(pravega, stream, [SegmentSlice(each, 0, 0) for each in segments])
+    return [frozenset(piece.segment_id for piece in group) for group in found]
 
 
-def _state(query: str, position: Position, group: Sequence[int]) -> str:
-    """The name of what is known of a group's rows at a position."""
-    positions = position.cut.positions
-    return f"{query}-{_digest([(segment, positions[segment]) for segment in sorted(group) if segment in positions])}"
-
-
-def _name(query: str, position: Position) -> str:
-    return f"{query} {position.to_json()}"
+def _state(query: str, position: Position, group: frozenset[int], truncations: Sequence[Truncation]) -> str:
+    """The name of what is known of a group's rows at a position: what they depend on."""
+    places = sorted((each, offset) for each, offset in position.cut.positions.items() if each in group)
+    return f"{query}-{places[0][0]}-{_digest(places, [astuple(each) for each in truncations])}"
 
 
 def _digest(*values: Any) -> str:

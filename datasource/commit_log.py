@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 TABLE_NAME = "pyspark-pravega-commits"
 KEY_LENGTH = 24
+_PUBLISHING_SECONDS = 1.0
 _UNDECIDED = frozenset((TransactionStatus.OPEN, TransactionStatus.COMMITTING))
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
@@ -209,27 +210,46 @@ class CommitLog:
         with the cut of a version that was published meanwhile, to measure up to there.
         Raises ServerTimeoutError when there was neither for the whole timeout.
         """
+        return self._settled(measure, 0.0)[0]
+
+    def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
+        """Return where the stream ends, and the newest version: it and those before it lie before the end.
+
+        What lies between that version and the end belongs to the next one. Transactions that are merged but not yet
+        published, as they are for a moment, are waited for; if a writer died then, not for long.
+        Raises what `settled` does, and PermissionDeniedError for a user who may not read the log.
+        """
+        cut, head = self._settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
+        head = head or self._head()
+        return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
+
+    def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
         patience = _Patience(self._stream, self._timeout)
         first = None
         while True:
             head = self.head()
             if head is None:
-                return measure(None)
+                return measure(None), None
             first = first or head
             # The next version's cut may be older than this call, so that of the version after it is taken.
             if head.origin == first.origin and head.version >= first.version + 2:
                 record = self._record(head.version)
                 if "cut" in record:  # DROP TABLE may have removed it in between
-                    return measure(StreamCut.from_text(record["cut"]))
+                    return measure(StreamCut.from_text(record["cut"])), head
             try:
-                return self._undisturbed(head, lambda: measure(None))
+                return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
             except _DisturbedError:
                 patience.wait()
 
-    def _undisturbed(self, head: Head, measure: Callable[[], T]) -> T:
-        """Measure; raises _DisturbedError if a transaction was merged or the head row changed meanwhile."""
+    def _undisturbed(self, head: Head, measure: Callable[[], T], published: bool = False) -> T:
+        """Measure; raises _DisturbedError if a transaction was merged or the head row changed meanwhile.
+
+        With `published` also if one was merged before that no version tells of yet.
+        """
         states = self._states(head.committing)
         if TransactionStatus.COMMITTING in states.values():
+            raise _DisturbedError
+        if published and TransactionStatus.COMMITTED in states.values():
             raise _DisturbedError
         result = measure()
         if self.head() != head:

@@ -46,6 +46,10 @@ class PlannedScan:
     bytes: int
     segments: int
     tail: Mapping[int, int]
+    newest: int = 0
+    """The newest version that was known, where versions count."""
+    homes: Sequence[int] = ()
+    """For each partition, if given, a number: those of the same are best read by the same executor."""
 
 
 def plan_scan(
@@ -163,7 +167,11 @@ def chosen_columns(
 
 
 def planned(
-    reader: DataSourceReader, schema: StructType, output: StructType, slices: Sequence[SegmentSlice]
+    reader: DataSourceReader,
+    schema: StructType,
+    output: StructType,
+    slices: Sequence[SegmentSlice],
+    homes: Sequence[int] = (),
 ) -> PlannedScan:
     """Put a reader of these slices together with what is told about it."""
     return PlannedScan(
@@ -173,6 +181,7 @@ def planned(
         sum(piece.end - piece.start for piece in slices),
         len(slices),
         {piece.segment_id: piece.end for piece in slices},
+        homes=homes,
     )
 
 

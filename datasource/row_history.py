@@ -134,6 +134,7 @@ class RowHistory(KeyFold):
         cleared.update(self._cleared)
         for each in self._pending:
             cleared.add(each.origin, each.segment, each.truncate)
+            self._names.origin(each.origin)  # which a row that it deletes may get
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
         return self.results(lambda left: keep(RowState(origins, cleared, (left.drop_columns("settled"),))))
@@ -250,8 +251,7 @@ class _Steps:
         given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         there = np.ones(len(state), np.bool_)
         there[gone] = False
-        left = [state.filter(pa.array(there)), *([marks] if origin >= 0 else [])]
-        return pa.concat_tables(left).combine_chunks(), given
+        return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Go through entries between which there is no truncation."""
@@ -276,8 +276,8 @@ class _Steps:
         kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
         sequence = np.lexsort((kinds, order.entries[causes]))
         given = self._given(every, every, causes[sequence], rows[sequence], kinds[sequence])
-        kept = order.last[there[order.last] | (numbers_of(every, "origin")[order.last] >= 0)]
-        kept = kept[np.argsort(order.entries[kept])]
+        # With those that are gone: versions of a row that comes again go on.
+        kept = order.last[np.argsort(order.entries[order.last])]
         state = every.take(pa.array(kept))
         return replaced(state, settled=np.ones(len(state), np.int64)), given
 

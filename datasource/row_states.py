@@ -1,8 +1,8 @@
-"""The states of rows between the batches of a stream of changes, in temporary files of the machine that has a task.
+"""The states of rows between the batches of a stream of changes, in temporary files of the executor that has a task.
 
 A file is worth a second look at all earlier events, no more: whoever misses it reads them again. It lies with Spark's
-own temporary files of the executor, which Spark deletes, and names the state it came from, which is deleted with the
-state after it: so that a batch may be done again.
+own temporary files, which Spark deletes. Of each group of segments the last two states are kept, so that a batch may be
+done again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyspark_pravega.datasource.row_changes import Truncate, Truncates
 from pyspark_pravega.datasource.row_history import RowState
 
 _DIRECTORY = "pyspark-pravega-row-states"
-_ABANDONED_SECONDS = 24 * 3600
+_ABANDONED_SECONDS = 7 * 24 * 3600
 """After this, a file belongs to a query that has ended."""
 
 
 class RowStates:
-    """The states of one machine, by name."""
+    """The states of one machine, by name, in a `directory`."""
 
     def __init__(self, directory: Path | None = None) -> None:
         """By default they lie with Spark's temporary files, in a task, or in the system's directory for such."""
@@ -36,13 +36,13 @@ class RowStates:
             spark = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
             directory = Path(spark or tempfile.gettempdir()) / f"{_DIRECTORY}-{os.getuid()}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._directory = directory
+        self.directory = directory
 
     @contextmanager
     def read(self, name: str) -> Iterator[RowState | None]:
         """Open a state; None if there is none, or not any more."""
         try:
-            file = pa.OSFile(str(self._directory / name))
+            file = pa.OSFile(str(self.directory / name))
         except FileNotFoundError:
             yield None
             return
@@ -52,33 +52,29 @@ class RowStates:
 
     @contextmanager
     def write(self, name: str, before: str | None) -> Iterator[Callable[[RowState], None]]:
-        """Take the parts of a state, which is there once all is well. `before` is the state that it came from."""
+        """Take the parts of a state, which is there once all is well, and keep no other of its group but `before`.
+
+        Names are those of groups with something behind a hyphen.
+        """
         self._remove_abandoned()
-        number, path = tempfile.mkstemp(prefix=".", dir=self._directory)
+        number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
         os.close(number)
         try:
-            with _Parts(path, before) as parts:
+            with _Parts(path) as parts:
                 yield parts.add
-            os.replace(path, self._directory / name)
+            os.replace(path, self.directory / name)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             raise
-        if before is not None:
-            self._remove_before(before)
-
-    def _remove_before(self, name: str) -> None:
-        try:
-            with pa.OSFile(str(self._directory / name)) as file, pa.ipc.open_stream(file) as stream:
-                older = json.loads(stream.schema.metadata[b"head"])["before"]
-        except FileNotFoundError:
-            return
-        if older is not None:
-            (self._directory / older).unlink(missing_ok=True)
+        for group in {each.rpartition("-")[0] for each in (name, before or name)}:
+            for other in self.directory.glob(f"{group}-*"):
+                if other.name not in (name, before):
+                    other.unlink(missing_ok=True)
 
     def _remove_abandoned(self) -> None:
         oldest = time.time() - _ABANDONED_SECONDS
-        for path in self._directory.iterdir():
+        for path in self.directory.iterdir():
             with suppress(FileNotFoundError):  # others do the same
                 if path.stat().st_mtime < oldest:
                     path.unlink()
@@ -87,8 +83,8 @@ class RowStates:
 class _Parts:
     """A file that takes a state part by part; the first one tells its head."""
 
-    def __init__(self, path: str, before: str | None) -> None:
-        self._path, self._before = path, before
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._head: dict[bytes, bytes] | None = None
         self._file: pa.OSFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
@@ -96,7 +92,7 @@ class _Parts:
     def add(self, state: RowState) -> None:
         if self._head is None:
             truncates = [[origin, segment, astuple(each)] for (origin, segment), each in state.cleared.last.items()]
-            head = {"before": self._before, "origins": list(state.origins), "cleared": truncates}
+            head = {"origins": list(state.origins), "cleared": truncates}
             self._head = {b"head": json.dumps(head).encode()}
         for entries in state.entries:
             self._open(entries.schema).write_table(entries)

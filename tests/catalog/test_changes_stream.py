@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.row_states import RowStates
 from pyspark_pravega.datasource.snapshot import tail_cut
 from tests.catalog.test_changes import CHANGES, HISTORY, after_changes, change
 from tests.catalog.test_debezium import create_stream, declare, write
@@ -136,11 +139,12 @@ def scale(pravega: Pravega, stream: Stream, number: int) -> None:
 
 def forget(spark: SparkSession) -> None:
     """Delete what tasks keep between batches, as if others went on."""
-    directory = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ["SPARK_LOCAL_DIRS"]).first()
-    found = list(Path(directory).glob("pyspark-pravega-row-states-*"))
-    assert found
-    for each in found:
-        shutil.rmtree(each)
+    shutil.rmtree(state_directory(spark))
+
+
+def state_directory(spark: SparkSession) -> Path:
+    """Where tasks keep the states of rows."""
+    return Path(spark.sparkContext.parallelize([0], 1).map(lambda _: str(RowStates().directory)).first())
 
 
 @pytest.mark.parametrize("between", [None, forget], ids=["known", "forgotten"])
@@ -235,17 +239,46 @@ def test_streams_without_sense(spark: SparkSession, client_config: ClientConfig,
         f"CREATE TABLE {changed} (id INT) USING pravega TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
     )
     spark.sql(f"INSERT INTO {plain} VALUES (1)")
-    read = spark.readStream
-    for frame, words in (
-        (read.option("startingVersion", 1).option("endingVersion", 2).changes(plain), "A stream of changes has no end"),
-        (spark.sql(f"SELECT * FROM STREAM {plain} CHANGES FROM VERSION 9"), "the newest version is 1, and the next"),
-        (spark.readStream.option("deduplicationMode", "netChanges").changes(changed), "netChanges is not possible for"),
-        (spark.readStream.option("end-stream-cut", "latest").changes(plain), "'end-stream-cut' out"),
+    with pytest.raises(PySparkException, match="the newest version is 1, and the next"):
+        Target(spark, tmp_path / "new").take(spark.sql(f"SELECT * FROM STREAM {plain} CHANGES FROM VERSION 9"))
+    begun = {name: Target(spark, tmp_path / name[-3:]) for name in (plain, changed)}
+    for name, target in begun.items():
+        spark.sql(f"INSERT INTO {name} VALUES (1)")
+        target.take(spark.readStream.changes(name))
+        spark.sql(f"INSERT INTO {name} VALUES (2)")
+    for name, option, value, words in (
+        (plain, "endingVersion", "2", "A stream of changes has no end"),
+        (plain, "end-stream-cut", "latest", "'end-stream-cut' out"),
+        (changed, "deduplicationMode", "netChanges", "netChanges is not possible for|STREAMING_STATEFUL_OPERATOR"),
     ):
-        checkpoint = tmp_path / str(words)
-        query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        with pytest.raises(PySparkException, match=words):
-            query.trigger(availableNow=True).start().awaitTermination()
+        frame = spark.readStream.option("startingVersion", 1).option(option, value).changes(name)
+        # With a checkpoint, too.
+        for target in (Target(spark, tmp_path / option), begun[name]):
+            with pytest.raises(PySparkException, match=words):
+                target.take(frame)
+
+
+def test_insert_by_insert_beside_the_stream(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    """Versions are those that CHANGES gives in the end, and every INSERT's time is known at once."""
+    name = f"pravega.`{scope}`.plain"
+    spark.sql(f"CREATE TABLE {name} (a INT) USING pravega TBLPROPERTIES ('scaling.min-segments'='2')")
+    found: list[tuple[Any, ...]] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        found.extend(tuple(row) for row in batch.drop("_change_type").collect())
+
+    changes = spark.readStream.changes(name).writeStream.foreachBatch(take)
+    query = changes.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            inserts = [f"INSERT INTO {name} SELECT id FROM range({first}, {first + 7})" for first in range(0, 210, 7)]
+            list(pool.map(spark.sql, inserts))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    expected = spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 1").drop("_change_type").collect()
+    assert sorted(found) == sorted(tuple(row) for row in expected)
+    assert all(time is not None for _, _, time in found)
 
 
 def test_a_checkpoint_of_a_stream_that_was_made_again(spark: SparkSession, scope: str, target: Target) -> None:
@@ -287,3 +320,113 @@ def test_positions_in_checkpoints_are_json(spark: SparkSession, scope: str, targ
     position = json.loads(offsets[-1])
     assert position["stream"] == f"{scope}/plain" and position["version"] == 1
     assert [offset > 0 for offset in position["positions"].values()] == [True]
+
+
+@pytest.fixture
+def shop(spark: SparkSession, client_config: ClientConfig, scope: str) -> Iterator[Shop]:
+    stream = Stream(scope, "dbz.shop")
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 2)
+        name = f"pravega.`{scope}`.`dbz.shop`"
+        spark.sql(
+            f"CREATE TABLE {name} (id INT, v STRING) USING pravega "
+            "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+        )
+        yield Shop(pravega, stream, name)
+
+
+@dataclass
+class Shop:
+    """A change table of two segments."""
+
+    pravega: Pravega
+    stream: Stream
+    name: str
+
+    def key(self, segment: int) -> int:
+        """A key of the first or the second segment; events without key go to the first one."""
+        current = self.pravega.controller.current_segments(self.stream)
+        router, wanted = SegmentRouter(current), [each.segment_id for each in current][segment]
+        keys = (key for key in itertools.count() if router.route(hash_keys([json.dumps({"id": key})]))[0] == wanted)
+        return next(keys)
+
+    def write(self, *events: Record) -> None:
+        write(self.pravega, self.stream, events)
+
+    def removed(self) -> None:
+        """Let retention remove all there is."""
+        self.pravega.controller.truncate_stream(tail_cut(self.pravega, self.stream))
+
+
+def brief(rows: list[dict[str, Any]]) -> list[tuple[int, str, int, str]]:
+    return sorted((row["_commit_version"], row["_change_type"], row["id"], row["v"]) for row in rows)
+
+
+def test_what_is_known_of_rows_outlives_their_events(spark: SparkSession, shop: Shop, target: Target) -> None:
+    first, second = shop.key(0), shop.key(1)
+    shop.write(*(change("c", 10, None, {"id": key, "v": "a"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    scale(shop.pravega, shop.stream, 0)
+    target.take(spark.readStream.changes(shop.name))  # of no events
+    shop.removed()
+    shop.write(*(change("u", 20, None, {"id": key, "v": "b"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    expected = [(10, "insert", "a"), (20, "update_postimage", "b"), (20, "update_preimage", "a")]
+    assert brief(target.rows()) == sorted((*row[:2], key, row[2]) for row in expected for key in (first, second))
+    forget(spark)
+    shop.write(change("d", 30, {"id": first, "v": None}, None))
+    with pytest.raises(PySparkException, match=r"PRAVEGA_DATA_LOSS.*are not known here any more"):
+        target.take(spark.readStream.changes(shop.name))
+    target.take(spark.readStream.option("fail-on-data-loss", "false").changes(shop.name))
+    assert brief(target.rows())[-1] == (30, "delete", first, "b")
+
+
+def test_truncations_in_segments_that_share_no_key(spark: SparkSession, shop: Shop, target: Target) -> None:
+    first, second = shop.key(0), shop.key(1)
+    states = state_directory(spark)
+    shop.write(*(change("c", 10, None, {"id": key, "v": "a"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    former = {path: path.read_bytes() for path in states.iterdir()}
+    shop.write(change("t", 20, None, None))
+    target.take(spark.readStream.changes(shop.name))
+    for path, content in former.items():
+        path.write_bytes(content)  # as on a machine that did not have the last task
+    shop.write(change("c", 30, None, {"id": second, "v": "b"}))
+    target.take(spark.readStream.changes(shop.name))
+    shop.write(change("t", 40, None, None))
+    target.take(spark.readStream.changes(shop.name))
+    assert brief(target.rows()) == sorted(
+        [
+            *((10, "insert", key, "a") for key in (first, second)),
+            *((20, "delete", key, "a") for key in (first, second)),
+            (30, "insert", second, "b"),
+            (40, "delete", second, "b"),
+        ]
+    )
+
+
+def test_a_first_batch_that_failed_begins_where_it_began(
+    spark: SparkSession, scope: str, client_config: ClientConfig, tmp_path: Path
+) -> None:
+    name = f"pravega.`{scope}`.plain"
+    spark.sql(f"CREATE TABLE {name} (a INT) USING pravega")
+    spark.sql(f"INSERT INTO {name} VALUES (1)")
+    found: list[int] = []
+
+    def run(take: Callable[[DataFrame, int], None]) -> None:
+        changes = spark.readStream.changes(name).writeStream.foreachBatch(take)
+        changes.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    def fail(batch: DataFrame, number: int) -> None:
+        raise RuntimeError("the target is down")
+
+    def keep(batch: DataFrame, number: int) -> None:
+        found.extend(row.a for row in batch.collect())
+
+    with pytest.raises(StreamingQueryException, match="the target is down"):
+        run(fail)
+    with connect(client_config) as pravega:
+        pravega.controller.truncate_stream(tail_cut(pravega, Stream(scope, "plain")))
+    with pytest.raises(PySparkException, match="PRAVEGA_DATA_LOSS"):
+        run(keep)
+    assert found == []
