@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,18 +87,21 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
     def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
         """Read the new changes of the group's rows."""
         plan, states = self._plan, RowStates()
-        with _history(plan.rows, plan.truncations, plan.bounds) as history:
-            self._resume(history, partition, states)
+        with ExitStack() as opened:
+            history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
+            state = opened.enter_context(states.read(partition.before))
+            if state is None:
+                self._read_past(partition, states)
+                state = opened.enter_context(states.read(partition.before))
+            assert state is not None
+            history.resume(state)
             yield from _fed(plan.rows, history, partition.new)
-            with states.write(partition.after, partition.before) as keep:
-                for table in history.rest(keep):
-                    yield from _output(plan.rows, table)
+            keep = opened.enter_context(states.write(partition.after, partition.before))
+            for table in history.rest(keep):
+                yield from _output(plan.rows, table)
 
-    def _resume(self, history: RowHistory, partition: NewChangesPartition, states: RowStates) -> None:
-        with states.read(partition.before) as state:
-            if state is not None:
-                history.resume(state)
-                return
+    def _read_past(self, partition: NewChangesPartition, states: RowStates) -> None:
+        """Find out the state before the new events."""
         plan = self._plan
         stream = plan.rows.table.stream
         if partition.lost:
@@ -111,9 +115,6 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         with _history(plan.rows, plan.past, _nothing) as past, states.write(partition.before, None) as keep:
             for _ in (*_fed(plan.rows, past, partition.past), *past.rest(keep)):
                 raise AssertionError("a change that is not wanted was given out")
-        with states.read(partition.before) as state:
-            assert state is not None
-            history.resume(state)
 
 
 def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:

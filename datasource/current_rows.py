@@ -75,3 +75,6 @@ class _Latest:
 
     def fork(self) -> _Latest:
         return self
+
+    def needs_all(self) -> bool:
+        return True

@@ -8,7 +8,7 @@ in front of the entries that came since.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -44,6 +44,10 @@ class Reduction(Protocol):
         """Return the same for a part of the keys, whose entries so far come again."""
         ...
 
+    def needs_all(self) -> bool:
+        """Whether keys without new entries may be given out, too."""
+        ...
+
 
 class KeyFold:
     """Takes entries and gives out what the reduction makes of them. To be closed: it may hold temporary files."""
@@ -55,6 +59,11 @@ class KeyFold:
         self._count = self._bytes = 0
         self._reduced = 0
         self._files: _Files | None = None
+        self._former: Iterable[pa.Table] | None = None
+
+    def begin_with(self, states: Iterable[pa.Table]) -> None:
+        """Take the last states of another fold, as entries before all others; they are read when they are needed."""
+        self._former = states
 
     @property
     def spilled(self) -> bool:
@@ -75,6 +84,8 @@ class KeyFold:
         # A reduction holds its input and its output.
         if self._bytes <= self._memory // 3 and self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced):
             return []
+        if self._former is not None:
+            return self._add_former()
         given = self._reduce()
         if self._bytes > self._memory // 4 and self._depth < _DEEPEST:
             self._files = _Files(self._key, self._depth)
@@ -83,6 +94,8 @@ class KeyFold:
 
     def results(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
         """Give out the rest; `keep` gets the last states. Nothing may be added after this."""
+        if self._former is not None:
+            yield from self._add_former(keep)
         if self._files is None:
             yield from self._reduce()
             for state in self._entries:
@@ -112,6 +125,24 @@ class KeyFold:
     ) -> None:
         self.close()
 
+    def _add_former(self, keep: Callable[[pa.Table], None] | None = None) -> list[pa.Table]:
+        """Add the former states in front of all entries; `keep` gets those of keys without new entries at once."""
+        former, entries = self._former or (), self._entries
+        self._former, self._entries, self._count, self._bytes = None, [], 0, 0
+        keys = None
+        if keep is not None and not self._reduction.needs_all():
+            keys = pc.unique(pa.chunked_array([_joined(each, self._key) for each in entries], pa.string()))
+        given: list[pa.Table] = []
+        for states in former:
+            if keys is not None and keep is not None:
+                touched = pc.is_in(_joined(states, self._key), value_set=keys)
+                keep(states.filter(pc.invert(touched)))
+                states = states.filter(touched)
+            given += self.add(states)
+        for each in entries:
+            given += self.add(each)
+        return given
+
     def _to_files(self) -> None:
         assert self._files is not None
         if self._entries:
@@ -137,10 +168,7 @@ class _Files:
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 
     def add(self, entries: pa.Table) -> None:
-        texts = [entries.column(value_name(name)).combine_chunks() for name in self._key]
-        shown = [pc.fill_null(_text(array), "\0") for array in texts]
-        joined = pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
-        hashes = hash_keys(joined) * float(_FILES**self._depth)
+        hashes = hash_keys(_joined(entries, self._key)) * float(_FILES**self._depth)
         parts = ((hashes - np.floor(hashes)) * _FILES).astype(np.int64)
         for part in np.unique(parts).tolist():
             chosen = entries.take(pa.array(np.flatnonzero(parts == part)))
@@ -166,6 +194,13 @@ class _Files:
         for writer in self._writers.values():
             writer.close()
         self._directory.cleanup()
+
+
+def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+    """The key of each entry as one text: equal for equal keys."""
+    texts = [_text(entries.column(value_name(name)).combine_chunks()) for name in key]
+    shown = [pc.fill_null(each, "\0") for each in texts]
+    return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 
 def _text(array: pa.Array) -> pa.Array:

@@ -106,12 +106,13 @@ class RowHistory(KeyFold):
         super().__init__(key, memory, steps)
 
     def resume(self, state: RowState) -> None:
-        """Go on where another history ended. Before anything is fed."""
+        """Go on where another history ended. Before anything is fed; the state is read when it is needed."""
         for text in state.origins:
             self._names.origin(text)
         self._cleared.update(state.cleared)
-        for entries in state.entries:
-            self.add(entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))))
+        self.begin_with(
+            entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))) for entries in state.entries
+        )
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
@@ -186,6 +187,9 @@ class _Steps:
             state, deletes = self._clear(state, truncation)
             given += deletes
         return state, given
+
+    def needs_all(self) -> bool:
+        return bool(self._pending())
 
     def _pending(self) -> list[Truncation]:
         return [each for each in self._truncations if each not in self._applied]

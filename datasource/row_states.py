@@ -42,7 +42,7 @@ class RowStates:
     def read(self, name: str) -> Iterator[RowState | None]:
         """Open a state; None if there is none, or not any more."""
         try:
-            file = pa.OSFile(str(self.directory / name))
+            file = pa.memory_map(str(self.directory / name))
         except FileNotFoundError:
             yield None
             return

@@ -31,10 +31,9 @@ def batch_of(
 ) -> Found:
     """The history of changes, each with its offset, from one named state to another."""
     before, after = names
-    with RowHistory(["id"], ["v"], memory, truncations, EVERYTHING) as rows:
-        with states.read(before) as state:
-            if state is not None:
-                rows.resume(state)
+    with RowHistory(["id"], ["v"], memory, truncations, EVERYTHING) as rows, states.read(before) as state:
+        if state is not None:
+            rows.resume(state)
         tables = []
         for offset, change in changes:
             batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
