@@ -74,7 +74,10 @@ def positions(source: pa.StructArray) -> dict[str, pa.Array]:
             _put(numbers[name], known, values)
     arrays = {"origin": origin} | {name: pa.array(values, mask=~there) for name, (values, there) in numbers.items()}
     arrays["time"] = timestamps(block["ts_us"], block["ts_ms"])
-    others = np.flatnonzero(~by_lsn & ~by_binlog & source.is_valid().to_numpy(False))
+    tells = np.zeros(count, np.bool_)
+    for name in ("file", "change_lsn", "scn"):
+        tells |= block[name].is_valid().to_numpy(False)
+    others = np.flatnonzero(~by_lsn & ~by_binlog & tells)
     if len(others):
         _one_by_one(source, others, arrays)
     return arrays
