@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -28,6 +29,7 @@ __all__ = ["table"]
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
 SPECULATING = Path(__file__).with_name("speculating_driver.py")
+STREAMING = Path(__file__).with_name("streaming_driver.py")
 ROUNDS = int(os.environ.get("PYSPARK_PRAVEGA_FAULT_ROUNDS", "25"))
 TOKEN_LIFE = 600  # seconds; fixed in standalone servers
 
@@ -37,12 +39,13 @@ def spark_cluster(tmp_path: Path) -> Iterator[str]:
     """A master and two workers that pass for two hosts, for Spark never runs a task twice on one."""
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
     package = "org.apache.spark.deploy"
+    local = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
     started = []
 
     def start(name: str, *arguments: str) -> Path:
         log = tmp_path / f"{name}.log"
         with log.open("w") as out:
-            started.append(subprocess.Popen([spark_class, *arguments], stdout=out, stderr=out, cwd=tmp_path))
+            started.append(subprocess.Popen([spark_class, *arguments], stdout=out, stderr=out, cwd=tmp_path, env=local))
         return log
 
     def said(log: Path, pattern: str) -> re.Match[str] | None:
@@ -82,6 +85,29 @@ def test_a_task_that_runs_twice_at_the_same_time(
     assert sorted(path.name for path in log.iterdir()) == ["attempt-0", "attempt-1"]
     assert values(spark, table) == list(range(4000))
     check_order_by_key(spark, table)
+
+
+def test_executors_keep_their_segments(
+    spark: SparkSession, spark_cluster: str, scope: str, cluster: ClusterInfo, tmp_path: Path
+) -> None:
+    """What an executor knows of rows is found by the next batch; where it is lost, the changes are the same."""
+    name = f"pravega.`{scope}`.changed"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, v STRING) USING pravega TBLPROPERTIES ('format'='debezium-json', "
+        "'primary-key'='id', 'framing'='none', 'scaling.min-segments'='4')"
+    )
+    log = tmp_path / "log"
+    log.mkdir()
+    servers = [cluster.controller_uri, str(cluster.registry_uri)]
+    command = [sys.executable, str(STREAMING), spark_cluster, name, *servers, str(log)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    batches = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [each["changes"] for each in batches] == [100, 200, 200, 200, 200, 200]
+    for batch in batches:
+        groups = [{name.rpartition("-")[0] for name in names} for names in batch["states"].values()]
+        assert len(groups) == 2 and all(groups)
+        assert sum(map(len, groups)) == len(set.union(*groups)) == 4
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
