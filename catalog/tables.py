@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.declared_table import declared_settings
 from pyspark_pravega.datasource.inferred_columns import infer_columns
 from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.routing_key import routing_key_column
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
+from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS
 from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
 from pyspark_pravega.datasource.table_loading import (
     SCHEMA_KEY,
@@ -92,7 +92,8 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
                 "nullable": field.nullable,
                 "comment": comment,
             }
-            for field, comment in METADATA_COLUMNS.values()
+            for name, (field, comment) in METADATA_COLUMNS.items()
+            if name in POSITION_COLUMNS or not loaded.table.of_changes
             if field.name not in names
         ],
         "table": table.to_json(),

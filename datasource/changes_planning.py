@@ -7,6 +7,7 @@ them, or was written by others, belongs to the version that the next commit will
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -175,12 +176,13 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
 
 
 def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int, int]:
-    """The first and the last version published between two times; what is not published yet is later than all."""
+    """The first and the last version published between two times; what is not published yet counts as of now."""
     newest = versions[-1].number if versions else 0
     first = next((each.number for each in versions if each.timestamp >= bounds.low), newest + 1)
     if bounds.high == LAST:
         return first, LAST
-    return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), newest)
+    end = newest if bounds.high < time.time_ns() // 1000 else newest + 1
+    return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), end)
 
 
 def segment_versions(

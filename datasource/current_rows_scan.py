@@ -165,6 +165,7 @@ def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch
     schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
     left = plan.limit
     for entries in rows.rows():
+        _check_keys(plan, entries)
         for begin in range(0, len(entries), BATCH_EVENTS):
             part = entries.slice(begin, BATCH_EVENTS)
             if left is not None:
@@ -174,6 +175,18 @@ def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             if left == 0:
                 return
+
+
+def _check_keys(plan: CurrentRowsPlan, entries: pa.Table) -> None:
+    for name in key_columns(plan.table.settings):
+        column = entries.column(value_name(name))
+        if column.null_count:
+            place = pc.index(column.is_null(), True).as_py()
+            segment = segment_name(plan.table.stream, int(numbers_of(entries, "segment")[place]))
+            raise MalformedEventError(
+                f"The event at offset {numbers_of(entries, 'offset')[place]} of segment {segment} has no value in "
+                f"column '{name}', which is part of the primary key. Read the table's changelog."
+            )
 
 
 def _column(plan: CurrentRowsPlan, entries: pa.Table, field: pa.Field) -> pa.Array:

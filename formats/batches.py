@@ -7,6 +7,7 @@ unknown encoding id or a writer's schema that does not fit makes the events conc
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.columns import Problems
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Resolve, WriterSchema
@@ -28,6 +29,8 @@ from pyspark_pravega.formats.framing import (
     find_codec,
 )
 from pyspark_pravega.formats.schema.arrow import arrow_schema
+
+_log = logging.getLogger(__name__)
 
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
@@ -90,7 +93,7 @@ class BatchDecoder(ABC):
                 group = group.without_first(HEADER_LENGTH)
             for begin, payloads in _pieces(group, source, places, reasons):
                 problems = Problems()
-                pieces.append(source.reader.arrays(payloads, source.codec.compressed, problems))
+                pieces.append(_read(source, payloads, problems))
                 here = places[begin : begin + len(payloads)]
                 order.append(here)
                 for position, reason in problems.reasons.items():
@@ -154,6 +157,27 @@ class BatchDecoder(ABC):
                 ) from None
             self._sources[encoding_id] = found
         return found
+
+
+def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
+    """The arrays of a piece. An event at which the reader itself fails is bad, and no other."""
+    try:
+        return source.reader.arrays(payloads, source.codec.compressed, problems)
+    except PravegaError:
+        raise
+    except Exception as error:
+        if len(payloads) == 1:
+            _log.exception("An event of %d bytes was too much for its reader.", int(payloads.lengths[0]))
+            problems.add(0, f"reading it failed ({type(error).__name__}: {error})")
+            return source.reader.arrays(EventBuffer.of([b""]), source.codec.compressed, Problems())
+    half = len(payloads) // 2
+    parts = []
+    for begin, end in ((0, half), (half, len(payloads))):
+        found = Problems()
+        parts.append(_read(source, payloads.part(begin, end), found))
+        for position, reason in found.reasons.items():
+            problems.add(begin + position, reason)
+    return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
 
 
 def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:

@@ -170,7 +170,9 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
     coded = base64.b64encode(raw).decode("ascii")
     codes = [ord(character) for character in placeholder]
     found: dict[str, list[Any]] = {}
-    for each in columns.fields:
+    strings = strings_for_char_types(columns)
+    assert isinstance(strings, StructType)
+    for each in strings.fields:
         if isinstance(each.dataType, ArrayType):
             found[each.name] = [[placeholder], codes, [coded], [raw], list(raw)]
         elif isinstance(each.dataType, MapType):
@@ -189,7 +191,8 @@ class PlaceholderSearch:
         self._texts = [raw] if avro else [raw, base64.b64encode(raw)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
-            self._texts.append(b"".join(map(avro_long, codes)))
+            # The items may be a union with null, the branch before each.
+            self._texts += [branch.join(map(avro_long, codes)) for branch in (b"", b"\0", b"\2")]
         elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
         # JSON may write it with escapes, in one way or another.

@@ -57,7 +57,7 @@ def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
         if type(lsn) is not int or not 0 <= lsn < _LIMIT:
             found.append(position_of(source))
             continue
-        names = source.get("connector"), source.get("name"), source.get("db")
+        names = str(source.get("connector")), str(source.get("name")), str(source.get("db"))
         origin = origins.get(names)
         if origin is None:
             origin = origins[names] = _origin(source)

@@ -63,7 +63,8 @@ def of_json(node: Any) -> FieldSchema | None:
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         return None
     fields = {}
-    for each in node.get("fields") or ():
+    members = node.get("fields")
+    for each in members if isinstance(members, list) else ():
         found = of_json(each)
         if found is not None:
             fields[str(each.get("field"))] = found

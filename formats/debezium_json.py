@@ -12,7 +12,7 @@ event bad. What columns take is said in `debezium_values`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Set
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +53,7 @@ _KNOWN_SCHEMAS = 64
 _BLOCK = (dict, type(None))
 _HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
 _TRANSACTION = {"status", "id"}
+_OF_TRANSACTIONS = {*_TRANSACTION, *_HEARTBEAT, "event_count", "data_collections"}
 _SCHEMA_CHANGE = {"ddl", "tableChanges"}
 
 
@@ -193,7 +194,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if operation not in OPERATIONS:
         if operation is not None:
             raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
-        if _changes_no_row(envelope.keys()):
+        if _changes_no_row(envelope):
             return NO_CHANGE
         raise Undecodable(
             "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
@@ -213,11 +214,12 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
 
 
-def _changes_no_row(properties: Set[str]) -> bool:
-    """Whether these are the properties of a heartbeat, a transaction's begin or end, or a schema change."""
+def _changes_no_row(event: Mapping[str, Any]) -> bool:
+    """Whether this is a heartbeat, a transaction's begin or end, or a schema change."""
+    properties = event.keys()
     return (
         (len(properties) > 0 and properties <= _HEARTBEAT)
-        or properties >= _TRANSACTION
+        or (_TRANSACTION <= properties <= _OF_TRANSACTIONS and event["status"] in ("BEGIN", "END"))
         or len(properties & _SCHEMA_CHANGE) > 0
     )
 

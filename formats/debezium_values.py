@@ -282,6 +282,6 @@ def _object_of(value: Any) -> Any:
         return value
     try:
         found = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value  # which MapColumn refuses
     return found if type(found) is dict else value

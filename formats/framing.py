@@ -26,6 +26,7 @@ HEADER_LENGTH = 5
 LARGEST_PAYLOAD = 64 * 1024 * 1024
 """Bytes one event may have after decompression. Events are at most 8 MiB as stored, so that anything
 beyond this is a compression bomb or broken."""
+_GZIP_MEMBERS = 64
 _SNAPPY_RATIO = 64
 """More than a snappy block can grow: 3 bytes make at most 64."""
 
@@ -117,6 +118,8 @@ def _gunzip(payload: bytes) -> bytes:
         if not member.eof:
             raise Undecodable("its gzip data is cut off")
         parts.append(part)
+        if len(parts) > _GZIP_MEMBERS:
+            raise Undecodable(f"its gzip data has more than {_GZIP_MEMBERS} members")
         rest = member.unused_data
     if not parts:
         raise Undecodable("it should be gzip data but is empty")

@@ -14,7 +14,9 @@ DEEPEST = 512
 
 _WHITE_SPACE = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]', re.DOTALL)
+_BLANKS = re.compile(r"[ \t\r\n]*")
+# A string without end is gone through once, too.
+_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
 
 
 class DocumentParser:
@@ -44,7 +46,11 @@ class DocumentParser:
         return text
 
     def value(self, text: str, begin: int) -> tuple[Any, int]:
-        """The value that begins at a place, and where it ends. Raises Undecodable."""
+        """The value that begins at a place or behind white space there, and where it ends. Raises Undecodable."""
+        if text[begin : begin + 1] in _WHITE_SPACE:
+            found = _BLANKS.match(text, begin)
+            assert found is not None
+            begin = found.end()
         try:
             return self.scan(text, begin)
         except StopIteration as error:

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -163,13 +164,32 @@ def _anything(path: str) -> Column:
 
 def json_text(value: Any) -> str:
     """The JSON text of a parsed value, compact; numbers with the digits they came with."""
-    if isinstance(value, NumberText):
-        return value.decode()
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json_text(key)}:{json_text(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(json_text, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    parts: list[str] = []
+    left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
+    while left:
+        each = left.pop()
+        if isinstance(each, _Written | NumberText):
+            parts.append(each.text if isinstance(each, _Written) else each.decode())
+        elif isinstance(each, dict):
+            parts.append("{")
+            left.append(_Written("}"))
+            for place, (key, member) in reversed(list(enumerate(each.items()))):
+                left += [member, _Written(("," if place else "") + json.dumps(key, ensure_ascii=False) + ":")]
+        elif isinstance(each, list):
+            parts.append("[")
+            left.append(_Written("]"))
+            for place, member in reversed(list(enumerate(each))):
+                left += [member, _Written("," if place else "")]
+        else:
+            parts.append(json.dumps(each, ensure_ascii=False))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What stands between values."""
+
+    text: str
 
 
 def _boolean(path: str, data_type: DataType) -> Column:

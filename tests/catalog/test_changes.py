@@ -99,6 +99,17 @@ def test_what_others_wrote_belongs_to_the_next_version(
     assert all(row._commit_timestamp is not None for row in later)
 
 
+def test_what_has_no_version_yet_counts_as_of_now(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    name, stream = f"pravega.`{scope}`.foreign", Stream(scope, "foreign")
+    spark.sql(f"CREATE TABLE {name} (a INT) USING pravega TBLPROPERTIES ('format'='json', 'framing'='none')")
+    with connect(client_config) as pravega:
+        write(pravega, stream, [Record("k", b'{"a":1}')])
+    changes = f"SELECT * FROM {name} CHANGES FROM TIMESTAMP"
+    assert versions(spark, f"{changes} '2020-01-01' TO TIMESTAMP '2100-01-01'") == [(1, 1)]
+    assert versions(spark, f"{changes} '2020-01-01'") == [(1, 1)]
+    assert versions(spark, f"{changes} '2020-01-01' TO TIMESTAMP '2021-01-01'") == []
+
+
 def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
     for bounds, words in (
         ("VERSION 'x'", "a version is a whole number"),
@@ -218,6 +229,28 @@ def test_without_primary_key_there_are_no_rows_to_change(
     spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING pravega TBLPROPERTIES ('format'='debezium-json')")
     with pytest.raises(PySparkException, match="changes of its rows cannot be told without its primary key"):
         spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 0").collect()
+
+
+def test_changes_of_no_row(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    stream = Stream(scope, "nobody")
+    name = f"pravega.`{scope}`.nobody"
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+        write(
+            pravega, stream, [change("c", 10, None, {"id": 1, "v": "a"}), change("c", 20, None, {"v": "b", "id": None})]
+        )
+    spark.sql(
+        f"CREATE TABLE {name} (id INT NOT NULL, v STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    )
+    with pytest.raises(
+        PySparkException, match=r"The event at offset \d+ of segment .*nobody.* no value in column 'id'"
+    ):
+        spark.table(name).collect()
+    with pytest.raises(PySparkException, match="no value in column 'id'"):
+        spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 0").collect()
+    with pytest.raises(PySparkException, match="_raw"):
+        spark.sql(f"SELECT _raw FROM {name}").collect()
 
 
 def after_changes(found: Sequence[dict[str, Any]], key: Sequence[str]) -> list[dict[str, Any]]:

@@ -372,11 +372,12 @@ def test_framing() -> None:
         header(1),
         header(2),
         header(0) + b'{"a": 20}',
+        header(1) + gzip.compress(b"") * 400_000,
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [0, 5, 6, 10, 20]
     reasons = {each.index: each.reason for each in bad}
-    assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19]
+    assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21]
     expected = {
         1: "it is empty",
         2: "it has 4 bytes, fewer than the 5 of a registry header",
@@ -393,6 +394,7 @@ def test_framing() -> None:
         16: "something follows",
         17: "it is empty",
         18: "it should be gzip data but is empty",
+        21: "its gzip data has more than 64 members",
         19: "snappy data is broken",
     }
     for index, reason in expected.items():

@@ -648,6 +648,10 @@ def changelog_type(table: t.StructType) -> pa.DataType:
         (b'{"schema":{"type":"struct"},"other":1}', "it has a 'schema', but no 'payload'"),
         (b"  ", "it is nothing but white space"),
         (b"\xff", "it is not UTF-8 text"),
+        (b'{"id": 7, "status": "open"}', "it has no 'op'"),
+        (b'{"id": 7, "status": "END", "total": 5}', "it has no 'op'"),
+        (b'{"schema":{"type":"struct","fields":5},"payload":{}}', "it has no 'op'"),
+        (b'{"op": "c", "after": {"id": {"a":[' + b"[]," * 513 + b'"' + b'\\"' * 500_000, "it is no JSON document"),
         (b'{"op": "c", "after": ' + b"[" * 100_000, "nested more than 512 deep"),
     ],
 )
@@ -660,6 +664,52 @@ def test_a_bad_event_is_named_and_moves_no_other(payload: bytes, reason: str) ->
     assert [each.index for each in bad] == [1, 3]
     assert reason in bad[0].reason
     assert [row["after"]["id"] for row in batch.to_pylist()] == [0, 1, 2]
+
+
+def test_events_that_are_odd_but_good() -> None:
+    deep = json.loads('{"a":' * 450 + "1" + "}" * 450)
+    table = columns(id=t.IntegerType(), note=t.StringType(), h=t.MapType(t.StringType(), t.StringType()))
+    rows = decode(
+        table,
+        [
+            event({"id": 1}, source={"connector": "postgresql", "name": [], "db": {}, "lsn": 5}),
+            event({"id": 2, "note": deep}),
+            event({"id": 3, "h": '{"k": "v"}'}),
+        ],
+    )
+    assert rows[0]["position"]["origin"] == "postgresql/[]/{}"
+    assert json.loads(rows[1]["after"]["note"]) == deep
+    assert rows[2]["after"]["h"] == [("k", "v")]
+
+
+def test_a_text_that_is_no_map_makes_its_event_bad() -> None:
+    format = find_format("debezium-json")
+    table = columns(id=t.IntegerType(), h=t.MapType(t.StringType(), t.StringType()))
+    decoder = format.decoder(changelog_schema(table), format.schema_text(table, "t", "s"))
+    texts = ["[" * 200_000, "[1]", '{"a": "b"}']
+    batch, bad = decoder.decode_valid(EventBuffer.of([event({"id": 1, "h": each}) for each in texts]))
+    assert [each.index for each in bad] == [0, 1]
+    assert batch.column("after").to_pylist() == [{"id": 1, "h": [("a", "b")]}]
+
+
+def test_envelopes_with_white_space() -> None:
+    """Not only as Kafka Connect's converter writes them."""
+    table = columns(id=t.IntegerType(), ms=t.TimestampNTZType())
+    fields = [(name, schema) for name, schema, _, _, _ in FIELDS if name in ("id", "ms")]
+    after = {"id": 1, "ms": 1709212455123}
+    compact = envelope({"before": None, "after": after, "op": "c"}, fields)
+    document = json.loads(compact)
+    events = [
+        compact,
+        json.dumps(document).encode(),
+        json.dumps(document, indent=1).encode(),
+        compact.replace(b',"payload":', b',"payload": \n'),
+        compact.replace(b'{"schema":', b'{"schema":\t'),
+        b" " + compact + b"\n",
+    ]
+    for order in (events, events[::-1]):
+        rows = decode(table, order)
+        assert [row["after"] for row in rows] == [{"id": 1, "ms": datetime(2024, 2, 29, 13, 14, 15, 123000)}] * 6
 
 
 def test_events_that_change_no_row() -> None:
@@ -698,7 +748,7 @@ def test_properties_are_checked_against_the_columns() -> None:
 
 
 def test_another_placeholder() -> None:
-    table = columns(id=t.IntegerType(), s=t.StringType(), codes=t.ArrayType(t.IntegerType()))
+    table = columns(id=t.IntegerType(), s=t.VarcharType(9), codes=t.ArrayType(t.IntegerType()))
     rows = decode(
         table,
         [event({"id": 1, "s": "<gone>", "codes": [60, 103, 111, 110, 101, 62]}, "u")],
