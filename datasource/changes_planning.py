@@ -109,11 +109,11 @@ def rows_read(pravega: Pravega, table: StreamTable, required: StructType, option
     """How the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
     if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
         raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
-    table, _ = prepared(pravega, table, options)
+    table, rule = prepared(pravega, table, options)
     check_whole(table, options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
-    return rows_plan(pravega, table, schema, columns, options)
+    return rows_plan(pravega, table, schema, columns, options, rule)
 
 
 def truncations_in(pravega: Pravega, rows: CurrentRowsPlan, slices: Sequence[SegmentSlice]) -> tuple[Truncation, ...]:

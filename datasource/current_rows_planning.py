@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Access
+from pyspark_pravega.datasource.bad_events import BadEventRule
 from pyspark_pravega.datasource.current_rows_scan import (
     CurrentRowsPlan,
     CurrentRowsReader,
@@ -63,6 +64,7 @@ def plan_current_rows(
     schema: StructType,
     columns: StructType,
     options: o.Options,
+    rule: BadEventRule,
     *,
     limit: int | None,
 ) -> CurrentRowsReader:
@@ -72,7 +74,7 @@ def plan_current_rows(
     truncation cannot be read.
     """
     check_whole(table, options, "current rows")
-    plan = rows_plan(pravega, table, schema, columns, options, limit)
+    plan = rows_plan(pravega, table, schema, columns, options, rule, limit)
     groups = by_lineage(pravega, table.stream, slices)
     if len(groups) > 1 and clears(table):
         find_truncates(pravega, plan, slices, plan.truncates)
@@ -100,6 +102,7 @@ def rows_plan(
     schema: StructType,
     columns: StructType,
     options: o.Options,
+    rule: BadEventRule,
     limit: int | None = None,
 ) -> CurrentRowsPlan:
     """What all tasks share that fold changes."""
@@ -114,6 +117,7 @@ def rows_plan(
         writer_schemas=WriterSchemas(pravega.config, table.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
         truncates=Truncates(),
+        bad_events=rule,
     )
 
 

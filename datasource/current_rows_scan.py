@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
@@ -16,7 +19,9 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.datasource.bad_events import FAILFAST, BadEventRule
 from pyspark_pravega.datasource.current_rows import CurrentRows
+from pyspark_pravega.datasource.dead_letters import DeadLetters, letter
 from pyspark_pravega.datasource.row_changes import EntryReader, Names, Places, Truncates, numbers_of, value_name
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader, chunks
 from pyspark_pravega.datasource.snapshot import SegmentSlice
@@ -24,7 +29,10 @@ from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.change_feed import changelog_schema, find_change_format, key_columns
 from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import BadEvent, Decoder
+from pyspark_pravega.formats.format import Decoder
+from pyspark_pravega.formats.framing import encoding_ids
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -53,6 +61,7 @@ class CurrentRowsPlan:
     writer_schemas: WriterSchemas
     memory: int
     truncates: Truncates
+    bad_events: BadEventRule
 
 
 class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
@@ -65,10 +74,12 @@ class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
 
 def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
     key = key_columns(plan.table.settings)
-    rest = [name for name in plan.columns.names if name not in key]
+    # The same events are bad whatever is asked for, where that does not end the query.
+    read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
+    rest = [name for name in read.names if name not in key]
     with CurrentRows(key, rest, plan.memory) as rows:
         rows.truncates.update(plan.truncates)
-        for changes, places in group_changes(plan, partition, [*key, *rest], plan.columns):
+        for changes, places in group_changes(plan, partition, [*key, *rest], read):
             rows.feed(changes, places)
         yield from _output(plan, rows)
 
@@ -77,15 +88,19 @@ def group_changes(
     plan: CurrentRowsPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType
 ) -> Iterator[tuple[pa.RecordBatch, Places]]:
     """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`."""
-    table = plan.table
-    with connect(plan.config) as pravega:
+    table, target = plan.table, plan.bad_events.dead_letter
+    with ExitStack() as opened:
+        pravega = opened.enter_context(connect(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
         decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
+        letters = None
         for piece in partition.pieces:
             pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
+            if target is not None:
+                letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
             for window in _windows(pravega, plan, piece):
                 for events, places in _batches(window, piece.segment_id):
-                    yield _decoded(table, decoder, events, places), places
+                    yield _decoded(plan, decoder, events, places, letters)
 
 
 def change_decoder(
@@ -123,7 +138,7 @@ def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[Seg
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 places = Places(places.segment, places.offsets[suspects], places.lengths[suspects])
-                reader.read(_decoded(table, decoder, events.take(suspects), places), places, found)
+                reader.read(*_decoded(plan, decoder, events.take(suspects), places), found)
 
 
 def _windows(pravega: Pravega, plan: CurrentRowsPlan, piece: SegmentSlice) -> SegmentRangeReader:
@@ -150,15 +165,31 @@ def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, Places
         yield events.part(first, last), Places(segment, places.offsets[first:last], places.lengths[first:last])
 
 
-def _decoded(table: StreamTable, decoder: Decoder, events: EventBuffer, places: Places) -> pa.RecordBatch:
-    try:
-        return decoder.decode(events)
-    except BadEvent as bad:
+def _decoded(
+    plan: CurrentRowsPlan, decoder: Decoder, events: EventBuffer, places: Places, letters: DeadLetters | None = None
+) -> tuple[pa.RecordBatch, Places]:
+    """The changes that can be decoded, and their places. Raises MalformedEventError where the others end the query."""
+    changes, bad = decoder.decode_valid(events)
+    if not bad:
+        return changes, places
+    segment = segment_name(plan.table.stream, places.segment)
+    if plan.bad_events.mode == FAILFAST:
         raise MalformedEventError(
-            f"The event at offset {places.offsets[bad.index]} of segment {segment_name(table.stream, places.segment)} "
-            f"cannot be decoded: {bad.reason}. Its bytes can be read with "
-            "spark.read.format('pravega').option('format', 'raw')."
-        ) from None
+            f"The event at offset {places.offsets[bad[0].index]} of segment {segment} cannot be decoded: "
+            f"{bad[0].reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+        )
+    if letters is not None:
+        ids = encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
+        letters.write(
+            [
+                letter(segment, int(places.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))
+                for each in bad
+                for at in [each.index]
+            ]
+        )
+    _LOG.warning("%d events of segment %s cannot be decoded and are left out.", len(bad), segment)
+    gone = [each.index for each in bad]
+    return changes, Places(places.segment, np.delete(places.offsets, gone), np.delete(places.lengths, gone))
 
 
 def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch]:

@@ -39,7 +39,7 @@ from pyspark_pravega.errors import (
     StreamSealedError,
     UnsupportedOperationError,
 )
-from pyspark_pravega.formats.format import find_format
+from pyspark_pravega.formats.format import BadEvent, find_format
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 
 COLUMNS = StructType(
@@ -56,6 +56,7 @@ COLUMNS = StructType(
 """`stream` is scope/stream. `event` is as stored; null when it is too large to be in another event."""
 
 _FORMAT = "json"
+_REASON_LENGTH = 500
 _LARGEST_EVENT = MAX_EVENT_SIZE * 3 // 4 - 65536
 """Bytes of an event that, in base64 and with the other columns, still make an event."""
 
@@ -69,6 +70,17 @@ class Letter:
     reason: str
     encoding_id: int | None
     event: bytes
+
+
+def letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
+    """What is written of a bad event, as stored; -1 stands for no encoding id, too."""
+    known = None if encoding_id is None or encoding_id < 0 else encoding_id
+    return Letter(segment, offset, shortened(bad.reason), known, event)
+
+
+def shortened(reason: str) -> str:
+    """As much of a reason as is kept."""
+    return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."
 
 
 def check_target(pravega: Pravega, target: Stream) -> None:

@@ -13,15 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark_pravega.client.event_frames import HEADER_BYTES
 from pyspark_pravega.client.reader import Window
 from pyspark_pravega.datasource.bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
-from pyspark_pravega.datasource.dead_letters import DeadLetters, Letter
+from pyspark_pravega.datasource.dead_letters import DeadLetters, Letter, letter, shortened
 from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, METADATA_COLUMNS, ScanPlan
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
 from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.framing import encoding_ids
-
-_REASON_LENGTH = 500
-"""Characters of a reason that are kept."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +135,8 @@ class EventRows:
 
     def _letter(self, chosen: _Chosen, bad: BadEvent) -> Letter:
         encoding_id = None if chosen.ids is None else int(chosen.ids[bad.index])
-        return Letter(
-            self._segment,
-            int(chosen.offsets[bad.index]),
-            _shortened(bad.reason),
-            None if encoding_id is None or encoding_id < 0 else encoding_id,
-            bytes(chosen.events.payload(bad.index)),
-        )
+        event = bytes(chosen.events.payload(bad.index))
+        return letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
 
     def _batch(self, chosen: _Chosen, decoded: _Decoded) -> pa.RecordBatch:
         count = len(decoded.rows)
@@ -193,7 +185,7 @@ class EventRows:
         if name == "_error":
             reasons: list[str | None] = [None] * len(chosen.events)
             for bad in decoded.bad:
-                reasons[bad.index] = _shortened(bad.reason)
+                reasons[bad.index] = shortened(bad.reason)
             return pa.array([reasons[row] for row in rows.tolist()], pa.string())
         if name in ("_encoding_id", "_schema_version"):
             return self._ids(name, chosen, rows)
@@ -232,7 +224,3 @@ def _cut(decoded: _Decoded, count: int) -> _Decoded:
     end = int(rows[-1]) if count else 0
     columns = None if decoded.columns is None else decoded.columns.slice(0, count)
     return _Decoded(columns, rows, [bad for bad in decoded.bad if bad.index < end])
-
-
-def _shortened(reason: str) -> str:
-    return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."

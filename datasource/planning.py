@@ -78,7 +78,7 @@ def plan_scan(
     if table.of_changes:
         schema, columns = chosen_columns(table, required, rule)
         output = schema if required.fields else nullable(schema)
-        rows = plan_current_rows(pravega, table, slices, output, columns, options, limit=limit)
+        rows = plan_current_rows(pravega, table, slices, output, columns, options, rule, limit=limit)
         return planned(rows, output, output, slices)
     return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
 
@@ -186,13 +186,16 @@ def planned(
 
 
 def _rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
-    """A change that is left out would make every later state of its row wrong: catalogs' defaults do not count."""
-    for option in (o.MODE, o.DEAD_LETTER):
-        if options.source(option) not in (o.Source.DEFAULT, o.Source.CATALOG) and options.text(option) != FAILFAST:
-            raise InvalidOptionError(
-                f"'{option.key}'='{options.text(option)}' is not possible for the current rows of stream "
-                f"{table.stream}: without one of its changes a row would be wrong. Leave it out, or read the changelog."
-            )
+    """A change that is left out may make its row wrong, so that catalogs' defaults do not count."""
+    given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
+    if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
+        rule = bad_event_rule(options, table.stream)
+        if rule.mode != PERMISSIVE:
+            return rule
+        raise InvalidOptionError(
+            f"'{o.MODE.key}'='{PERMISSIVE}' is not possible for the rows of stream {table.stream}: an event that "
+            f"cannot be decoded is no row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the changelog."
+        )
     return BadEventRule()
 
 

@@ -253,6 +253,34 @@ def test_changes_of_no_row(spark: SparkSession, client_config: ClientConfig, sco
         spark.sql(f"SELECT _raw FROM {name}").collect()
 
 
+def test_a_change_that_cannot_be_decoded(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    """The rows without it, where that is asked for."""
+    stream, name = Stream(scope, "dbz.shop"), f"pravega.`{scope}`.`dbz.shop`"
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 2)
+        write(
+            pravega,
+            stream,
+            [*CHANGES[:4], Record(None, b"?"), Record(json.dumps({"id": 1}), b'{"op":"x"}'), *CHANGES[4:]],
+        )
+    spark.sql(
+        f"CREATE TABLE {name} (id INT, v STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    )
+    rows = f"SELECT * FROM {name}"
+    for query in (rows, f"{rows} CHANGES FROM VERSION 0"):
+        with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT.*its 'op' is 'x'|no JSON document"):
+            spark.sql(query).collect()
+    with pytest.raises(PySparkException, match="'permissive' is not possible for the rows of stream"):
+        spark.sql(f"{rows} WITH ('mode'='permissive')").collect()
+    assert spark.sql(f"{rows} WITH ('mode'='dropmalformed')").collect() == [Row(id=3, v="e")]
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('dead-letter'='letters')")
+    assert spark.sql(f"SELECT v FROM {name}").collect() == [Row(v="e")]
+    assert feed(spark, name, "VERSION 0") == HISTORY
+    letters = spark.sql(f"SELECT DISTINCT reason, event FROM pravega.`{scope}`.letters").collect()
+    assert sorted(bytes(row.event) for row in letters) == [b"?", b'{"op":"x"}']
+
+
 def after_changes(found: Sequence[dict[str, Any]], key: Sequence[str]) -> list[dict[str, Any]]:
     """The rows that changes lead to. Those of one version and key are in the order in which they were read."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
