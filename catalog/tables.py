@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog import table_properties
+from pyspark_pravega.catalog import adopting, table_properties
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.constraints import with_primary_key
 from pyspark_pravega.catalog.naming import about, scope_of
@@ -20,7 +20,6 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
 from pyspark_pravega.datasource.declared_table import declared_settings
-from pyspark_pravega.datasource.inferred_columns import infer_columns
 from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.routing_key import routing_key_column
 from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS
@@ -150,13 +149,9 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     if TYPE_SIGN in name or not catalog.pravega.controller.stream_exists(stream):
         return False
     try:
-        return not (creating and _adoptable(load_table(catalog.pravega, stream)))
+        return not (creating and adopting.adoptable(load_table(catalog.pravega, stream)))
     except SchemaNotFoundError:
         return True  # it is a table, if one that cannot be read
-
-
-def _adoptable(loaded: LoadedTable) -> bool:
-    return "format" not in loaded.stored and loaded.table.format == "raw"
 
 
 def create(
@@ -190,7 +185,7 @@ def create(
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         if is_change_format(settings.format) and not schema.fields and adopt:
-            schema = _columns_of_events(catalog, stream, settings)
+            schema = adopting.columns_of_events(catalog, stream, settings)
         settings = _check_columns(schema, settings)
         bad_event_rule(options, stream)
         return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
@@ -209,11 +204,14 @@ def _create(
     text = ""
     if schema.fields:
         text = format.schema_text(schema, stream.name, stream.scope, comment, settings.format_settings)
-    found = _existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
-    if found is not None and not (adopt and _adoptable(found)):
+    found = adopting.existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
+    if found is not None and not (adopt and adopting.adoptable(found)):
         raise StreamExistsError(f"The stream {stream} exists and has a schema.")
+    registered = found is not None and adopting.has_envelopes(found)
+    if found is not None and registered:
+        adopting.check_envelopes(found, settings)
     kept = table_properties.stored(settings, comment)
-    if format.registry_format is None and text:
+    if (format.registry_format is None or registered) and text:
         kept[SCHEMA_KEY] = text
     with undo_on_failure("CREATE TABLE") as undo:
         if found is None:
@@ -224,27 +222,9 @@ def _create(
             table_properties.check_adoption(options)
             _set_tags(catalog, stream, found, kept)
             undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
-        if format.registry_format is not None:
+        if format.registry_format is not None and not registered:
             _register(catalog, stream, settings, text, undo)
         return describe(catalog, stream, load_table(catalog.pravega, stream))
-
-
-def _columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
-    found = None
-    if catalog.pravega.controller.stream_exists(stream):
-        found = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
-    if found is None:
-        raise UnsupportedTypeError(
-            "It declares no columns, and no event of its stream has a schema that tells them. Declare them."
-        )
-    return found
-
-
-def _existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    try:
-        return load_table(catalog.pravega, stream)
-    except StreamNotFoundError:
-        return None
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

@@ -30,6 +30,11 @@ def table_for_write(pravega: Pravega, table: StreamTable, rows: StructType, opti
         raise UnsupportedOperationError(
             f"The changelog of stream {table.stream} cannot be written to. Insert rows into the table itself."
         )
+    if table.framed and table.schema_version is None:
+        raise UnsupportedOperationError(
+            f"The events of stream {table.stream} have schemas of Debezium's envelopes that others register. INSERT "
+            "knows none of them. Write with what writes the others."
+        )
     if table.of_changes:
         # Tasks that are run again must write the same bytes.
         now = str(int(time.time() * 1000))

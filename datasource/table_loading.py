@@ -106,7 +106,7 @@ def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> Str
     return StreamTable(
         stream=stream,
         format=found.name,
-        framing="none",
+        framing=stored.get("framing", "none"),
         schema=found.spark_schema(text),
         schema_text=text or None,
         routing_key=stored.get("routing-key"),

@@ -98,12 +98,32 @@ class DebeziumAvroFormat(AvroFormat):
         return events_with(events, _TRUNCATE)
 
 
+def is_envelope(schema_text: str) -> bool:
+    """Whether an Avro schema is one of Debezium's envelopes."""
+    try:
+        return _is_envelope(avro.parse_avro(schema_text))
+    except InvalidSchemaError:
+        return False
+
+
+def _is_envelope(node: avro.Node) -> bool:
+    if not isinstance(node, avro.Record) or node.field_named("op") is None:
+        return False
+    return node.field_named("after") is not None or node.field_named("before") is not None
+
+
+def columns_of_envelope(schema_text: str) -> StructType | None:
+    """The columns of the rows in such an envelope; None if it tells none."""
+    after = _Writer.of(schema_text).after
+    return None if after is None else columns_of(after)
+
+
 def envelope_schema(row_schema_text: str) -> str:
     """The schema of envelopes around rows of a schema; the text itself if it is one of envelopes."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
         raise InvalidSchemaError("it is no record, and so neither of rows nor of envelopes")
-    if row.field_named("op") is not None and (row.field_named("after") or row.field_named("before")):
+    if _is_envelope(row):
         return row_schema_text
     source = [
         {"name": "version", "type": "string"},

@@ -20,6 +20,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.schema_registry_types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.lineage import by_lineage
 from pyspark_pravega.datasource.snapshot import SegmentSlice
@@ -290,6 +291,39 @@ def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: s
         logged = rows(scan(pravega, avro_table.as_changelog(), ["op", "after"]))
     assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]
     assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
+
+
+@pytest.mark.parametrize("declared", ["", "(id INT, price DECIMAL(10, 2), extra STRING)"])
+def test_envelopes_whose_schemas_are_in_the_registry(
+    spark: SparkSession, client_config: ClientConfig, scope: str, declared: str
+) -> None:
+    """As a producer with Pravega's serializers writes them: each event begins with the id of its schema."""
+    stream, name = Stream(scope, "dbz.t"), f"pravega.`{scope}`.`dbz.t`"
+    schemas = avro_schema(), avro_schema({"name": "extra", "type": ["null", "string"], "default": None})
+    row = {"before": None, "source": {"connector": "postgresql", "name": "dbz", "lsn": 17}, "op": "c", "ts_ms": 3}
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+        registry = pravega.registry(scope)
+        registry.create_group(stream.name, GroupProperties("Avro", Compatibility("AllowAny")))
+        for number, schema in enumerate(schemas):
+            added = registry.add_schema(
+                stream.name, SchemaInfo.of_text("dbz.inventory.t.Envelope", "Avro", json.dumps(schema))
+            )
+            encoding = registry.encoding_id(stream.name, added)
+            after = avro_row(id=number, **({"extra": "e"} if number else {}))
+            event = confluent(encoding, schema, {**row, "after": after})
+            write(pravega, stream, [Record(json.dumps({"id": number}), b"\1" + event[1:])])
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {name} (id INT) USING pravega TBLPROPERTIES ('format'='json')")
+    spark.sql(
+        f"CREATE TABLE {name} {declared} USING pravega "
+        "TBLPROPERTIES ('format'='debezium-avro', 'framing'='registry', 'primary-key'='id')"
+    )
+    found = spark.sql(f"SELECT id, price, extra FROM {name} ORDER BY id").collect()
+    assert [tuple(each) for each in found] == [(0, Decimal("123.45"), None), (1, Decimal("123.45"), "e")]
+    assert spark.sql(f"SELECT count(*) FROM {name} CHANGES FROM VERSION 0").first() == (2,)
+    with pytest.raises(PySparkException, match="schemas of Debezium's envelopes that others register"):
+        spark.sql(f"INSERT INTO {name} (id) VALUES (5)")
 
 
 def test_a_primary_key_in_the_ddl(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:

@@ -1,0 +1,56 @@
+"""Streams that exist before their table: which of them can become one, and with which columns."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.inferred_columns import infer_columns
+from pyspark_pravega.datasource.table_loading import LoadedTable, load_table
+from pyspark_pravega.errors import StreamExistsError, StreamNotFoundError, UnsupportedTypeError
+from pyspark_pravega.formats.debezium_avro import DebeziumAvroFormat, columns_of_envelope, is_envelope
+from pyspark_pravega.sql.table_settings import TableSettings
+
+
+def existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
+    """What a stream is now, None if there is none."""
+    try:
+        return load_table(catalog.pravega, stream)
+    except StreamNotFoundError:
+        return None
+
+
+def adoptable(found: LoadedTable) -> bool:
+    """Whether a stream can become another table than it is: without schema, or with that of Debezium's envelopes."""
+    return "format" not in found.stored and (found.table.format == "raw" or has_envelopes(found))
+
+
+def has_envelopes(found: LoadedTable) -> bool:
+    """Whether others registered a schema of Debezium's envelopes for its events."""
+    table = found.table
+    return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
+
+
+def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
+    """Raise StreamExistsError unless the table is made of these envelopes."""
+    if (settings.format, settings.framing) != (DebeziumAvroFormat.name, "registry"):
+        raise StreamExistsError(
+            f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Its rows are the "
+            f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
+        )
+
+
+def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
+    """The columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
+    columns = None
+    found = existing(catalog, stream)
+    if found is not None and has_envelopes(found):
+        columns = columns_of_envelope(found.table.schema_text or "")
+    elif found is not None:
+        columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
+    if columns is None:
+        raise UnsupportedTypeError(
+            "It declares no columns, and no event of its stream has a schema that tells them. Declare them."
+        )
+    return columns
