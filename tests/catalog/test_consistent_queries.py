@@ -55,7 +55,7 @@ QUERIES = [
 
 def test_all_scans_of_a_query_end_at_the_same_tail(spark: SparkSession, table: str) -> None:
     with inserting(spark, table):
-        for number in range(16):
+        for number in range(8):
             query = QUERIES[number % len(QUERIES)].format(t=table)
             assert spark.sql(query).first() == (True,), query
 
