@@ -20,6 +20,8 @@ def spark(
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
     # For short queries the quick compiler is enough, and takes less of the processor than both.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+    # Compiling each stage takes longer than running it.
+    builder = builder.config("spark.sql.codegen.wholeStage", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     builder = configure(builder, **_settings(cluster))
     session = configure(builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()

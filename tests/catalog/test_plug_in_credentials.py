@@ -40,7 +40,7 @@ def make() -> Login:
 """
 
 
-@pytest.mark.parametrize("attribute", ["Login", "make"])
+@pytest.mark.parametrize("attribute", ["Login", pytest.param("make", marks=pytest.mark.faults)])
 def test_a_plug_in_logs_in_everywhere(
     secure_cluster: ClusterInfo, secure_scope: str, tmp_path: Path, attribute: str
 ) -> None:

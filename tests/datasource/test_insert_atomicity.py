@@ -203,7 +203,7 @@ def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
     assert values(spark, table) == []
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.faults), "after"])
 def test_the_driver_killed(
     spark: SparkSession, table: str, scope: str, cluster: ClusterInfo, pravega: Pravega, moment: str, tmp_path: Path
 ) -> None:
