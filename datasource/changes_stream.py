@@ -156,10 +156,12 @@ def end_position(pravega: Pravega, table: StreamTable, options: o.Options, since
     def measure(published: StreamCut | None) -> StreamCut:
         return published or tail_cut(pravega, table.stream)
 
-    if log.settled(measure) == since.cut:
+    cut, version = log.settled(measure), 0
+    if cut == since.cut:
         time.sleep(_IDLE_SECONDS)
         return since
-    cut, version = (log.settled(measure), 0) if table.of_changes else log.tail(measure)
+    if not table.of_changes:
+        cut, version = log.tail(measure)  # which may wait, as an idle stream need not
     return Position(cut, version, since.begin or since)
 
 
