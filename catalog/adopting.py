@@ -51,6 +51,7 @@ def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings)
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:
         raise UnsupportedTypeError(
-            "It declares no columns, and no event of its stream has a schema that tells them. Declare them."
+            "It declares no columns, and no event of its stream has a schema that tells them. Declare them, or have "
+            "them told by the values of events with the table property 'infer-columns'='sample' (JSON only)."
         )
     return columns

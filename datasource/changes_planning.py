@@ -19,9 +19,14 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.change_range import LAST, TIMESTAMP, Bounds, ChangeRange
 from pyspark_pravega.datasource.changes_scan import ChangesPlan, ChangesReader
 from pyspark_pravega.datasource.commit_log import CommitLog, Version
-from pyspark_pravega.datasource.current_rows_planning import check_whole, clears, group_partitions, rows_plan
+from pyspark_pravega.datasource.current_rows_planning import (
+    check_whole,
+    clears,
+    group_partitions,
+    groups_of_keys,
+    rows_plan,
+)
 from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, find_truncates
-from pyspark_pravega.datasource.lineage import by_lineage
 from pyspark_pravega.datasource.planning import PlannedScan, measured, nullable, plan_events, planned, prepared
 from pyspark_pravega.datasource.row_history import AllTruncates, Truncation
 from pyspark_pravega.datasource.scan_plan import CHANGE_COLUMNS, SegmentVersions
@@ -99,8 +104,8 @@ def _plan_row_changes(
     slices = measured(pravega, table, options, None, None)
     if former is not None:
         slices = up_to(slices, former.tail)
-    groups = by_lineage(pravega, table.stream, slices)
-    truncations = truncations_in(pravega, rows, slices) if len(slices) > 1 else None
+    groups = groups_of_keys(pravega, table, slices)
+    truncations = truncations_in(pravega, rows, slices) if len(slices) > 1 and row_key(table) else None
     reader = ChangesReader(ChangesPlan(rows, bounds, truncations), group_partitions(pravega, table, groups))
     return planned(reader, rows.schema, rows.schema, slices)
 
@@ -110,7 +115,7 @@ def rows_read(pravega: Pravega, table: StreamTable, required: StructType, option
     if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
         raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
     table, rule = prepared(pravega, table, options)
-    check_whole(table, options, "changes of its rows")
+    check_whole(options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
     return rows_plan(pravega, table, schema, columns, options, rule)

@@ -26,6 +26,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.change_range import ChangeRange
 from pyspark_pravega.datasource.changes_planning import (
     check_options,
+    row_key,
     rows_read,
     segment_versions,
     truncations_in,
@@ -140,6 +141,11 @@ def _check(table: StreamTable, changes: ChangeRange, options: o.Options) -> None
         raise InvalidOptionError(
             f"A stream of changes has no end, but {changes.unit} {changes.end} was given as one. Leave it out, or read "
             "with spark.read.changes."
+        )
+    if table.of_changes and not row_key(table):
+        raise InvalidOptionError(
+            f"A stream of changes of rows needs their primary key. Set the table property '{o.PRIMARY_KEY.key}', for "
+            "example 'id' or 'order_id,line_no', or read with spark.read.changes."
         )
     if changes.net and table.of_changes:
         raise InvalidOptionError(

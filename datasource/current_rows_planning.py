@@ -70,25 +70,27 @@ def plan_current_rows(
 ) -> CurrentRowsReader:
     """Fix how the current rows are read from these slices. `schema` is what Spark gets, `columns` the data in it.
 
-    Raises InvalidOptionError when the table has no primary key or a start is given, and MalformedEventError when a
-    truncation cannot be read.
+    Raises InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
     """
-    check_whole(table, options, "current rows")
+    check_whole(options, "current rows")
     plan = rows_plan(pravega, table, schema, columns, options, rule, limit)
-    groups = by_lineage(pravega, table.stream, slices)
+    groups = groups_of_keys(pravega, table, slices)
     if len(groups) > 1 and clears(table):
         find_truncates(pravega, plan, slices, plan.truncates)
     return CurrentRowsReader(plan, group_partitions(pravega, table, groups))
 
 
-def check_whole(table: StreamTable, options: o.Options, what: str) -> None:
-    """Raise InvalidOptionError when rows cannot be told or not all of the stream is asked for."""
-    if not key_columns(table.settings):
-        raise InvalidOptionError(
-            f"The table of stream {table.stream} holds changes of rows, and the {what} cannot be told without its "
-            f"primary key. Set the table property '{o.PRIMARY_KEY.key}', for example 'id' or 'order_id,line_no', or "
-            "read the table's changelog."
-        )
+def groups_of_keys(
+    pravega: Pravega, table: StreamTable, slices: Sequence[SegmentSlice]
+) -> Sequence[Sequence[SegmentSlice]]:
+    """The slices in groups that share no key: all in one if the table has none."""
+    if key_columns(table.settings):
+        return by_lineage(pravega, table.stream, slices)
+    return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
+
+
+def check_whole(options: o.Options, what: str) -> None:
+    """Raise InvalidOptionError when not all of the stream is asked for."""
     if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
         raise InvalidOptionError(
             f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which all changes from the first on lead "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -22,6 +22,7 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.datasource.bad_events import FAILFAST, BadEventRule
 from pyspark_pravega.datasource.current_rows import CurrentRows
 from pyspark_pravega.datasource.dead_letters import DeadLetters, letter
+from pyspark_pravega.datasource.row_bag import RowBag
 from pyspark_pravega.datasource.row_changes import EntryReader, Names, Places, Truncates, numbers_of, value_name
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader, chunks
 from pyspark_pravega.datasource.snapshot import SegmentSlice
@@ -74,6 +75,9 @@ class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
 
 def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
     key = key_columns(plan.table.settings)
+    if not key:
+        yield from _read_bag(plan, partition)
+        return
     # The same events are bad whatever is asked for, where that does not end the query.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
     rest = [name for name in read.names if name not in key]
@@ -81,7 +85,15 @@ def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa
         rows.truncates.update(plan.truncates)
         for changes, places in group_changes(plan, partition, [*key, *rest], read):
             rows.feed(changes, places)
-        yield from _output(plan, rows)
+        yield from _output(plan, rows.rows())
+
+
+def _read_bag(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+    columns = plan.table.schema
+    with RowBag(columns.names, plan.columns.names, plan.memory) as rows:
+        for changes, places in group_changes(plan, partition, columns.names, columns):
+            rows.feed(changes, places)
+        yield from _output(plan, rows.results())
 
 
 def group_changes(
@@ -106,7 +118,10 @@ def group_changes(
 def change_decoder(
     table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
 ) -> Decoder:
-    """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts."""
+    """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts.
+
+    Without a primary key, `before` is whole, and there is the source block.
+    """
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
     image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
@@ -114,8 +129,9 @@ def change_decoder(
     schema = StructType(
         [
             full["op"],
-            StructField("before", StructType([field for field in image if field.name in key])),
+            StructField("before", StructType([each for each in image if each.name in key or not key])),
             StructField("after", image),
+            *([] if key else [full["source"]]),
             full["ts"],
             full["unavailable"],
             full["position"],
@@ -192,10 +208,10 @@ def _decoded(
     return changes, Places(places.segment, np.delete(places.offsets, gone), np.delete(places.lengths, gone))
 
 
-def _output(plan: CurrentRowsPlan, rows: CurrentRows) -> Iterator[pa.RecordBatch]:
+def _output(plan: CurrentRowsPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
     left = plan.limit
-    for entries in rows.rows():
+    for entries in rows:
         _check_keys(plan, entries)
         for begin in range(0, len(entries), BATCH_EVENTS):
             part = entries.slice(begin, BATCH_EVENTS)

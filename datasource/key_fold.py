@@ -198,13 +198,15 @@ class _Files:
 
 def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:
     """The key of each entry as one text: equal for equal keys."""
-    texts = [_text(entries.column(value_name(name)).combine_chunks()) for name in key]
+    texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
     shown = [pc.fill_null(each, "\0") for each in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 
-def _text(array: pa.Array) -> pa.Array:
+def text_of(array: pa.Array) -> pa.Array:
     """A text for each value: equal for equal ones."""
     if pa.types.is_binary(array.type):
         return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+    if pa.types.is_nested(array.type):
+        return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
     return array.cast(pa.string())

@@ -33,7 +33,7 @@ class KeyOrder:
     def __init__(self, table: pa.Table, key: Sequence[str]) -> None:
         """Sort the entries of a table by the columns of `key`."""
         self._table = table
-        groups, _ = _groups(table, key)
+        groups = groups_of(table, key)
         kept = np.flatnonzero(~_outdated(table, groups))
         self.entries: Numbers = kept[np.argsort(groups[kept], kind="stable")]
         ranked = groups[self.entries]
@@ -80,16 +80,15 @@ def replaced(table: pa.Table, **columns: Numbers) -> pa.Table:
     return table
 
 
-def _groups(entries: pa.Table, key: Sequence[str]) -> tuple[Numbers, int]:
-    """The number of each entry's key, from 0, and how many there are."""
+def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
+    """The number of each entry's key, from 0."""
     groups = np.zeros(len(entries), np.int64)
-    count = 1
     for name in key:
         coded = entries.column(value_name(name)).combine_chunks().dictionary_encode(null_encoding="encode")
         groups = groups * len(coded.dictionary) + coded.indices.to_numpy()
         dense = pa.array(groups).dictionary_encode()
-        groups, count = dense.indices.to_numpy().astype(np.int64), len(dense.dictionary)
-    return groups, count
+        groups = dense.indices.to_numpy().astype(np.int64)
+    return groups
 
 
 def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:

@@ -34,7 +34,7 @@ value; `time` and `ts` are microseconds since 1970, of the database and of the c
 
 VALUE = "value."
 _CODES = pa.array(OPERATIONS)
-_CODE = {operation: code for code, operation in enumerate(OPERATIONS)}
+_LETTERS = np.array([*OPERATIONS, ""])
 
 
 class Names:
@@ -181,40 +181,20 @@ class EntryReader:
 
         Raises MalformedEventError for a change whose row cannot be told, naming the place of its event.
         """
-        codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), -1).to_numpy(zero_copy_only=False)
-        numbers = self._numbers(changes, places, codes)
-        for place in np.flatnonzero(codes == _CODE[TRUNCATE]).tolist():
-            position = (int(numbers["major"][place]), int(numbers["minor"][place]), int(numbers["row"][place]))
-            time, ts, offset = (int(numbers[name][place]) for name in ("time", "ts", "offset"))
-            origin = self._names.origin_text(int(numbers["origin"][place]))
-            truncates.add(origin, places.segment, Truncate(position, time, ts, offset))
-        deleted = codes == _CODE[DELETE]
-        chosen = np.flatnonzero(deleted | np.isin(codes, [_CODE[each] for each in UPSERTS]))
-        before, after = _members(changes.column("before")), _members(changes.column("after"))
+        codes = operations(changes)
+        kinds = np.where(codes == READ, SNAPSHOT, np.where(codes == DELETE, DELETED, STREAMED))
+        numbers = {"kind": kinds.astype(np.int64), **entry_numbers(changes, places, self._names)}
+        note_truncates(codes == TRUNCATE, numbers, self._names, truncates)
+        deleted = codes == DELETE
+        chosen = np.flatnonzero(deleted | np.isin(codes, UPSERTS))
+        before, after = members(changes.column("before")), members(changes.column("after"))
         self._check_deletes(changes.column("before"), deleted, places)
         keys = {name: _chosen(deleted, before[name], after[name]) for name in self._key}
         entries = {name: array.take(pa.array(chosen)) for name, array in keys.items()}
         entries |= {name: after[name].take(pa.array(chosen)) for name in self._columns}
         moved = self._moved(codes, before, after)
-        table = _table(entries, {name: column[chosen] for name, column in numbers.items()})
+        table = entry_table(entries, {name: column[chosen] for name, column in numbers.items()})
         return table if not len(moved) else self._with_moves(table, chosen, moved, before)
-
-    def _numbers(self, changes: pa.RecordBatch, places: Places, codes: Numbers) -> dict[str, Numbers]:
-        position = _members(changes.column("position"))
-        kinds = np.where(codes == _CODE[READ], SNAPSHOT, np.where(codes == _CODE[DELETE], DELETED, STREAMED))
-        return {
-            "kind": kinds.astype(np.int64),
-            "origin": self._names.origins(position["origin"]),
-            "major": _filled(position["major"], 0),
-            "minor": _filled(position["minor"], 0),
-            "row": _filled(position["row"], 0),
-            "time": _filled(position["time"].view(pa.int64()), UNKNOWN),
-            "ts": _filled(changes.column("ts").view(pa.int64()), UNKNOWN),
-            "missing": self._names.missing_sets(changes.column("unavailable")),
-            "segment": np.full(len(codes), places.segment, np.int64),
-            "offset": places.offsets.astype(np.int64),
-            "length": places.lengths.astype(np.int64),
-        }
 
     def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], places: Places) -> None:
         if not deleted.any():
@@ -226,10 +206,10 @@ class EntryReader:
                 "'before' that tells its key. Set a replica identity in the database, or read the table's changelog."
             )
 
-    def _moved(self, codes: Numbers, before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
+    def _moved(self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
         """The updates that change the key."""
         moved = np.zeros(len(codes), np.bool_)
-        known = codes == _CODE[UPDATE]
+        known = codes == UPDATE
         for name in self._key:
             differs = pc.not_equal(before[name], after[name])
             known &= before[name].is_valid().to_numpy(zero_copy_only=False)
@@ -255,7 +235,40 @@ class EntryReader:
         return both.take(pa.array(order))
 
 
-def _table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
+def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
+    """The letter of each change, an empty text where there is none."""
+    codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS)).to_numpy(zero_copy_only=False)
+    letters: npt.NDArray[np.str_] = _LETTERS[codes]
+    return letters
+
+
+def entry_numbers(changes: pa.RecordBatch, places: Places, names: Names) -> dict[str, Numbers]:
+    """NUMBERS of some changes, but for the kind."""
+    position = members(changes.column("position"))
+    return {
+        "origin": names.origins(position["origin"]),
+        "major": _filled(position["major"], 0),
+        "minor": _filled(position["minor"], 0),
+        "row": _filled(position["row"], 0),
+        "time": _filled(position["time"].view(pa.int64()), UNKNOWN),
+        "ts": _filled(changes.column("ts").view(pa.int64()), UNKNOWN),
+        "missing": names.missing_sets(changes.column("unavailable")),
+        "segment": np.full(len(changes), places.segment, np.int64),
+        "offset": places.offsets.astype(np.int64),
+        "length": places.lengths.astype(np.int64),
+    }
+
+
+def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Truncates) -> None:
+    """Note the truncations among changes."""
+    for place in np.flatnonzero(there).tolist():
+        value = {name: int(column[place]) for name, column in numbers.items()}
+        truncate = Truncate((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
+        found.add(names.origin_text(value["origin"]), value["segment"], truncate)
+
+
+def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:
+    """Entries of these values by column, and numbers."""
     return pa.table(
         [*values.values(), *map(pa.array, numbers.values())],
         names=[*(value_name(name) for name in values), *numbers],
@@ -267,7 +280,7 @@ def value_name(column: str) -> str:
     return VALUE + column
 
 
-def _members(struct: pa.StructArray) -> dict[str, pa.Array]:
+def members(struct: pa.StructArray) -> dict[str, pa.Array]:
     """The members of a struct by name, null where the struct is."""
     return dict(zip(struct.type.names, struct.flatten(), strict=True))
 

@@ -121,7 +121,7 @@ class RowHistory(KeyFold):
         Raises MalformedEventError for a change whose row cannot be told.
         """
         entries = self._reader.read(changes, places, self._noted)
-        entries = entries.append_column("version", pa.array(_versions(entries, self._names)))
+        entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
     def rest(self, keep: Callable[[RowState], None] | None = None) -> Iterator[pa.Table]:
@@ -236,10 +236,7 @@ class _Steps:
         if not len(gone):
             return state, []
         origin = self._names.origin(truncation.origin)
-        own = 0
-        if truncation.origin is not None:
-            major, minor = (np.array([each]) for each in truncate.position[:2])
-            own = int(commit_versions(truncation.origin, major, minor)[0])
+        own = version_of(truncation.origin, truncate.position)
         numbers = {
             "kind": DELETED,
             "origin": origin,
@@ -317,7 +314,15 @@ class _Steps:
         return known
 
 
-def _versions(entries: pa.Table, names: Names) -> Numbers:
+def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
+    """A position as one number, 0 where the origin is unknown."""
+    if origin is None:
+        return 0
+    major, minor = (np.array([each]) for each in position[:2])
+    return int(commit_versions(origin, major, minor)[0])
+
+
+def versions_of(entries: pa.Table, names: Names) -> Numbers:
     """The position of each change as one number, 0 where it has none."""
     origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)

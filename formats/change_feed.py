@@ -42,6 +42,7 @@ TIME_PRECISION = "debezium.time-precision"
 DECIMAL = "debezium.decimal"
 UNAVAILABLE_VALUE = "debezium.unavailable-value"
 AVRO_SCHEMAS = "debezium.avro-schemas"
+INFER_COLUMNS = "infer-columns"
 WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
 

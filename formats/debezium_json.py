@@ -29,7 +29,7 @@ from pyspark_pravega.formats.change_columns import (
     SourceEncoding,
     events_with,
 )
-from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
+from pyspark_pravega.formats.change_feed import INFER_COLUMNS, OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_positions import micros_of_block
 from pyspark_pravega.formats.columns import Problems, StructColumn, kind_of
 from pyspark_pravega.formats.connect_to_spark import columns_of
@@ -42,6 +42,7 @@ from pyspark_pravega.formats.json_documents import DocumentParser
 from pyspark_pravega.formats.json_format import JsonFormat
 from pyspark_pravega.formats.native_changes import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
 from pyspark_pravega.formats.native_plans import Unplanned
+from pyspark_pravega.formats.sampled_columns import sampled_columns
 
 _log = logging.getLogger(__name__)
 
@@ -84,18 +85,25 @@ class DebeziumJsonFormat(JsonFormat):
         return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
 
     def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """The columns of the newest event that has a schema and no mistake; None if there is none."""
+        """The columns of the newest event that has a schema and no mistake; None if there is none.
+
+        With `infer-columns`=`sample` those of all values then, None if no event has any.
+        """
         parser = DocumentParser(False)
+        rows: list[dict[str, Any]] = []
         for payload in reversed(list(events.payloads())):
             try:
                 document = parser.document(parser.text(payload)) if payload else None
+                root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
+                after = None if root is None else root.fields.get("after")
+                if after is not None and after.fields:
+                    return columns_of(after)
+                rows += [image for image in change_of(document, None)[2:0:-1] if image]
             except Undecodable:
                 continue  # reading it will say why
-            root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
-            after = None if root is None else root.fields.get("after")
-            if after is not None and after.fields:
-                return columns_of(after)
-        return None
+        if not rows or settings.get(INFER_COLUMNS) != "sample":
+            return None
+        return sampled_columns(rows, Rules.of(settings).placeholder)
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         return events_with(events, _TRUNCATE)

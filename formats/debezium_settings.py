@@ -14,7 +14,10 @@ from pyspark_pravega.formats.change_feed import (
 )
 from pyspark_pravega.formats.format import Settings
 
-_DEFAULT_UNITS = {"mysql": "ms", "mariadb": "ms", "sqlserver": None}
+ASSUMED_MS = "ms?"
+"""Milliseconds, as nothing else is said: a number too large for them shows that the unit is another."""
+
+_DEFAULT_UNITS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "sqlserver": None}
 """Adaptive mode gives a whole number in a unit that depends on the column's precision in the database. These are the
 units of the default precision: DATETIME of MySQL has no fraction, TIMESTAMP of PostgreSQL, Oracle and Db2 has six
 digits. SQL Server's types have no common one."""
@@ -22,7 +25,7 @@ digits. SQL Server's types have no common one."""
 
 @dataclass(frozen=True)
 class Rules:
-    """`unit_by_column` and `default_unit` ("s", "ms", "us", "ns", None: unknown) for whole numbers in columns of
+    """`unit_by_column` and `default_unit` (of UNITS, ASSUMED_MS, None: unknown) for whole numbers in columns of
     timestamps, `decimal` ("string", "precise", "double") for decimals, `placeholder` for values that were not sent.
     """
 

@@ -2,7 +2,7 @@
 
 A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
 ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
-and is null.
+and is null; in a column of strings it can be read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.change_feed import UNITS
 from pyspark_pravega.formats.columns import Leaf, Misfit, kind_of
+from pyspark_pravega.formats.debezium_settings import ASSUMED_MS
 from pyspark_pravega.formats.json_timestamps import FIRST_MICROS, LAST_MICROS
 from pyspark_pravega.formats.json_values import FIRST_DAY, LAST_DAY
 
@@ -29,12 +30,21 @@ _DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|[+-]\d\d:\d\d)?", re.ASCII
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d)?)?", re.ASCII
 )
+_DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
+_ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
+"""Debezium's numbers for what PostgreSQL calls so."""
 _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 UNKNOWN_UNIT = (
     "the unit of the number {} is unknown: SQL Server's types have different ones; set the table property "
     "'debezium.time-units', for example 'created=ms'"
+)
+
+
+TOO_LARGE = (
+    "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
+    "column has more digits, set the table property 'debezium.time-units', for example 'created=us'"
 )
 
 
@@ -61,10 +71,16 @@ def date_column(path: str) -> Leaf:
 
 def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
     """Units since 1970, or a timestamp as text; without offset it is in UTC."""
+    assumed = unit == ASSUMED_MS
+    if assumed:
+        unit = "ms"
 
     def exact(value: Any) -> int | None:
         if type(value) is int:
-            return _in_range(_micros_of(value, unit))
+            micros = _in_range(_micros_of(value, unit))
+            if micros is None and assumed:
+                raise Misfit(TOO_LARGE.format(value))
+            return micros
         if type(value) is not str:
             raise Misfit(f"expected a whole number or a timestamp as a string, found {kind_of(value)}")
         return micros_of_text(value)
@@ -90,8 +106,14 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
             numbers = pc.divide(pc.subtract(numbers, _floor_rest(numbers)), 1000)
         elif factor > 1:
             limit = 2**63 // factor - 1
-            numbers = pc.multiply(within(numbers, -limit, limit), factor)
-        return within(numbers, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+            small = within(numbers, -limit, limit)
+            if assumed and small.null_count != numbers.null_count:
+                raise ValueError
+            numbers = pc.multiply(small, factor)
+        micros = within(numbers, FIRST_MICROS, LAST_MICROS)
+        if assumed and micros.null_count != numbers.null_count:
+            raise ValueError
+        return micros.view(arrow_type)
 
     native = ("moment", -1 if unit is None else UNITS[unit])
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
@@ -169,6 +191,7 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
         return lambda value: _iso_date(value)
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
     per_second = 10**digits
+    per_unit = 10 ** max(6 - digits, 0)
 
     def clock(value: int) -> str:
         seconds, fraction = divmod(value, per_second)
@@ -176,6 +199,8 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
         return f"{text}.{fraction:0{digits}}" if digits else text
 
     def moment(value: int) -> str:
+        if value * per_unit in _ENDLESS_MICROS:
+            return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
         return f"{_iso_date(days)}T{clock(rest)}"
 
@@ -183,7 +208,12 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
 
 
 def _iso_date(days: int) -> str:
-    """Raises Misfit for a date that ISO 8601 has no four-digit year for."""
-    if not FIRST_DAY <= days <= LAST_DAY:
-        raise Misfit(f"the date of {days} days since 1970 is outside the years 0001 to 9999")
-    return datetime.date.fromordinal(days + _EPOCH).isoformat()
+    """With a sign, as ISO 8601 has it, outside the years 0000 to 9999."""
+    if FIRST_DAY <= days <= LAST_DAY:
+        return datetime.date.fromordinal(days + _EPOCH).isoformat()
+    # The calendar repeats itself after 400 years.
+    cycles = (days - FIRST_DAY) // _DAYS_OF_CYCLE
+    same = datetime.date.fromordinal(days - cycles * _DAYS_OF_CYCLE + _EPOCH)
+    year = same.year + 400 * cycles
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{same.month:02}-{same.day:02}"

@@ -22,7 +22,14 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.batches import BatchDecoder, PayloadReader
 from pyspark_pravega.formats.change_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
-from pyspark_pravega.formats.change_feed import CREATE, DELETE, READ, UPDATE
+from pyspark_pravega.formats.change_feed import (
+    CREATE,
+    DEFAULT_UNAVAILABLE_VALUE,
+    DELETE,
+    INFER_COLUMNS,
+    READ,
+    UPDATE,
+)
 from pyspark_pravega.formats.columns import Problems, kind_of
 from pyspark_pravega.formats.debezium_settings import Rules
 from pyspark_pravega.formats.events import EventBuffer, Positions
@@ -30,6 +37,7 @@ from pyspark_pravega.formats.format import NO_SETTINGS, Decoder, Encoder, Resolv
 from pyspark_pravega.formats.framing import Undecodable
 from pyspark_pravega.formats.json_documents import DocumentParser
 from pyspark_pravega.formats.json_format import JsonFormat
+from pyspark_pravega.formats.sampled_columns import sampled_columns
 
 _OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
 _NO_CHANGE = re.compile(r"bootstrap-(start|complete)|(table|database)-.*")
@@ -64,8 +72,16 @@ class MaxwellJsonFormat(JsonFormat):
         )
 
     def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """None: the events tell no types."""
-        return None
+        """With `infer-columns`=`sample` those of all values; None if no event has any."""
+        if settings.get(INFER_COLUMNS) != "sample":
+            return None
+        reader, rows = _MaxwellReader(StructType([])), []
+        for payload in reversed(list(events.payloads())):
+            try:
+                rows += [image for image in reader.change(payload)[2:0:-1] if image]
+            except Undecodable:
+                continue  # reading it will say why
+        return sampled_columns(rows, DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         """None: Maxwell tells of no truncation but as a statement."""
@@ -95,14 +111,14 @@ class _MaxwellReader(PayloadReader):
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                changes.append(self._change(payload.rstrip(b"\0") if padded else payload))
+                changes.append(self.change(payload.rstrip(b"\0") if padded else payload))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
         return self._columns.arrays(changes, problems, ())
 
-    def _change(self, payload: bytes) -> Change:
-        """Raises Undecodable for what is no event of Maxwell's."""
+    def change(self, payload: bytes) -> Change:
+        """What an event says. Raises Undecodable for what is no event of Maxwell's."""
         if not payload:
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))

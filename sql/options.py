@@ -372,8 +372,19 @@ PRIMARY_KEY = _option(
     None,
     Place.PROPERTY | Place.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key; without "
-    "the property only its changelog can be read.",
+    "the property equal rows are counted, for which `before` must be whole.",
     formats=CHANGE_FORMATS,
+)
+INFER_COLUMNS = _option(
+    "infer-columns",
+    one_of("schema", "sample"),
+    "schema",
+    Place.PROPERTY,
+    "Where CREATE TABLE takes the columns from if it declares none: from the newest event with a `schema`; or, where "
+    "no event has one, from the values in a `sample` of events, which tell strings, booleans and numbers apart but "
+    "neither dates nor decimals.",
+    "schema",
+    formats=("debezium-json", "maxwell-json"),
 )
 DEBEZIUM_TIME_PRECISION = _option(
     "debezium.time-precision",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import TimestampType
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.append import SegmentAppender
@@ -71,10 +74,8 @@ def write_scaled(pravega: Pravega, stream: Stream, events: Sequence[Record]) -> 
 def declare(spark: SparkSession, stream: Stream, table: Table, extra: str = "") -> str:
     name = f"pravega.`{stream.scope}`.`{stream.name}`"
     columns = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in table.schema)
-    spark.sql(
-        f"CREATE TABLE {name} ({columns}) TBLPROPERTIES ('format'='debezium-json', "
-        f"'primary-key'='{','.join(table.key)}'{extra})"
-    )
+    key = f", 'primary-key'='{','.join(table.key)}'" if table.key else ""
+    spark.sql(f"CREATE TABLE {name} ({columns}) TBLPROPERTIES ('format'='debezium-json'{key}{extra})")
     return name
 
 
@@ -217,14 +218,117 @@ def test_columns_are_taken_from_the_schemas_of_events(
     )
 
 
-def test_without_a_primary_key_there_are_no_current_rows(spark: SparkSession, scope: str) -> None:
-    table = f"pravega.`{scope}`.log"
-    spark.sql(f"CREATE TABLE {table} (at TIMESTAMP, what STRING) TBLPROPERTIES ('format'='debezium-json')")
-    spark.sql(f"INSERT INTO {table} VALUES (TIMESTAMP'2024-01-01 00:00:00Z', 'a')")
-    with pytest.raises(PySparkException, match="'primary-key'"):
-        spark.sql(f"SELECT * FROM {table}").collect()
+@pytest.mark.parametrize("format", ["debezium-json", "maxwell-json"])
+def test_columns_are_taken_from_a_sample_where_asked_for(
+    spark: SparkSession, client_config: ClientConfig, scope: str, format: str
+) -> None:
+    stream = Stream(scope, "dbz.shop")
+    rows = [
+        {"id": 1, "big": 2**63, "ratio": 1, "name": "a", "ok": None, "tags": [], "at": {"x": 1, "y": None}, "d": None},
+        {
+            "id": 2,
+            "big": 1,
+            "ratio": 0.5,
+            "name": None,
+            "ok": True,
+            "tags": [None, 7],
+            "at": {"x": 2},
+            "free": [1, "a"],
+        },
+        {"id": 3, "name": "__debezium_unavailable_value", "d": {"scale": 1, "value": "AQ=="}, "added": "x"},
+    ]
+    events = [
+        {"op": "c", "after": row} if format == "debezium-json" else {"type": "insert", "ts": 1, "data": row}
+        for row in rows
+    ]
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 1)
+        write(pravega, stream, [Record("k", json.dumps(each).encode()) for each in events])
+        write(pravega, stream, [Record("k", b"{"), Record("k", b"")])
+    table = f"pravega.`{scope}`.`dbz.shop`"
+    properties = f"'format'='{format}', 'primary-key'='id'"
+    with pytest.raises(PySparkException, match="no event of its stream has a schema.*'infer-columns'='sample'"):
+        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ({properties})")
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ({properties}, 'infer-columns'='sample')")
+    types = {field.name: field.dataType.simpleString() for field in spark.table(table).schema}
+    assert types == {
+        "id": "bigint",
+        "big": "string",
+        "ratio": "double",
+        "name": "string",
+        "ok": "boolean",
+        "tags": "array<bigint>",
+        "at": "struct<x:bigint,y:string>",
+        "d": "string",
+        "free": "array<string>",
+        "added": "string",
+    }
+    found = spark.read.option("mode", "dropmalformed").table(table).orderBy("id").collect()
+    assert [(row.id, row.big, row.ratio, row.ok, row.tags, row.added) for row in found] == [
+        (1, "9223372036854775808", 1.0, None, [], None),
+        (2, "1", 0.5, True, [None, 7], None),
+        (3, None, None, None, None, "x"),
+    ]
+
+
+def test_the_columns_of_a_primary_key_are_the_tables(spark: SparkSession, scope: str) -> None:
     with pytest.raises(PySparkException, match="no column of the table. Did you mean 'at'"):
-        spark.sql(f"CREATE TABLE {table}2 (at DATE) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='att')")
+        spark.sql(
+            f"CREATE TABLE pravega.`{scope}`.log (at DATE) "
+            "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='att')"
+        )
+
+
+@pytest.mark.parametrize("name", ["measurements", "audit_log"])
+def test_tables_without_a_primary_key(spark: SparkSession, client_config: ClientConfig, scope: str, name: str) -> None:
+    """Their events have no key, so that those of a row may lie in any segments."""
+    table = tables()[name]
+    stream = Stream(scope, table.topic.replace("_", "-"))
+    with connect(client_config) as pravega:
+        write_scaled(pravega, stream, records()[table.topic])
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    shown = declare(spark, stream, table)
+
+    def value(name: str, found: Any) -> Any:
+        # Spark gives a TIMESTAMP in local time.
+        return found.astimezone(UTC) if table.schema[name].dataType == TimestampType() and found else found
+
+    def counted(found: Iterable[Mapping[str, Any]]) -> Counter[str]:
+        return Counter(repr([value(each.name, row[each.name]) for each in table.columns]) for row in found)
+
+    expected = counted(table.expected())
+    assert counted(rows_of(spark, f"SELECT * FROM {shown}")) == expected
+    assert spark.sql(f"SELECT count(*) FROM {shown}").first()[0] == len(table.rows)
+    column = table.columns[1].name
+    values = Counter(value(column, row[column]) for row in table.expected())
+    assert Counter(value(column, row[0]) for row in spark.sql(f"SELECT `{column}` FROM {shown}").collect()) == values
+    assert spark.sql(f"SELECT * FROM {shown} LIMIT 3").count() == 3
+    applied: Counter[str] = Counter()
+    changes = rows_of(spark, f"SELECT * FROM {shown} CHANGES FROM VERSION 0")
+    for kind, step in (("insert", 1), ("update_postimage", 1), ("delete", -1), ("update_preimage", -1)):
+        for row in counted(row for row in changes if row["_change_type"] == kind).elements():
+            applied[row] += step
+    assert +applied == expected and not -applied
+    last = max(row["_commit_version"] for row in changes)
+    assert spark.sql(f"SELECT * FROM {shown} CHANGES FROM VERSION {last}").count() >= 1
+    with pytest.raises(PySparkException, match="needs their primary key.*'primary-key'"):
+        spark.readStream.changes(shown).writeStream.format("noop").start().awaitTermination()
+    spark.sql(f"INSERT INTO {shown} SELECT * FROM {shown} LIMIT 1")
+    assert spark.sql(f"SELECT * FROM {shown}").count() == len(table.rows) + 1
+
+
+def test_a_forgotten_primary_key_is_told(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
+    table = tables()["customers"]
+    stream = Stream(scope, table.topic)
+    with connect(client_config) as pravega:
+        write_scaled(pravega, stream, records()[table.topic])
+    shown = declare(spark, stream, replace(table, key=[]))
+    for query in (f"SELECT * FROM {shown}", f"SELECT * FROM {shown} CHANGES FROM VERSION 1"):
+        with pytest.raises(PySparkException, match="changes a row, but nothing tells which.*'primary-key'"):
+            spark.sql(query).collect()
+    assert spark.sql(f"SELECT * FROM pravega.`{scope}`.`{stream.name}$changelog`").count() == len(
+        records()[table.topic]
+    )
 
 
 @pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])

@@ -281,6 +281,34 @@ def test_units_of_columns_and_of_databases() -> None:
         seen("sqlserver")
 
 
+@pytest.mark.parametrize("connector", ["mysql", "mariadb"])
+@pytest.mark.parametrize("number", [1_709_212_455_123_456, -1_709_212_455_123_456, 2**62])
+def test_a_number_too_large_for_the_assumed_unit_is_refused(connector: str, number: int) -> None:
+    table = columns(id=t.LongType(), at=t.TimestampType())
+    events = [event({"id": 1, "at": each}, source={"connector": connector}) for each in (1_709_212_455_000, number)]
+    with pytest.raises(BadEvent, match=f"number {number} is beyond the year 9999.*'debezium.time-units'"):
+        decode(table, events)
+    # Where the unit is said, it is a time that Spark has no value for.
+    assert decode(table, events, debezium__time_units="at=ms")[1]["after"]["at"] is None
+    assert decode(table, events, debezium__time_precision="connect")[1]["after"]["at"] is None
+
+
+def test_times_that_spark_has_no_value_for_are_strings_where_asked_for() -> None:
+    micros = {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "optional": True}
+    days = {"type": "int32", "name": "io.debezium.time.Date", "optional": True}
+    moments = ["+20001-12-31T11:10:45.000001", "-0043-01-02T00:00:00.000000", "1970-01-01T00:00:01.000001"]
+    cases = [(int(np.datetime64(text.lstrip("+"), "us").astype(int)), text) for text in moments]
+    cases += [(9_223_372_036_825_200_000, "infinity"), (-9_223_372_036_832_400_000, "-infinity")]
+    dates = ["+10000-01-01", "-0043-03-15", "0000-02-29", "2024-02-29", "+5877641-06-23"]
+    dated = [(int(np.datetime64(text.lstrip("+"), "D").astype(int)), text) for text in dates]
+    for schema, pairs in ((micros, cases), (days, dated)):
+        payloads = [envelope({"before": None, "after": {"x": each}, "op": "c"}, [("x", schema)]) for each, _ in pairs]
+        assert [row["after"]["x"] for row in decode(columns(x=t.StringType()), payloads)] == [text for _, text in pairs]
+        kind = t.DateType() if schema is days else t.TimestampNTZType()
+        nulls = [row["after"]["x"] is None for row in decode(columns(x=kind), payloads)]
+        assert nulls == [not text[:4].isdigit() or text.startswith("0000") for _, text in pairs]
+
+
 def mysql(
     op: str, before: Any, after: Any, position: int, row: int = 0, file: str = "binlog.000003", **source: Any
 ) -> bytes:

@@ -1,0 +1,59 @@
+"""Values of JSON -> Spark types: the columns of a table whose events have no schemas and whose DDL declares none.
+
+| values | Spark |
+|---|---|
+| true, false | boolean |
+| whole numbers of 64 bits | bigint |
+| numbers, not all of them whole | double |
+| arrays | array |
+| objects | struct |
+| strings; nothing but null; whole numbers beyond; decimals as `{"scale": 2, "value": ...}`; different kinds | string |
+
+What numbers and strings stand for, such as days since 1970 or decimals, they do not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+_LARGEST = 2**63 - 1
+_DECIMAL = {"scale", "value"}
+
+
+def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
+    """The columns of rows, in the order in which they first occur; the text `ignored` stands for no value."""
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(None if value in (ignored, [ignored]) else value)
+    return StructType([StructField(name, _type(found, ignored)) for name, found in values.items()])
+
+
+def _type(values: Sequence[Any], ignored: str) -> DataType:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return BooleanType()
+    if kinds == {int}:
+        fits = all(-_LARGEST - 1 <= value <= _LARGEST for value in values if value is not None)
+        return LongType() if fits else StringType()
+    if kinds in ({float}, {int, float}):
+        return DoubleType()
+    if kinds == {list}:
+        return ArrayType(_type([each for value in values if value is not None for each in value], ignored))
+    if kinds == {dict}:
+        objects = [value for value in values if value is not None]
+        if any(objects) and not all(each.keys() == _DECIMAL for each in objects):
+            return sampled_columns(objects, ignored)
+    return StringType()
