@@ -11,6 +11,7 @@ from pyspark_pravega.formats.change_feed import changelog_schema
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import find_format
 from tests.debezium import records, tables
+from tests.formats.fuzzing import damaged
 from tests.formats.test_debezium_encodings import (
     AVRO_TABLE,
     FIELDS,
@@ -20,7 +21,6 @@ from tests.formats.test_debezium_encodings import (
     confluent,
     envelope,
 )
-from tests.formats.test_mutations import damaged
 
 
 def corpus(kind: str) -> tuple[str, object, dict[str, str], list[bytes]]:

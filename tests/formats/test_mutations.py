@@ -13,6 +13,7 @@ from pyspark_pravega.formats.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.framing import find_codec
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 from pyspark_pravega.formats.schema.spark_names import spark_type_named
+from tests.formats.fuzzing import damaged
 from tests.protobuf_schemas import schema_text
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -35,28 +36,6 @@ ROW = {
     "map": [("k", [{"boolean": True, "tinyint": 1, "int": None}, None]), ("l", None)],
     "struct": {"x": "y", "y": None},
 }
-SPLICES = [
-    b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-", b"1e999", b"1e-999999999", b"9" * 50,
-    b"\\ud800", b"\xed\xa0\x80", b"\xff", b"\x80", b"\0", b"\1", b"\2", b"2024-01-01T00:00:00Z", b"10000-01-01",
-]  # fmt: skip
-
-
-def damaged(payload: bytes, chance: random.Random) -> bytes:
-    data = bytearray(payload)
-    for _ in range(chance.choice((1, 1, 2, 5))):
-        place = chance.randrange(len(data) + 1)
-        kind = chance.randrange(5)
-        if kind == 0 and data:
-            data[place % len(data)] = chance.randrange(256)
-        elif kind == 1:
-            data[place:place] = chance.choice(SPLICES)
-        elif kind == 2:
-            del data[place : place + chance.randrange(1, 6)]
-        elif kind == 3:
-            del data[place:]
-        else:
-            data[place : place + chance.randrange(1, 4)] = chance.choice(SPLICES)
-    return bytes(data)
 
 
 @pytest.mark.parametrize("codec", ["", "gzip", "snappy"])

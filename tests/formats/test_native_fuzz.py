@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 
@@ -18,10 +17,9 @@ from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import find_format
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 from tests.formats.both_paths import BothPaths, needs_native
-from tests.formats.test_mutations import ROW, SCHEMA, damaged
+from tests.formats.fuzzing import COUNT, SEED, damaged
+from tests.formats.test_mutations import ROW, SCHEMA
 
-COUNT = int(os.environ.get("FUZZ_EVENTS", "100000"))
-SEED = os.environ.get("FUZZ_SEED", "1")
 PIECE = 2000
 
 NOT_NULL = StructType([StructField(field.name, field.dataType, False) for field in SCHEMA])
