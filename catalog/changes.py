@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,27 +16,37 @@ from pyspark_pravega.datasource.change_range import ChangeRange
 from pyspark_pravega.datasource.changes_planning import changes_schema, row_key
 from pyspark_pravega.datasource.planning import nullable
 from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 
-_SPARKS = frozenset(
-    (
-        "startingversion",
-        "endingversion",
-        "startingtimestamp",
-        "endingtimestamp",
-        "startingboundinclusive",
-        "endingboundinclusive",
-        "deduplicationmode",
-        "computeupdates",
+_SPARKS = {
+    name.lower(): name
+    for name in (
+        "startingVersion",
+        "endingVersion",
+        "startingTimestamp",
+        "endingTimestamp",
+        "startingBoundInclusive",
+        "endingBoundInclusive",
+        "deduplicationMode",
+        "computeUpdates",
     )
-)
+}
 """Options of `spark.read.changes` that Spark has read itself (ChangelogContextUtils) and hands on with the others."""
 
 
 def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a query with CHANGES that are not for Spark."""
-    return {key: value for key, value in options.items() if key.lower() not in _SPARKS}
+    """Return the options of a query with CHANGES that are not for Spark.
+
+    Raises InvalidOptionError for one that is nearly Spark's, and none of this package.
+    """
+    ours = {key: value for key, value in options.items() if key.lower() not in _SPARKS}
+    for key in ours:
+        near = difflib.get_close_matches(key.lower(), _SPARKS, 1, 0.8)
+        if near and key.lower() not in o.OPTIONS:
+            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{_SPARKS[near[0]]}'?")
+    return ours
 
 
 @dataclass(frozen=True)

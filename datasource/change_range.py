@@ -46,7 +46,7 @@ class ChangeRange:
     def bounds(self) -> Bounds:
         """The same in numbers. Raises InvalidOptionError for a version that is none, or an end before the start."""
         first = -LAST if self.start is None else number(self.start)
-        last = LAST if self.end is None else number(self.end)
+        last = LAST if self.end is None else number(self.end, "TO")
         if last < first:
             raise InvalidOptionError(f"CHANGES ends at {self.unit} {self.end}, before its start {self.start}.")
         low = first if self.start is None or self.start_inclusive else first + 1
@@ -69,7 +69,7 @@ class Bounds:
         return within
 
 
-def number(version: str) -> int:
+def number(version: str, bound: str = "FROM") -> int:
     """Read a version: a number, or PostgreSQL's text of one. Raises InvalidOptionError for anything else."""
     text = version.strip()
     found = _LSN.fullmatch(text)
@@ -77,7 +77,7 @@ def number(version: str) -> int:
         return int(found[1], 16) << 32 | int(found[2], 16)
     if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
         raise InvalidOptionError(
-            f"CHANGES FROM VERSION '{version}': a version is a whole number, as the column _commit_version has it, or "
-            "a log sequence number of PostgreSQL such as '0/16B3748'."
+            f"CHANGES ... {bound} VERSION '{version}': a version is a whole number, as the column _commit_version has it, "
+            "or a log sequence number of PostgreSQL such as '0/16B3748'."
         )
     return int(text)

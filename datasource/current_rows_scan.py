@@ -28,6 +28,7 @@ from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader, chunks
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.formats.batches import Overfull
 from pyspark_pravega.formats.change_feed import changelog_schema, find_change_format, key_columns
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import Decoder
@@ -112,7 +113,7 @@ def group_changes(
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
             for window in _windows(pravega, plan, piece):
                 for events, places in _batches(window, piece.segment_id):
-                    yield _decoded(plan, decoder, events, places, letters)
+                    yield from _decoded(plan, decoder, events, places, letters)
 
 
 def change_decoder(
@@ -154,7 +155,8 @@ def find_truncates(pravega: Pravega, plan: CurrentRowsPlan, pieces: Sequence[Seg
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 places = Places(places.segment, places.offsets[suspects], places.lengths[suspects])
-                reader.read(*_decoded(plan, decoder, events.take(suspects), places), found)
+                for changes, where in _decoded(plan, decoder, events.take(suspects), places):
+                    reader.read(changes, where, found)
 
 
 def _windows(pravega: Pravega, plan: CurrentRowsPlan, piece: SegmentSlice) -> SegmentRangeReader:
@@ -183,11 +185,19 @@ def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, Places
 
 def _decoded(
     plan: CurrentRowsPlan, decoder: Decoder, events: EventBuffer, places: Places, letters: DeadLetters | None = None
-) -> tuple[pa.RecordBatch, Places]:
+) -> Iterator[tuple[pa.RecordBatch, Places]]:
     """The changes that can be decoded, and their places. Raises MalformedEventError where the others end the query."""
-    changes, bad = decoder.decode_valid(events)
+    try:
+        changes, bad = decoder.decode_valid(events)
+    except Overfull:
+        middle = len(events) // 2
+        for begin, end in ((0, middle), (middle, len(events))):
+            part = Places(places.segment, places.offsets[begin:end], places.lengths[begin:end])
+            yield from _decoded(plan, decoder, events.part(begin, end), part, letters)
+        return
     if not bad:
-        return changes, places
+        yield changes, places
+        return
     segment = segment_name(plan.table.stream, places.segment)
     if plan.bad_events.mode == FAILFAST:
         raise MalformedEventError(
@@ -205,7 +215,7 @@ def _decoded(
         )
     _LOG.warning("%d events of segment %s cannot be decoded and are left out.", len(bad), segment)
     gone = [each.index for each in bad]
-    return changes, Places(places.segment, np.delete(places.offsets, gone), np.delete(places.lengths, gone))
+    yield changes, Places(places.segment, np.delete(places.offsets, gone), np.delete(places.lengths, gone))
 
 
 def _output(plan: CurrentRowsPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from pyspark_pravega.datasource.event_rows import EventRows
 from pyspark_pravega.datasource.scan_plan import ScanPlan
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.user_errors import concise
+from pyspark_pravega.formats.batches import Overfull
 
 LOG = logging.getLogger(__name__)
 
@@ -112,10 +113,19 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
         )
         for window in reader:
             for first, last in chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
-                for batch in rows.batches(window, first, last, left):
-                    yield batch
-                    if left is not None and not _counts_only(plan, batch):
-                        left -= batch.num_rows
+                pending = [(first, last)]
+                while pending and left != 0:
+                    first, last = pending.pop()
+                    try:
+                        batches = rows.batches(window, first, last, left)
+                    except Overfull:
+                        middle = (first + last) // 2
+                        pending += [(middle, last), (first, middle)]
+                        continue
+                    for batch in batches:
+                        yield batch
+                        if left is not None and not _counts_only(plan, batch):
+                            left -= batch.num_rows
                 if left == 0:
                     break
             if left == 0:

@@ -22,6 +22,7 @@ from pyspark_pravega.formats.events import EventBuffer, Positions
 from pyspark_pravega.formats.format import BadEvent, Resolve, WriterSchema
 from pyspark_pravega.formats.framing import (
     HEADER_LENGTH,
+    LARGEST_PAYLOAD,
     Codec,
     Undecodable,
     common_encoding_id,
@@ -35,6 +36,13 @@ _log = logging.getLogger(__name__)
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
 """Limits of a piece; an event larger than that is a piece of its own."""
+
+LARGEST_BATCH = 2 * LARGEST_PAYLOAD
+"""Bytes that the events of a batch may have together after decompression."""
+
+
+class Overfull(Exception):
+    """Events that would need too much memory together; fewer of them may not."""
 
 
 class PayloadReader(ABC):
@@ -84,6 +92,7 @@ class BatchDecoder(ABC):
         return batch
 
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        """Raises Overfull for several events that are too large together."""
         pieces: list[list[pa.Array]] = []
         order: list[Positions] = []
         reasons: dict[int, str] = {}
@@ -212,7 +221,7 @@ def _decompressed(
     group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
-    begin = size = 0
+    begin = size = total = 0
     for position, stored in enumerate(group.payloads()):
         try:
             payload = source.codec.decompress(stored)
@@ -221,6 +230,9 @@ def _decompressed(
             payload = b""
         payloads.append(payload)
         size += len(payload)
+        total += len(payload)
+        if total > LARGEST_BATCH:
+            raise Overfull
         if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
             yield begin, EventBuffer.of(payloads)
             begin, size, payloads = position + 1, 0, []

@@ -112,7 +112,8 @@ def test_what_has_no_version_yet_counts_as_of_now(spark: SparkSession, client_co
 
 def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
     for bounds, words in (
-        ("VERSION 'x'", "a version is a whole number"),
+        ("VERSION 'x'", "FROM VERSION 'x': a version is a whole number"),
+        ("VERSION 1 TO VERSION 'y'", "TO VERSION 'y': a version is a whole number"),
         ("VERSION 7", "the newest version is 3, and the next one will be 4"),
         ("VERSION 3 TO VERSION 2", "ends at version 2, before its start 3"),
     ):
@@ -120,6 +121,8 @@ def test_ranges_without_sense(spark: SparkSession, table: str) -> None:
             spark.sql(f"SELECT * FROM {table} CHANGES FROM {bounds}").collect()
     with pytest.raises(PySparkException, match="'end-stream-cut' out"):
         spark.read.option("startingVersion", 1).option("end-stream-cut", "latest").changes(table).collect()
+    with pytest.raises(PySparkException, match="no option 'startVersion'. Did you mean 'startingVersion'"):
+        spark.read.option("startVersion", 1).changes(table).collect()
     with pytest.raises(PySparkException, match="cannot be found"):
         spark.sql(f"SELECT * FROM {table}s CHANGES FROM VERSION 1").collect()
 
@@ -271,6 +274,16 @@ def test_a_change_that_cannot_be_decoded(spark: SparkSession, client_config: Cli
     for query in (rows, f"{rows} CHANGES FROM VERSION 0"):
         with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT.*its 'op' is 'x'|no JSON document"):
             spark.sql(query).collect()
+    changelog = f"SELECT op, _error, _raw FROM pravega.`{scope}`.`dbz.shop$changelog`"
+    with pytest.raises(PySparkException, match="PRAVEGA_MALFORMED_EVENT"):
+        spark.sql(changelog).collect()
+    logged = spark.sql(f"{changelog} WITH ('mode'='permissive')").collect()
+    assert sorted((str(row.op), bytes(row._raw)) for row in logged if row._error) == [
+        ("None", b"?"),
+        ("None", b'{"op":"x"}'),
+    ]
+    assert len(logged) == len(CHANGES) + 2
+    assert spark.sql(f"{changelog} WITH ('mode'='dropmalformed')").count() == len(CHANGES)
     with pytest.raises(PySparkException, match="'permissive' is not possible for the rows of stream"):
         spark.sql(f"{rows} WITH ('mode'='permissive')").collect()
     assert spark.sql(f"{rows} WITH ('mode'='dropmalformed')").collect() == [Row(id=3, v="e")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.schema_registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.row_states import RowStates
 from pyspark_pravega.datasource.snapshot import tail_cut
@@ -117,6 +119,61 @@ def test_a_running_stream_takes_what_comes(spark: SparkSession, scope: str, tmp_
     finally:
         query.stop()
     assert query.exception() is None
+
+
+def test_a_schema_version_that_appears_while_a_stream_runs(
+    spark: SparkSession, client_config: ClientConfig, scope: str, tmp_path: Path
+) -> None:
+    """The query keeps its columns, and reads what is written with the new version; other queries have the new ones."""
+    name, seen = f"pravega.`{scope}`.plain", f"seen_{uuid.uuid4().hex}"
+    spark.sql(f"CREATE TABLE {name} (id INT) TBLPROPERTIES ('format'='avro')")
+    changes = spark.readStream.changes(name).select("id")
+    checkpoint = str(tmp_path)
+    query = changes.writeStream.format("memory").queryName(seen).option("checkpointLocation", checkpoint).start()
+    try:
+        spark.sql(f"INSERT INTO {name} VALUES (1)")
+        query.processAllAvailable()
+        with connect(client_config) as pravega:
+            registry = pravega.registry(scope)
+            (first,) = registry.latest_schemas("plain")
+            newer = json.loads(first.schema.text)
+            newer["fields"].append({"name": "note", "type": ["null", "string"], "default": None})
+            registry.add_schema("plain", SchemaInfo.of_text(first.schema.type, "Avro", json.dumps(newer)))
+        spark.sql(f"INSERT INTO {name} VALUES (2, 'new')")
+        query.processAllAvailable()
+        assert sorted(row.id for row in spark.table(seen).collect()) == [1, 2]
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert sorted(map(tuple, spark.table(name).collect())) == [(1, None), (2, "new")]
+
+
+def test_events_that_cannot_be_decoded(
+    spark: SparkSession, client_config: ClientConfig, scope: str, tmp_path: Path
+) -> None:
+    stream, name = Stream(scope, "events"), f"pravega.`{scope}`.events"
+    spark.sql(f"CREATE TABLE {name} (a INT NOT NULL) TBLPROPERTIES ('format'='json', 'framing'='none')")
+    events = [b'{"a":1}', b"?", b'{"a":2}', b'{"a":"x"}', b'{"a":3}']
+    with connect(client_config) as pravega:
+        write(pravega, stream, [Record("k", each) for each in events])
+
+    def taken(name_of_target: str, **options: str) -> list[dict[str, Any]]:
+        target = Target(spark, tmp_path / name_of_target)
+        target.take(spark.readStream.options(**options).changes(name))
+        return sorted(target.rows(), key=lambda row: str(row["a"]))
+
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_MALFORMED_EVENT.*no JSON document"):
+        taken("failing")
+    assert [row["a"] for row in taken("dropping", mode="dropmalformed")] == [1, 2, 3]
+    permissive = taken("permissive", mode="permissive")
+    assert [(row["a"], row["_change_type"]) for row in permissive] == [
+        *((number, "insert") for number in (1, 2, 3)),
+        (None, "insert"),
+        (None, "insert"),
+    ]
+    assert [row["a"] for row in taken("letters", **{"dead-letter": "letters"})] == [1, 2, 3]
+    letters = spark.sql(f"SELECT DISTINCT event FROM pravega.`{scope}`.letters").collect()
+    assert sorted(bytes(row.event) for row in letters) == [b"?", b'{"a":"x"}']
 
 
 def parts(events: list[Record], count: int) -> list[list[Record]]:

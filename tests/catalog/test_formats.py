@@ -227,3 +227,19 @@ class TestVersions:
         read = spark.read.format("pravega").options(**options).option("schema-version", "0").load()
         assert read.drop("_segment", "_offset", "_event_pointer").columns == ["id"]
         assert sorted(row.id for row in read.collect()) == [1, 2]
+
+
+@pytest.mark.parametrize("format", ["json", "debezium-json"])
+def test_compressed_events_that_are_large_together(spark: SparkSession, scope: str, format: str) -> None:
+    """A batch of a megabyte that would have 150 in memory is read in parts, whatever the limit of rows."""
+    table = f"pravega.`{scope}`.large"
+    properties = f"'format'='{format}', 'framing'='registry', 'codec'='gzip'"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, v STRING) TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {table} SELECT id, repeat(chr(97 + id % 20), 1000000) FROM range(150)")
+    sums = spark.sql(f"SELECT count(*), sum(id), sum(length(v)), count(DISTINCT v) FROM {table}").first()
+    assert tuple(sums) == (150, 11_175, 150_000_000, 20)
+    if format == "json":
+        found = spark.sql(f"SELECT id, _offset FROM {table} WHERE length(v) > 5").collect()
+        assert sorted(row.id for row in found) == list(range(150))
+        assert len({row._offset for row in found}) == 150
+        assert spark.sql(f"SELECT length(v) FROM {table} LIMIT 100").count() == 100

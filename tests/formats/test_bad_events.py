@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import SchemaNotFoundError, ServerUnavailableError
-from pyspark_pravega.formats import framing
+from pyspark_pravega.formats import batches, framing
+from pyspark_pravega.formats.batches import Overfull
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import BadEvent, Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.framing import LARGEST_PAYLOAD, header
@@ -412,6 +413,16 @@ def test_decompression_bombs() -> None:
     assert batch.num_rows == 2
     assert [each.index for each in bad] == [1, 2]
     assert all(f"at most {LARGEST_PAYLOAD} are allowed" in each.reason for each in bad), bad
+
+
+def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
+    decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
+    large = header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
+    with pytest.raises(Overfull):
+        decoder.decode_valid(EventBuffer.of([large] * 3))
+    batch, bad = decoder.decode_valid(EventBuffer.of([large] * 2))
+    assert (batch.num_rows, bad) == (2, [])
 
 
 def test_avro_padding_is_for_compressed_events_only() -> None:
