@@ -6,15 +6,19 @@ truncation leaves none, and a snapshot finds all that are there again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyspark_pravega.datasource.bag_snapshots import Columns, Snapshot, Snapshots
 from pyspark_pravega.datasource.key_order import groups_of
 from pyspark_pravega.datasource.row_changes import (
+    NUMBERS,
     SNAPSHOT,
     UNKNOWN,
     VALUE,
@@ -22,7 +26,6 @@ from pyspark_pravega.datasource.row_changes import (
     Numbers,
     Truncates,
     numbers_of,
-    older,
 )
 from pyspark_pravega.datasource.row_history import (
     AFTER,
@@ -35,77 +38,63 @@ from pyspark_pravega.datasource.row_history import (
 )
 from pyspark_pravega.errors import MalformedEventError
 
+_LOG = logging.getLogger(__name__)
+
 Mask = npt.NDArray[np.bool_]
 
 ROW = ""
 """The column of entries that tells rows apart: no column of a table has this name."""
 
-_POSITION = ("major", "minor", "row")
-_ONE_DELIVERY = 1_000_000
-"""Microseconds within which a connector handles changes of one position that it delivers once."""
-
-
-@dataclass
-class Snapshot:
-    """What tells whether a change is before a snapshot; `offsets` is where it begins, by segment."""
-
-    origin: int
-    position: tuple[int, int, int]
-    time: int
-    ts: int
-    offsets: dict[int, int] = field(default_factory=dict)
-
-
-class Snapshots:
-    """The snapshots seen that have a position."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, ...], Snapshot] = {}
-
-    def note(self, entries: pa.Table) -> None:
-        """Note those that rows among the entries were read for."""
-        read = (numbers_of(entries, "kind") == SNAPSHOT) & (numbers_of(entries, "origin") >= 0)
-        names = ("origin", *_POSITION, "time", "ts", "segment", "offset")
-        for row in np.stack([numbers_of(entries, name)[read] for name in names], axis=1).tolist():
-            origin, major, minor, place, time, ts, segment, offset = row
-            known = (origin, major, minor, place)
-            found = self._found.setdefault(known, Snapshot(origin, (major, minor, place), time, ts))
-            found.time, found.ts = min(found.time, time), min(found.ts, ts)
-            found.offsets[segment] = min(found.offsets.get(segment, offset), offset)
-
-    @property
-    def all(self) -> list[Snapshot]:
-        """In the order in which they were first seen."""
-        return list(self._found.values())
-
-
-Boundary = Truncation | Snapshot
+_SAME = ("change", "origin", "major", "minor", "row")
+_NOT_COMPLETE = -2
+_ONE_DELIVERY = 2_000_000
+"""Microseconds within which a connector goes on with changes of one position that it delivers once."""
 
 
 @dataclass(frozen=True)
 class BagCounts:
-    """Counts rows when all entries of them have come: those of the end or, with `within`, what each change did."""
+    """Counts rows when all entries of them have come: those of the end or, with `within`, what each change did.
+
+    `lenient`: events may be missing, so that what is removed need not be there.
+    """
 
     names: Names
     truncates: AllTruncates
     snapshots: Snapshots
     within: Within | None
+    lenient: bool
+    _boundaries: list[Truncation | Snapshot] = field(default_factory=list)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Whether an entry is delivered again can only be told in the end."""
+        """Drop what a truncation has cleared already, where the history does not matter."""
+        if self.within is None and self.truncates.last:
+            entries = entries.filter(pa.array(~self.truncates.cleared(entries, self.names)))
         return entries, []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """Raises MalformedEventError for an entry that removes a row which is not there."""
+        """Raises MalformedEventError for an entry whose row cannot be told."""
         state = state.combine_chunks()
+        numbers = {name: numbers_of(state, name) for name in (*NUMBERS, "change", "unique")}
+        own = self.snapshots.of_rows(numbers)
+        self._check_rows_read(numbers, own)
         rows = groups_of(state, (ROW,))
-        once = ~_delivered_again(state, rows)
-        state, rows = state.filter(pa.array(once)), rows[once]
-        boundaries = self._boundaries()
-        counts = _Counts(state, rows, self._spans(state, boundaries))
-        if self.within is not None:
-            return state, list(_history(state, counts, boundaries, self.names, self.within))
-        return state, [state.take(pa.array(np.sort(counts.left(len(boundaries)))))]
+        counted = ~_delivered_again(rows, numbers)
+        boundaries = self._in_order()
+        places = {id(boundary): place for place, boundary in enumerate(boundaries)}
+        own = np.array([*(places.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
+        counted &= own != _NOT_COMPLETE
+        chosen = np.flatnonzero(counted)
+        spans = self._spans({name: column[chosen] for name, column in numbers.items()}, own[chosen], boundaries)
+        counts = _Counts(rows[chosen], spans, np.isin(numbers["change"][chosen], [INSERT, AFTER]))
+        last = counts.missing[counts.spans[counts.missing] == len(boundaries)]
+        if len(last) and not self.lenient:
+            raise _not_there(numbers, int(chosen[last[0]]))
+        if len(last):
+            _LOG.warning("%d removals of rows that are not there are left out.", len(last))
+        if self.within is None:
+            return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
+        history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
+        return state, history.given(self.within)
 
     def fork(self) -> BagCounts:
         """It keeps nothing."""
@@ -115,154 +104,201 @@ class BagCounts:
         """Every row is given."""
         return True
 
-    def _boundaries(self) -> list[Boundary]:
-        """In their order."""
-        found: list[tuple[int, tuple[int, int, int], Boundary]] = []
-        for each in dict.fromkeys(self.truncates.all):
-            found.append((each.truncate.ts, each.truncate.position, each))
-        found += [(each.ts, each.position, each) for each in self.snapshots.all]
-        return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
+    def _in_order(self) -> list[Truncation | Snapshot]:
+        """The boundaries; for the rows of the end, truncations are looked at together."""
+        if not self._boundaries:
+            found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
+            if self.within is not None:
+                found += [
+                    (each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)
+                ]
+            found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
+            self._boundaries.extend(each[-1] for each in sorted(found, key=lambda each: each[:2]))
+        return self._boundaries
 
-    def _spans(self, entries: pa.Table, boundaries: Sequence[Boundary]) -> Numbers:
-        """How many boundaries each entry is behind."""
-        spans = np.full(len(entries), len(boundaries), np.int64)
-        for number, boundary in reversed(list(enumerate(boundaries))):
-            if isinstance(boundary, Truncation):
-                one = Truncates()
-                one.add(boundary.origin, boundary.segment, boundary.truncate)
-                spans[one.cleared(entries, self.names)] = number
-            else:
-                spans[_before(entries, boundary)] = number
-                own = _rows_of(entries, boundary)
-                spans[own] = np.maximum(spans[own], number + 1)
+    def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
+        for place in np.flatnonzero(self.snapshots.after_changes(numbers, own))[:1]:
+            raise MalformedEventError(
+                f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} has a row of a "
+                "snapshot that tells neither where it begins nor a position. Whether the row is there already cannot "
+                "be told without a primary key: set the table property 'primary-key', or read the table's changelog."
+            )
+
+    def _spans(self, numbers: Columns, own: Numbers, boundaries: Sequence[Truncation | Snapshot]) -> Numbers:
+        """How many boundaries each entry is behind; `own` is the boundary that its snapshot is."""
+        spans = np.zeros(len(own), np.int64)
+        if self.within is None:
+            # Only what is behind all boundaries counts.
+            spans[:] = len(boundaries)
+            spans[self.truncates.cleared_by(numbers, self.names)] = -1
+            if boundaries:
+                before = _before(boundaries[-1], numbers, self.names)
+                spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
+            return spans
+        left = [(np.arange(len(own)), 0, len(boundaries))]
+        while left:
+            entries, low, high = left.pop()
+            if low == high or not len(entries):
+                spans[entries] = low
+                continue
+            middle = (low + high) // 2
+            part = {name: column[entries] for name, column in numbers.items()}
+            before = _before(boundaries[middle], part, self.names) & (own[entries] < middle)
+            left += [(entries[before], low, middle), (entries[~before], middle + 1, high)]
         return spans
 
 
+def _before(boundary: Truncation | Snapshot, numbers: Columns, names: Names) -> Mask:
+    if isinstance(boundary, Snapshot):
+        return boundary.before(numbers)
+    one = Truncates()
+    one.add(boundary.origin, boundary.segment, boundary.truncate)
+    return one.cleared_by(numbers, names)
+
+
+def _not_there(numbers: Columns, place: int) -> MalformedEventError:
+    return MalformedEventError(
+        f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that is "
+        "not among those before it. Without a primary key, rows are told by all of their values: if the table has one, "
+        "set the table property 'primary-key', for example 'id' or 'order_id,line_no'. If it has none, the database "
+        "must log whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column may have been added since with "
+        "a default. The table's changelog can be read in any case."
+    )
+
+
 class _Counts:
-    """How many of each row the entries of each span leave."""
+    """What the entries of each span leave of each row; entries by their numbers.
 
-    def __init__(self, entries: pa.Table, rows: Numbers, spans: Numbers) -> None:
-        """`rows` are the numbers of the rows that entries add or remove, equal for equal rows."""
-        self._entries, self._rows, self._spans = entries, rows, spans
-        self._adds = np.isin(numbers_of(entries, "change"), [INSERT, AFTER])
+    `left` are those whose rows are left, of equal ones the last; `missing` those that remove what is not there, of
+    equal ones the first.
+    """
 
-    def left(self, span: int) -> Numbers:
-        """The entries whose rows are left in a span, in no order. Raises MalformedEventError."""
-        here = np.flatnonzero(self._spans == span)
-        added, removed = here[self._adds[here]], here[~self._adds[here]]
-        counts = np.bincount(self._rows[added], minlength=int(self._rows.max(initial=-1)) + 1)
-        counts -= np.bincount(self._rows[removed], minlength=len(counts))
-        for place in removed[counts[self._rows[removed]] < 0][:1]:
-            raise MalformedEventError(
-                f"The event at offset {numbers_of(self._entries, 'offset')[place]} of segment "
-                f"{numbers_of(self._entries, 'segment')[place]} removes a row that is not among those before it. "
-                "Without a primary key, rows are told by all of their values: if the table has one, set the table "
-                "property 'primary-key', for example 'id' or 'order_id,line_no'. If it has none, the database must log "
-                "whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column may have been added since with "
-                "a default. The table's changelog can be read in any case."
-            )
-        rank = _rank(self._rows[added])
-        # Of equal rows, the last ones are taken to be there.
-        total = np.bincount(self._rows[added], minlength=len(counts))
-        return added[rank >= (total - counts)[self._rows[added]]]
+    def __init__(self, rows: Numbers, spans: Numbers, adds: Mask) -> None:
+        """`rows` are equal for equal rows."""
+        self.rows, self.spans = rows, spans
+        order = np.lexsort([adds, rows, spans])
+        cells = np.cumsum(_changes(spans[order]) | _changes(rows[order])) - 1
+        count = int(cells[-1]) + 1 if len(cells) else 0
+        added, removed = (np.bincount(cells[adds[order] == each], minlength=count) for each in (True, False))
+        # Of a cell, those that remove come first, each kind in the order of the entries.
+        rank = np.arange(len(order)) - np.append(0, np.cumsum(added + removed))[cells]
+        removing = ~adds[order]
+        self.missing: Numbers = np.sort(order[removing & (rank < (removed - added)[cells])])
+        net = np.minimum(added - removed, added)
+        self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
 
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
         """Which of these entries' rows are only on the left, and which only on the right."""
-        most = len(self._entries) + 1
-        on_left, on_right = (self._rows[each] * most + _rank(self._rows[each]) for each in (left, right))
+        most = len(self.rows) + 1
+        on_left, on_right = (self.rows[each] * most + _rank(self.rows[each]) for each in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
+
+
+class _History:
+    """What the changes did to the bag."""
+
+    def __init__(
+        self,
+        entries: pa.Table,
+        counts: _Counts,
+        own: Numbers,
+        boundaries: Sequence[Truncation | Snapshot],
+        names: Names,
+    ) -> None:
+        self._entries = entries
+        self._version = numbers_of(entries, "version")
+        self._time = _known(numbers_of(entries, "time"), numbers_of(entries, "ts"))
+        there = np.ones(len(entries), np.bool_)
+        # What a snapshot finds counts only where it is not there already.
+        there[counts.missing] = there[own >= 0] = False
+        self._rows = [np.flatnonzero(there)]
+        self._changes = [numbers_of(entries, "change")[there]]
+        self._versions, self._times = [self._version[there]], [self._time[there]]
+        left = _by_number(counts.left, counts.spans[counts.left], len(boundaries))
+        read = _by_number(np.arange(len(own)), own, len(boundaries))
+        for number, boundary in enumerate(boundaries):
+            gone = left[number]
+            if isinstance(boundary, Snapshot):
+                gone, new = counts.differences(gone, read[number])
+                self._add(new, INSERT, self._version[new], self._time[new])
+                origin, position = names.origin_text(boundary.origin), boundary.position
+                at = boundary.time if boundary.time != UNKNOWN else boundary.ts
+            else:
+                origin, position = boundary.origin, boundary.truncate.position
+                at = boundary.truncate.time if boundary.truncate.time != UNKNOWN else boundary.truncate.ts
+            if len(gone):
+                every = np.ones(len(gone), np.int64)
+                self._add(gone, DELETE, every * version_of(origin, position), every * at)
+
+    def _add(self, rows: Numbers, change: int, versions: Numbers, times: Numbers) -> None:
+        self._rows.append(rows)
+        self._changes.append(np.full(len(rows), change))
+        self._versions.append(versions)
+        self._times.append(times)
+
+    def given(self, within: Within) -> list[pa.Table]:
+        """As far as it is wanted."""
+        rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
+        wanted = within(version, time)
+        if not wanted.any():
+            return []
+        table = self._entries.select([name for name in self._entries.column_names if name.startswith(VALUE)])
+        table = table.take(pa.array(rows[wanted]))
+        for name, numbers in (("change", change), ("version", version), ("timestamp", time)):
+            table = table.append_column(name, pa.array(numbers[wanted], pa.int64()))
+        return [table]
+
+
+def _delivered_again(rows: Numbers, numbers: Columns) -> Mask:
+    """Which entries say again what another one says.
+
+    Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
+    that has the most of the row: another may have been cut off.
+    """
+    again = np.zeros(len(rows), np.bool_)
+    suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
+    ts = numbers["ts"]
+    order = suspects[np.lexsort([ts[suspects], rows[suspects], *(numbers[name][suspects] for name in _SAME)])]
+    if len(order) < 2:
+        return again
+    new = _changes(rows[order])
+    for name in _SAME:
+        new |= _changes(numbers[name][order])
+    runs = np.cumsum(new) - 1
+    known = ts[order] != UNKNOWN
+    pause = np.append(False, (np.diff(np.where(known, ts[order], 0)) > _ONE_DELIVERY) & known[1:] & known[:-1])
+    deliveries = np.cumsum(new | pause) - 1
+    sizes = np.bincount(deliveries)
+    of_run = runs[np.flatnonzero(new | pause)]
+    # The largest of each run, the first of equal ones.
+    ranked = np.lexsort([np.arange(len(sizes)), -sizes, of_run])
+    best = np.zeros(len(sizes), np.bool_)
+    best[ranked[_changes(of_run[ranked])]] = True
+    again[order] = np.where(numbers["unique"][order] == 1, ~new, ~best[deliveries])
+    return again
+
+
+def _changes(numbers: Numbers) -> Mask:
+    """Where a number is not the one before it."""
+    found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
+    return found
 
 
 def _rank(rows: Numbers) -> Numbers:
     """The how manieth of its row each entry is, from 0."""
     order = np.argsort(rows, kind="stable")
-    ranked = rows[order]
-    begins = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
-    within = np.arange(len(rows)) - np.repeat(begins, np.diff(np.append(begins, len(rows))))
+    new = _changes(rows[order])
     found = np.empty(len(rows), np.int64)
-    found[order] = within
+    found[order] = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1] if len(rows) else 0
     return found
 
 
-def _history(
-    entries: pa.Table, counts: _Counts, boundaries: Sequence[Boundary], names: Names, within: Within
-) -> Iterator[pa.Table]:
-    """What the changes did to the bag, span by span."""
-    change, version = numbers_of(entries, "change"), numbers_of(entries, "version")
-    time = _known(numbers_of(entries, "time"), numbers_of(entries, "ts"))
-    # What a snapshot finds counts only where it is not there already.
-    own = np.zeros(len(entries), np.bool_)
-    for each in boundaries:
-        if isinstance(each, Snapshot):
-            own |= _rows_of(entries, each)
-    yield from _given(entries, np.flatnonzero(~own), change, version, time, within)
-    counts.left(len(boundaries))  # nothing may be removed that is not there
-    for span, boundary in enumerate(boundaries):
-        gone = counts.left(span)
-        if isinstance(boundary, Truncation):
-            origin, position = boundary.origin, boundary.truncate.position
-            at = boundary.truncate.time if boundary.truncate.time != UNKNOWN else boundary.truncate.ts
-        else:
-            origin, position = names.origin_text(boundary.origin), boundary.position
-            at = boundary.time if boundary.time != UNKNOWN else boundary.ts
-            gone, new = counts.differences(gone, np.flatnonzero(_rows_of(entries, boundary)))
-            yield from _given(entries, new, change, version, time, within)
-        every = np.ones(len(entries), np.int64)
-        yield from _given(entries, gone, every * DELETE, every * version_of(origin, position), every * at, within)
-
-
-def _given(
-    entries: pa.Table, rows: Numbers, change: Numbers, version: Numbers, time: Numbers, within: Within
-) -> Iterator[pa.Table]:
-    rows = np.sort(rows[within(version[rows], time[rows])])
-    if len(rows):
-        table = entries.select([name for name in entries.column_names if name.startswith(VALUE)])
-        table = table.take(pa.array(rows))
-        for name, numbers in (("change", change), ("version", version), ("timestamp", time)):
-            table = table.append_column(name, pa.array(numbers[rows], pa.int64()))
-        yield table
+def _by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
+    """The values of each number from 0 to `count` - 1."""
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(count + 1))
+    return [values[order[begin:end]] for begin, end in itertools.pairwise(bounds)]
 
 
 def _known(times: Numbers, else_times: Numbers) -> Numbers:
     return np.where(times != UNKNOWN, times, else_times)
-
-
-def _delivered_again(entries: pa.Table, rows: Numbers) -> Mask:
-    """Which entries say again what another one says."""
-    again = np.zeros(len(entries), np.bool_)
-    suspects = np.flatnonzero((numbers_of(entries, "origin") >= 0) & (numbers_of(entries, "kind") != SNAPSHOT))
-    same = [rows, *(numbers_of(entries, name) for name in ("change", "origin", *_POSITION))]
-    ts = numbers_of(entries, "ts")
-    order = suspects[np.lexsort([ts[suspects], *(each[suspects] for each in same)])]
-    if len(order) < 2:
-        return again
-    repeats = np.logical_and.reduce([each[order][1:] == each[order][:-1] for each in same])
-    later = repeats & (np.diff(ts[order]) > _ONE_DELIVERY)
-    # Once it is delivered again, all that follow are.
-    delivery = np.append(0, np.cumsum(later))
-    begins = np.maximum.accumulate(np.where(np.append(False, repeats), 0, np.arange(len(order))))
-    again[order] = delivery > delivery[begins]
-    return again
-
-
-def _rows_of(entries: pa.Table, snapshot: Snapshot) -> Mask:
-    found: Mask = (numbers_of(entries, "kind") == SNAPSHOT) & (numbers_of(entries, "origin") == snapshot.origin)
-    for name, value in zip(_POSITION, snapshot.position, strict=True):
-        found &= numbers_of(entries, name) == value
-    return found
-
-
-def _before(entries: pa.Table, snapshot: Snapshot) -> Mask:
-    """Which entries were made before a snapshot."""
-    segment, offset, time, ts = (numbers_of(entries, name) for name in ("segment", "offset", "time", "ts"))
-    position = [numbers_of(entries, name) for name in _POSITION]
-    comparable = numbers_of(entries, "origin") == snapshot.origin
-    by_position = comparable & older(position, [np.full(len(entries), each) for each in snapshot.position])
-    by_position &= (numbers_of(entries, "kind") == SNAPSHOT) | ((time != UNKNOWN) & (time < snapshot.time))
-    by_place, elsewhere = np.zeros(len(entries), np.bool_), np.ones(len(entries), np.bool_)
-    for each, first in snapshot.offsets.items():
-        by_place |= (segment == each) & (offset < first)
-        elsewhere &= segment != each
-    by_time = elsewhere & ~comparable & (ts != UNKNOWN) & (ts < snapshot.ts)
-    before: Mask = by_position | by_place | by_time
-    return before

@@ -77,7 +77,7 @@ def number(version: str, bound: str = "FROM") -> int:
         return int(found[1], 16) << 32 | int(found[2], 16)
     if not _NUMBER.fullmatch(text) or abs(int(text)) > LAST:
         raise InvalidOptionError(
-            f"CHANGES ... {bound} VERSION '{version}': a version is a whole number, as the column _commit_version has it, "
-            "or a log sequence number of PostgreSQL such as '0/16B3748'."
+            f"CHANGES ... {bound} VERSION '{version}': a version is a whole number, as the column _commit_version has "
+            "it, or a log sequence number of PostgreSQL such as '0/16B3748'."
         )
     return int(text)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pyspark_pravega.datasource.bad_events import FAILFAST
 from pyspark_pravega.datasource.change_range import Bounds
 from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, GroupPartition, group_changes
 from pyspark_pravega.datasource.row_bag import RowBag
@@ -61,7 +62,8 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 def _of_bag(plan: ChangesPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
     columns = plan.rows.table.schema
     wanted = [name for name in plan.rows.schema.names if name in columns.names]
-    with RowBag(columns.names, wanted, plan.rows.memory, plan.bounds) as bag:
+    lenient = plan.rows.bad_events.mode != FAILFAST
+    with RowBag(columns.names, wanted, plan.rows.memory, plan.bounds, lenient=lenient) as bag:
         for changes, places in group_changes(plan.rows, partition, columns.names, columns):
             bag.feed(changes, places)
         for table in bag.results():

@@ -91,7 +91,8 @@ def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa
 
 def _read_bag(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
     columns = plan.table.schema
-    with RowBag(columns.names, plan.columns.names, plan.memory) as rows:
+    lenient = plan.bad_events.mode != FAILFAST
+    with RowBag(columns.names, plan.columns.names, plan.memory, lenient=lenient) as rows:
         for changes, places in group_changes(plan, partition, columns.names, columns):
             rows.feed(changes, places)
         yield from _output(plan, rows.results())

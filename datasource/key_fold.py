@@ -56,7 +56,7 @@ class KeyFold:
         """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
         self._key, self._memory, self._reduction, self._depth = tuple(key), memory, reduction, depth
         self._entries: list[pa.Table] = []
-        self._count = self._bytes = 0
+        self._count = self._bytes = self._kept = 0
         self._reduced = 0
         self._files: _Files | None = None
         self._former: Iterable[pa.Table] | None = None
@@ -81,15 +81,20 @@ class KeyFold:
             if self._bytes >= _FILE_BATCH:
                 self._to_files()
             return []
-        # A reduction holds its input and its output.
-        if self._bytes <= self._memory // 3 and self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced):
+        # A reduction holds its input and its output. What cannot be divided any more is not reduced over and over.
+        if self._bytes <= max(self._memory // 3, 2 * self._kept) and self._count - self._reduced < max(
+            _REDUCE_ENTRIES, self._reduced
+        ):
             return []
         if self._former is not None:
             return self._add_former()
         given = self._reduce()
-        if self._bytes > self._memory // 4 and self._depth < _DEEPEST:
-            self._files = _Files(self._key, self._depth)
-            self._to_files()
+        if self._bytes > self._memory // 4:
+            if self._depth < _DEEPEST:
+                self._files = _Files(self._key, self._depth)
+                self._to_files()
+            else:
+                self._kept = self._bytes
         return given
 
     def results(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:

@@ -5,10 +5,10 @@ writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only 
 events matters nor the segments they lie in, but for three things:
 
 * a truncation clears what `Truncates.cleared` tells;
-* the rows of a snapshot take the place of all rows before it. Its rows have one position in the database's log. By the
-  rules of `current_rows`, a change belongs before it if its event lies before it, or is older in position and in time;
-* a connector delivers changes again after a restart. PostgreSQL gives one position to several rows that a COPY wrote at
-  once, which may be equal: those the connector handled within a second, what it delivers again comes later.
+* the rows of a snapshot take the place of all rows before it, see `bag_snapshots`;
+* a connector delivers changes again after a restart. Positions tell which, where each is that of one row. PostgreSQL
+  gives one to all rows that a COPY writes to a page, which may be equal: the connector handles those at once, and
+  what it delivers again some seconds later.
 
 `bag_counts` does the counting.
 """
@@ -23,13 +23,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pravega.datasource.bag_counts import ROW, BagCounts, Snapshots
+from pyspark_pravega.datasource.bag_counts import ROW, BagCounts
+from pyspark_pravega.datasource.bag_snapshots import Snapshots
 from pyspark_pravega.datasource.key_fold import KeyFold, text_of
 from pyspark_pravega.datasource.row_changes import (
     DELETED,
     SNAPSHOT,
     STREAMED,
     Names,
+    Numbers,
     Places,
     entry_numbers,
     entry_table,
@@ -42,22 +44,34 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.change_feed import CREATE, READ, TRUNCATE, UPDATE
 from pyspark_pravega.formats.change_feed import DELETE as DELETION
 
+_BY_ROW = ("mysql", "mariadb", "maxwell")
+"""Connectors whose positions are those of rows where they have the number of the row in its event (`row`)."""
+_ALWAYS = ("sqlserver",)
+
 
 class RowBag(KeyFold):
     """Takes changes and gives the rows there are in the end, or what each change did. To be closed."""
 
     def __init__(
-        self, columns: Sequence[str], wanted: Sequence[str], memory: int, within: Within | None = None
+        self,
+        columns: Sequence[str],
+        wanted: Sequence[str],
+        memory: int,
+        within: Within | None = None,
+        *,
+        lenient: bool = False,
     ) -> None:
         """`columns` are all of the table, `wanted` those to be given; `memory` is in bytes.
 
-        With `within` the history is given, else the rows of the end.
+        With `within` the history is given, else the rows of the end. `lenient`: events may be missing, so that a row
+        that is removed need not be there.
         """
         self._columns, self._wanted = tuple(columns), tuple(wanted)
         self._names = Names()
         self._truncates = AllTruncates()
         self._snapshots = Snapshots()
-        counts = BagCounts(self._names, self._truncates, self._snapshots, within)
+        self._with_versions = within is not None
+        counts = BagCounts(self._names, self._truncates, self._snapshots, within, lenient)
         super().__init__((ROW,), memory, counts)
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> None:
@@ -68,7 +82,10 @@ class RowBag(KeyFold):
         op = operations(changes)
         numbers = entry_numbers(changes, places, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
-        _check(changes, op, places)
+        source = {name: pc.map_lookup(changes.column("source"), name, "first") for name in ("snapshot", "row")}
+        marks = pc.fill_null(source["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
+        _check(changes, op, marks, places)
+        numbers["unique"] = self._unique(numbers["origin"], source["row"])
         before, after = members(changes.column("before")), members(changes.column("after"))
         for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
             here = pa.array(numbers["missing"] == number)
@@ -91,11 +108,21 @@ class RowBag(KeyFold):
             own = {**numbers, "kind": kind.astype(np.int64)}
             entries = entry_table(values, {name: column[rows] for name, column in own.items()})
             entries = entries.append_column("change", pa.array(change[rows].astype(np.int64)))
-            self._snapshots.note(entries)
-            self.add(entries.append_column("version", pa.array(versions_of(entries, self._names))))
+            self._snapshots.note({name: column[rows] for name, column in own.items()}, marks[rows])
+            if self._with_versions:
+                entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
+            self.add(entries)
+
+    def _unique(self, origins: Numbers, rows: pa.Array) -> Numbers:
+        """Whether the position of each change is that of one row, as 1 or 0."""
+        connectors = [text.partition("/")[0] for text in self._names.origin_texts]
+        by_row, always = (np.array([each in kinds for each in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS))
+        found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
+        numbers: Numbers = found.astype(np.int64)
+        return numbers
 
 
-def _check(changes: pa.RecordBatch, op: npt.NDArray[np.str_], places: Places) -> None:
+def _check(changes: pa.RecordBatch, op: npt.NDArray[np.str_], marks: npt.NDArray[np.str_], places: Places) -> None:
     unknown = np.isin(op, [UPDATE, DELETION]) & changes.column("before").is_null().to_numpy(zero_copy_only=False)
     for place in np.flatnonzero(unknown)[:1]:
         raise MalformedEventError(
@@ -103,8 +130,7 @@ def _check(changes: pa.RecordBatch, op: npt.NDArray[np.str_], places: Places) ->
             "which: it has no 'before', and the table no primary key. Set the table property 'primary-key', for "
             "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
         )
-    kinds = pc.map_lookup(changes.column("source"), "snapshot", "first")
-    again = pc.fill_null(pc.equal(kinds, "incremental"), False).to_numpy(zero_copy_only=False) & (op == READ)
+    again = (marks == "incremental") & (op == READ)
     for place in np.flatnonzero(again)[:1]:
         raise MalformedEventError(
             f"The event at offset {places.offsets[place]} of segment {places.segment} is of an incremental snapshot: "

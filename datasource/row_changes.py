@@ -122,21 +122,25 @@ class Truncates:
             self.add(origin, segment, truncate)
 
     def cleared(self, entries: pa.Table, names: Names) -> npt.NDArray[np.bool_]:
-        """Which entries were made before a truncation.
+        """Which entries were made before a truncation; see `cleared_by`."""
+        if not self.last:
+            return np.zeros(len(entries), np.bool_)
+        return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
+
+    def cleared_by(self, numbers: dict[str, Numbers], names: Names) -> npt.NDArray[np.bool_]:
+        """Which entries, told by their NUMBERS, were made before a truncation.
 
         A change is before a truncation of its own origin if its position is. For a row of a snapshot, or where
         positions cannot be compared, it is the place that counts in the same segment, and in another segment the time
         at which the connector handled both.
         """
-        gone = np.zeros(len(entries), np.bool_)
-        if not self.last:
-            return gone
-        numbers = {name: numbers_of(entries, name) for name in NUMBERS}
+        count = len(numbers["kind"])
+        gone = np.zeros(count, np.bool_)
         position = [numbers[name] for name in ("major", "minor", "row")]
         for (text, segment), last in self.last.items():
             origin = names.origin(text)
             comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-            by_position = older(position, [np.full(len(entries), each) for each in last.position])
+            by_position = older(position, [np.full(count, each) for each in last.position])
             by_offset = numbers["offset"] < last.offset
             by_time = (numbers["ts"] < last.ts) & (numbers["ts"] != UNKNOWN)
             by_place = np.where(numbers["segment"] == segment, by_offset, by_time)

@@ -60,6 +60,19 @@ class PayloadReader(ABC):
         """
 
 
+class _Room:
+    """What is left of LARGEST_BATCH."""
+
+    def __init__(self) -> None:
+        self._left = LARGEST_BATCH
+
+    def take(self, size: int) -> None:
+        """Raises Overfull."""
+        self._left -= size
+        if self._left < 0:
+            raise Overfull
+
+
 @dataclass(frozen=True)
 class _Source:
     reader: PayloadReader
@@ -96,11 +109,12 @@ class BatchDecoder(ABC):
         pieces: list[list[pa.Array]] = []
         order: list[Positions] = []
         reasons: dict[int, str] = {}
+        room = _Room()
         for places, source in self._sorted_by_source(events, reasons):
             group = events if len(places) == len(events) else events.take(places)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source, places, reasons):
+            for begin, payloads in _pieces(group, source, places, reasons, room):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
                 here = places[begin : begin + len(payloads)]
@@ -201,11 +215,11 @@ def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tu
 
 
 def _pieces(
-    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     """The events in pieces, decompressed, each with the position of its first in the group."""
     if source.codec.compressed:
-        yield from _decompressed(group, source, places, reasons)
+        yield from _decompressed(group, source, places, reasons, room)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
@@ -218,10 +232,10 @@ def _pieces(
 
 
 def _decompressed(
-    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str]
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
-    begin = size = total = 0
+    begin = size = 0
     for position, stored in enumerate(group.payloads()):
         try:
             payload = source.codec.decompress(stored)
@@ -230,9 +244,7 @@ def _decompressed(
             payload = b""
         payloads.append(payload)
         size += len(payload)
-        total += len(payload)
-        if total > LARGEST_BATCH:
-            raise Overfull
+        room.take(len(payload))
         if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
             yield begin, EventBuffer.of(payloads)
             begin, size, payloads = position + 1, 0, []

@@ -98,7 +98,8 @@ class DebeziumJsonFormat(JsonFormat):
                 after = None if root is None else root.fields.get("after")
                 if after is not None and after.fields:
                     return columns_of(after)
-                rows += [image for image in change_of(document, None)[2:0:-1] if image]
+                change = change_of(_payload(document), None)
+                rows += [image for image in change[2:0:-1] if image]
             except Undecodable:
                 continue  # reading it will say why
         if not rows or settings.get(INFER_COLUMNS) != "sample":
@@ -183,9 +184,14 @@ class _EnvelopeReader(EnvelopeReader):
         if text.startswith(SCHEMA_FIRST):
             return change_of(*self._schemas.payload(text, self._documents))
         envelope = self._documents.document(text)
-        if type(envelope) is dict and "payload" in envelope and "op" not in envelope:
-            return change_of(envelope["payload"], self._schemas.number_of(envelope.get("schema")))
-        return change_of(envelope, None)
+        payload = _payload(envelope)
+        return change_of(payload, None if payload is envelope else self._schemas.number_of(envelope.get("schema")))
+
+
+def _payload(document: Any) -> Any:
+    """What lies in the schema envelope, if a document is one; else the document."""
+    wrapped = type(document) is dict and "payload" in document and "op" not in document
+    return document["payload"] if wrapped else document
 
 
 def change_of(envelope: Any, schema: int | None) -> Change:

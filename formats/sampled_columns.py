@@ -33,12 +33,18 @@ _DECIMAL = {"scale", "value"}
 
 
 def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
-    """The columns of rows, in the order in which they first occur; the text `ignored` stands for no value."""
+    """The columns of rows, in the order in which they first occur; the text `ignored` stands for no value.
+
+    Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
+    """
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
             values.setdefault(name, []).append(None if value in (ignored, [ignored]) else value)
-    return StructType([StructField(name, _type(found, ignored)) for name, found in values.items()])
+    names: dict[str, str] = {}
+    for name in filter(None, values):
+        names.setdefault(name.lower(), name)
+    return StructType([StructField(name, _type(values[name], ignored)) for name in names.values()])
 
 
 def _type(values: Sequence[Any], ignored: str) -> DataType:

@@ -18,8 +18,6 @@ def spark(
     """A session with both catalogs: `pravega` on plain servers, `secure` on secured ones. Tasks may fail twice."""
     builder = SparkSession.builder.master("local[2,3]").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
-    # For short queries the quick compiler is enough, and takes less of the processor than both.
-    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))

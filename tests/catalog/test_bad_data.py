@@ -150,8 +150,6 @@ def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
     ("properties", "reason"),
     [
         ("'format'='json'", "0x01 of a registry header"),
-        ("'format'='avro'", "0x01 of a registry header"),
-        ("'format'='json', 'framing'='none'", "no JSON document"),
         ("'format'='avro', 'framing'='none'", ""),
     ],
 )
@@ -178,10 +176,9 @@ def test_garbage_among_the_events(
     ("definition", "row"),
     [
         ("(a STRING) USING pravega TBLPROPERTIES ('format'='json')", "repeat('x', 8 * 1024 * 1024)"),
-        ("(a BINARY) USING pravega", "CAST(repeat('x', 8 * 1024 * 1024) AS BINARY)"),
         ("USING pravega TBLPROPERTIES ('format'='raw')", "CAST(repeat('x', 8 * 1024 * 1024 + 1) AS BINARY)"),
     ],
-    ids=["json", "avro", "raw"],
+    ids=["json", "raw"],
 )
 def test_an_event_over_8_mib(watched: Watched, definition: str, row: str) -> None:
     watched.sql.run(f"CREATE TABLE {watched.name}.big {definition}")
@@ -243,12 +240,7 @@ def save(frame: DataFrame, options: dict[str, str], mode: str = "append", **chan
     frame.write.format("pravega").mode(mode).options(**{**options, **named}).save()
 
 
-@pytest.mark.parametrize("format", ["avro", "json"])
-def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, str], format: str) -> None:
-    if format == "json":
-        watched.sql.run(f"DROP TABLE {watched.name}.t")
-        more = "TBLPROPERTIES ('routing-key'='id', 'format'='json')"
-        watched.sql.run(f"CREATE TABLE {watched.name}.t (id INT, b STRING) USING pravega {more}")
+def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, str]) -> None:
     rows = spark.sql("SELECT 3 AS id, 'z' AS b")
 
     def wrong(condition: str, *words: str, frame: DataFrame = rows, mode: str = "append", **changes: str) -> None:

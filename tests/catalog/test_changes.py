@@ -225,15 +225,6 @@ def test_net_changes_of_a_change_table(spark: SparkSession, changed: str) -> Non
         assert sorted((row.id, row._change_type, row.v) for row in found) == expected
 
 
-def test_without_primary_key_there_are_no_rows_to_change(
-    spark: SparkSession, client_config: ClientConfig, scope: str
-) -> None:
-    name = f"pravega.`{scope}`.keyless"
-    spark.sql(f"CREATE TABLE {name} (id INT, v STRING) USING pravega TBLPROPERTIES ('format'='debezium-json')")
-    with pytest.raises(PySparkException, match="changes of its rows cannot be told without its primary key"):
-        spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 0").collect()
-
-
 def test_changes_of_no_row(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
     stream = Stream(scope, "nobody")
     name = f"pravega.`{scope}`.nobody"

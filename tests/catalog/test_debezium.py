@@ -234,11 +234,14 @@ def test_columns_are_taken_from_a_sample_where_asked_for(
             "tags": [None, 7],
             "at": {"x": 2},
             "free": [1, "a"],
+            "ID": 5,
         },
         {"id": 3, "name": "__debezium_unavailable_value", "d": {"scale": 1, "value": "AQ=="}, "added": "x"},
     ]
     events = [
-        {"op": "c", "after": row} if format == "debezium-json" else {"type": "insert", "ts": 1, "data": row}
+        {"payload": {"op": "c", "after": row}}
+        if format == "debezium-json"
+        else {"type": "insert", "ts": 1, "data": row}
         for row in rows
     ]
     with connect(client_config) as pravega:

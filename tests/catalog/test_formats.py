@@ -18,7 +18,11 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.schema_registry_types import SchemaInfo
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.formats.batches import LARGEST_BATCH
 from pyspark_pravega.local.state import ClusterInfo
+from tests.datasource.scans import batches, scan
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -230,8 +234,10 @@ class TestVersions:
 
 
 @pytest.mark.parametrize("format", ["json", "debezium-json"])
-def test_compressed_events_that_are_large_together(spark: SparkSession, scope: str, format: str) -> None:
-    """A batch of a megabyte that would have 150 in memory is read in parts, whatever the limit of rows."""
+def test_compressed_events_that_are_large_together(
+    spark: SparkSession, client_config: ClientConfig, scope: str, format: str
+) -> None:
+    """A megabyte of events that would have 150 in memory is read in parts."""
     table = f"pravega.`{scope}`.large"
     properties = f"'format'='{format}', 'framing'='registry', 'codec'='gzip'"
     spark.sql(f"CREATE TABLE {table} (id BIGINT, v STRING) TBLPROPERTIES ({properties})")
@@ -242,4 +248,9 @@ def test_compressed_events_that_are_large_together(spark: SparkSession, scope: s
         found = spark.sql(f"SELECT id, _offset FROM {table} WHERE length(v) > 5").collect()
         assert sorted(row.id for row in found) == list(range(150))
         assert len({row._offset for row in found}) == 150
-        assert spark.sql(f"SELECT length(v) FROM {table} LIMIT 100").count() == 100
+        assert len(spark.sql(f"SELECT length(v) FROM (SELECT v FROM {table} LIMIT 140)").collect()) == 140
+        with connect(client_config) as pravega:
+            loaded = load_table(pravega, Stream(scope, "large")).table
+            (parts,) = batches(scan(pravega, loaded, ["v"]))
+        assert len(parts) > 1
+        assert max(part.nbytes for part in parts) < LARGEST_BATCH

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import udf
+from pyspark.sql.functions import lit, udf
 from pyspark.sql.types import LongType
 
 from pyspark_pravega.client import Pravega
@@ -113,11 +113,18 @@ def test_a_task_that_fails_once_is_retried_without_loss_or_double(
 
 
 def test_a_worker_killed_in_the_middle_of_appending(spark: SparkSession, scope: str, pravega: Pravega) -> None:
-    rows, size = 60_000, 2_000
+    rows, size = 20_000, 2_000
+
+    @udf(returnType=LongType(), useArrow=False)
+    def slowly(value: int) -> int:
+        if value % 500 == 0:
+            time.sleep(0.1)
+        return value
+
     for attempt in range(5):
         name, stream = f"pravega.`{scope}`.big{attempt}", Stream(scope, f"big{attempt}")
         spark.sql(f"CREATE TABLE {name} (v BIGINT, filler STRING) USING pravega")
-        frame = spark.range(0, rows, 1, 1).selectExpr("id AS v", f"repeat('x', {size}) AS filler")
+        frame = spark.range(0, rows, 1, 1).select(slowly("id").alias("v"), lit("x" * size).alias("filler"))
         with ThreadPoolExecutor(1) as pool:
             inserted = pool.submit(frame.writeTo(name).append)
             hit = kill_in_the_middle(spark, pravega, stream, rows * size, inserted)

@@ -423,6 +423,9 @@ def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.Monke
         decoder.decode_valid(EventBuffer.of([large] * 3))
     batch, bad = decoder.decode_valid(EventBuffer.of([large] * 2))
     assert (batch.num_rows, bad) == (2, [])
+    other = header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
+    with pytest.raises(Overfull):
+        decoder.decode_valid(EventBuffer.of([large, other, other]))
 
 
 def test_avro_padding_is_for_compressed_events_only() -> None:

@@ -239,7 +239,7 @@ def test_damaged_events(kind: str) -> None:
         whole = found + [json.dumps({**short, "after": {name: value}}).encode() for name, value in after.items()]
     both = both_paths(table, folded(table), **settings)
     # Together as many as of any other format.
-    count = COUNT * {"mysql": 60, "captured": 25, "enveloped": 15}[kind] // 100
+    count = COUNT * {"mysql": 75, "captured": 20, "enveloped": 5}[kind] // 100
     read = refused = 0
     for events in pieces(whole, count, kind):
         batch, bad = both.check(events)
