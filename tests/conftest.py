@@ -38,20 +38,6 @@ ACCOUNTS = {
 # to others: in the session of the tests, and in every shell and server that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-TOGETHER = {
-    "tests/catalog/test_bad_input.py": "front ends",
-    "tests/catalog/test_sql_behaviours.py": "front ends",
-}
-"""Files whose tests run in one process of several, because they share what is slow to start."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file stay together."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(TOGETHER.get(file, file)))
-
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from tests.bad_input import SECRET, Refusal, Watched, check_message, refusal
-from tests.sql_clients import PySparkClient, SqlClient, SqlError
+from tests.sql_clients import PySparkClient, SqlError
 
 OPTION = "PRAVEGA_INVALID_OPTION"
 NAME = "PRAVEGA_INVALID_NAME"
@@ -377,24 +377,7 @@ EVERYWHERE = [
     inserted("SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64"),
 ]
-
-
-@pytest.fixture
-def watched_by_all(sql: SqlClient, client_config: ClientConfig, fresh_name: str) -> Iterator[Watched]:
-    """A namespace of its own for each front end."""
-    with connect(client_config) as pravega:
-        made = Watched(sql, pravega, fresh_name)
-        yield made
-        made.close()
-
-
-def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
-    for case in EVERYWHERE:
-        given = case.values[0]
-        assert isinstance(given, Refusal)
-        watched_by_all.refuse(given)
-    rows = watched_by_all.sql.run(f"SELECT * FROM {watched_by_all.name}.t ORDER BY id")
-    assert rows == [("1", "x"), ("2", "y")]
+"""What `test_sql_behaviours` gives to every front end."""
 
 
 def test_a_merge_that_only_inserts_is_an_insert(

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from tests.bad_input import Refusal, Watched
+from tests.catalog.test_bad_input import EVERYWHERE
 from tests.sql_clients import SqlClient, SqlError
 from tests.temperatures import by_location_and_day, readings
 
@@ -197,3 +202,21 @@ def test_results_equal_plain_python_over_the_csv(sql: SqlClient, namespace: str,
     )
     found = {(row[0], row[1]): (float(row[2]), float(row[3]), int(row[4])) for row in rows}
     assert found == by_location_and_day()
+
+
+@pytest.fixture
+def watched_by_all(sql: SqlClient, client_config: ClientConfig, fresh_name: str) -> Iterator[Watched]:
+    """A namespace of its own for each front end."""
+    with connect(client_config) as pravega:
+        made = Watched(sql, pravega, fresh_name)
+        yield made
+        made.close()
+
+
+def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
+    for case in EVERYWHERE:
+        given = case.values[0]
+        assert isinstance(given, Refusal)
+        watched_by_all.refuse(given)
+    rows = watched_by_all.sql.run(f"SELECT * FROM {watched_by_all.name}.t ORDER BY id")
+    assert rows == [("1", "x"), ("2", "y")]
