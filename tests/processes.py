@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -25,3 +26,15 @@ def descendants(pid: int) -> list[int]:
         for child in children:
             found += [child, *descendants(child)]
     return found
+
+
+def running_with(*words: str) -> list[int]:
+    """The processes whose command lines have all of these words."""
+    every = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in every if all(word in running(pid) for word in words)]
+
+
+def processor_seconds(pid: int) -> float:
+    """How long a process has computed."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

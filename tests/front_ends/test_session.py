@@ -89,6 +89,7 @@ def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, call: str, messag
     assert message in run(tmp_path, program)
 
 
+@pytest.mark.faults
 def test_jars_of_the_environment_and_of_the_defaults_are_kept(tmp_path: Path) -> None:
     jar = tmp_path / "mine.jar"
     jar.write_bytes(b"PK\x05\x06" + bytes(18))  # an empty archive

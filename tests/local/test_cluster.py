@@ -168,6 +168,7 @@ def test_tls_and_users(directory: Path) -> None:
         assert not any(secret in text for secret in secrets), log
 
 
+@pytest.mark.faults
 def test_ports_taken_by_other_programs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, each between the choice of the ports and their use."""
     # Pravega exits, Pravega does not notice, the registry exits.
@@ -191,6 +192,7 @@ def test_ports_taken_by_other_programs(directory: Path, monkeypatch: pytest.Monk
     assert sum("another program took a port" in report for report in reports) == len(losses)
 
 
+@pytest.mark.faults
 def test_after_a_crash(directory: Path) -> None:
     first = LocalCluster.start(directory, storage=directory / "storage")
     (storage,) = (directory / "storage").iterdir()
