@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.batches import Overfull
-from pyspark_pravega.formats.change_feed import changelog_schema, find_change_format, key_columns
+from pyspark_pravega.formats.change_feed import MARKS, changelog_schema, find_change_format, key_columns
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import Decoder
 from pyspark_pravega.formats.framing import encoding_ids
@@ -122,7 +122,7 @@ def change_decoder(
 ) -> Decoder:
     """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts.
 
-    Without a primary key, `before` is whole, and there is the source block.
+    Without a primary key, `before` is whole, and there are MARKS.
     """
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
@@ -133,7 +133,7 @@ def change_decoder(
             full["op"],
             StructField("before", StructType([each for each in image if each.name in key or not key])),
             StructField("after", image),
-            *([] if key else [full["source"]]),
+            *([] if key else [MARKS]),
             full["ts"],
             full["unavailable"],
             full["position"],

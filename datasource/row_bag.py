@@ -41,7 +41,7 @@ from pyspark_pravega.datasource.row_changes import (
 )
 from pyspark_pravega.datasource.row_history import AFTER, BEFORE, DELETE, INSERT, AllTruncates, Within, versions_of
 from pyspark_pravega.errors import MalformedEventError
-from pyspark_pravega.formats.change_feed import CREATE, READ, TRUNCATE, UPDATE
+from pyspark_pravega.formats.change_feed import CREATE, MARKS, READ, TRUNCATE, UPDATE
 from pyspark_pravega.formats.change_feed import DELETE as DELETION
 
 _BY_ROW = ("mysql", "mariadb", "maxwell")
@@ -75,17 +75,17 @@ class RowBag(KeyFold):
         super().__init__((ROW,), memory, counts)
 
     def feed(self, changes: pa.RecordBatch, places: Places) -> None:
-        """Take the changes of some events, with whole images and `source`.
+        """Take the changes of some events, with whole images and MARKS.
 
         Raises MalformedEventError for a change that does not tell its former row, and for an incremental snapshot.
         """
         op = operations(changes)
         numbers = entry_numbers(changes, places, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
-        source = {name: pc.map_lookup(changes.column("source"), name, "first") for name in ("snapshot", "row")}
-        marks = pc.fill_null(source["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
+        found = members(changes.column(MARKS.name))
+        marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
         _check(changes, op, marks, places)
-        numbers["unique"] = self._unique(numbers["origin"], source["row"])
+        numbers["unique"] = self._unique(numbers["origin"], found["row"])
         before, after = members(changes.column("before")), members(changes.column("after"))
         for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
             here = pa.array(numbers["missing"] == number)

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_pravega.formats.change_feed import POSITION_TYPE, utf8
+from pyspark_pravega.formats.change_feed import MARKS, POSITION_TYPE, utf8
 from pyspark_pravega.formats.change_positions import positions_of
 from pyspark_pravega.formats.columns import Problems, Rows, StructColumn
 from pyspark_pravega.formats.connect_schema import FieldSchema
@@ -109,6 +109,8 @@ class ChangeColumns:
                 for row, names in missing.items():
                     lists[row] = names
                 arrays.append(pa.array(lists, arrow_field.type))
+            elif name == MARKS.name:
+                arrays.append(_marks(sources, arrow_field.type))
             else:
                 arrays.append(_positions(sources, arrow_field.type))
         return arrays
@@ -272,6 +274,17 @@ def _shown(value: Any) -> str | None:
 
 def _clean(text: str) -> str:
     return text if text.isascii() else utf8(text).decode()
+
+
+def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+    blocks = [{} if source is None else source for source in sources]
+    rows = [block.get("row") for block in blocks]
+    found = {
+        "snapshot": pa.array([_shown(block.get("snapshot")) for block in blocks], pa.string()),
+        "row": pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64()),
+    }
+    absent = pa.array([source is None for source in sources], pa.bool_())
+    return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
 
 
 def _positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:

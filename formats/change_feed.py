@@ -64,6 +64,10 @@ POSITION = StructType(
 `row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN, LSN elsewhere. `time` is when
 the database committed the change, or read the row for a snapshot."""
 
+MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), StructField("row", LongType())]))
+"""Not a column of changelogs, but what a decoder can be asked for beside them: `snapshot` and `row` of the source
+block, by which rows without a primary key are counted."""
+
 _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 
 

@@ -48,8 +48,8 @@ def timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
 
 
 def positions(source: pa.StructArray) -> dict[str, pa.Array]:
-    """The members of POSITION for source blocks of SOURCE_TYPE; all null where there is no block."""
-    block = dict(zip(SOURCE_TYPE.names, source.flatten(), strict=True))
+    """The members of POSITION for source blocks of SOURCE_TYPE or more; all null where there is no block."""
+    block = dict(zip(source.type.names, source.flatten(), strict=True))
     count = len(source)
     lsn, place = _filled(block["lsn"], -1), _filled(block["pos"], -1)
     by_lsn = lsn >= 0

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.batches import PayloadReader
 from pyspark_pravega.formats.change_columns import events_with
-from pyspark_pravega.formats.change_feed import OPERATIONS, UPSERTS
+from pyspark_pravega.formats.change_feed import MARKS, OPERATIONS, UPSERTS
 from pyspark_pravega.formats.change_position_columns import SOURCE_TYPE, positions, timestamps
 from pyspark_pravega.formats.columns import Problems, StructColumn
 from pyspark_pravega.formats.events import EventBuffer, Positions
@@ -65,6 +65,8 @@ class NativeEnvelopeReader(PayloadReader):
         self._module = module
         self._reference = reference
         self._names = wanted.names
+        marked = [pa.field("snapshot", pa.string())] if MARKS.name in wanted.names else []
+        self._source = pa.struct([*SOURCE_TYPE, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
@@ -122,6 +124,12 @@ class NativeEnvelopeReader(PayloadReader):
                 members = positions(source)
                 chosen = [members[each.name] for each in wanted]
                 array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
+            elif name == MARKS.name:
+                source = found.column("source")
+                block = dict(zip(source.type.names, source.flatten(), strict=True))
+                array = pa.StructArray.from_arrays(
+                    [block[each.name] for each in wanted], fields=list(wanted), mask=source.is_null()
+                )
             else:
                 array = found.column(name)
             arrays.append(array)
@@ -167,7 +175,7 @@ class NativeEnvelopeReader(PayloadReader):
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _struct(SOURCE_TYPE, [("leaf", each.type, True) for each in SOURCE_TYPE], True),
+            "source": _struct(self._source, [("leaf", each.type, True) for each in self._source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }

@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
         ("op", pa.string()),
         ("before", ROW),
         ("after", ROW),
-        ("source", pa.map_(pa.string(), pa.string())),
+        ("marks", pa.struct([("snapshot", pa.string()), ("row", pa.int64())])),
         ("ts", pa.timestamp("us", "UTC")),
         ("unavailable", pa.list_(pa.field("element", pa.string(), nullable=False))),
         ("position", POSITION_TYPE),
@@ -63,7 +63,7 @@ class Change:
             "op": self.op,
             "before": values(self.before) if self.op in ("u", "d") and self.before != "none" else None,
             "after": after,
-            "source": [("snapshot", self.snapshot), ("row", None if self.row is None else str(self.row))],
+            "marks": {"snapshot": self.snapshot, "row": self.row},
             "ts": self.ts,
             "unavailable": list(self.without),
             "position": {

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_pravega.datasource.current_rows import CurrentRows
 from pyspark_pravega.datasource.row_bag import RowBag
 from pyspark_pravega.datasource.row_changes import Places, value_name
-from pyspark_pravega.formats.change_feed import changelog_schema
+from pyspark_pravega.formats.change_feed import MARKS, changelog_schema
 from pyspark_pravega.formats.events import EventBuffer
 from pyspark_pravega.formats.format import find_format
 from tests.debezium import Record, Table, records, tables
@@ -32,7 +32,8 @@ def changelog(table: Table, events: list[Record], schema: StructType | None = No
     format = find_format("debezium-json")
     columns = schema or table.schema
     settings = {key: text for key, text in SETTINGS.items() if "ts3" in columns.names}
-    decoder = format.decoder(changelog_schema(columns), format.schema_text(columns, "t", "s"), None, settings)
+    wanted = StructType([*changelog_schema(columns), MARKS])
+    decoder = format.decoder(wanted, format.schema_text(columns, "t", "s"), None, settings)
     return decoder.decode(EventBuffer.of([each.value for each in events]))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.formats.change_feed import POSITION_TYPE, changelog_schema
+from pyspark_pravega.formats.change_feed import MARKS, POSITION_TYPE, changelog_schema
 from pyspark_pravega.formats.change_position_columns import SOURCE_TYPE, positions
 from pyspark_pravega.formats.change_positions import positions_of
 from pyspark_pravega.formats.debezium_json import _EnvelopeReader
@@ -28,7 +28,7 @@ PIECE = 500
 def folded(table: StructType, *names: str) -> StructType:
     """The columns of a changelog that current rows are folded from; of the table only these, if any are named."""
     image = StructType([field for field in table if not names or field.name in names])
-    return StructType([field for field in changelog_schema(image) if field.name != "source"])
+    return StructType([*(field for field in changelog_schema(image) if field.name != "source"), MARKS])
 
 
 def both_paths(table: StructType, wanted: StructType, **settings: str) -> BothPaths:
