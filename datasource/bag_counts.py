@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,6 @@ class BagCounts:
     snapshots: Snapshots
     within: Within | None
     lenient: bool
-    _boundaries: list[Truncation | Snapshot] = field(default_factory=list)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Drop what a truncation has cleared already, where the history does not matter."""
@@ -79,7 +79,7 @@ class BagCounts:
         self._check_rows_read(numbers, own)
         rows = groups_of(state, (ROW,))
         counted = ~_delivered_again(rows, numbers)
-        boundaries = self._in_order()
+        boundaries = self._boundaries
         places = {id(boundary): place for place, boundary in enumerate(boundaries)}
         own = np.array([*(places.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
         counted &= own != _NOT_COMPLETE
@@ -104,17 +104,14 @@ class BagCounts:
         """Every row is given."""
         return True
 
-    def _in_order(self) -> list[Truncation | Snapshot]:
-        """The boundaries; for the rows of the end, truncations are looked at together."""
-        if not self._boundaries:
-            found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
-            if self.within is not None:
-                found += [
-                    (each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)
-                ]
-            found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
-            self._boundaries.extend(each[-1] for each in sorted(found, key=lambda each: each[:2]))
-        return self._boundaries
+    @cached_property
+    def _boundaries(self) -> list[Truncation | Snapshot]:
+        """In their order; for the rows of the end, truncations are looked at together."""
+        found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
+        if self.within is not None:
+            found += [(each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)]
+        found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
+        return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
 
     def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
         for place in np.flatnonzero(self.snapshots.after_changes(numbers, own))[:1]:
@@ -207,7 +204,8 @@ class _History:
     ) -> None:
         self._entries = entries
         self._version = numbers_of(entries, "version")
-        self._time = _known(numbers_of(entries, "time"), numbers_of(entries, "ts"))
+        time = numbers_of(entries, "time")
+        self._time = np.where(time != UNKNOWN, time, numbers_of(entries, "ts"))
         there = np.ones(len(entries), np.bool_)
         # What a snapshot finds counts only where it is not there already.
         there[counts.missing] = there[own >= 0] = False
@@ -298,7 +296,3 @@ def _by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
     return [values[order[begin:end]] for begin, end in itertools.pairwise(bounds)]
-
-
-def _known(times: Numbers, else_times: Numbers) -> Numbers:
-    return np.where(times != UNKNOWN, times, else_times)

@@ -18,10 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pyspark_pravega.datasource.bad_events import FAILFAST
 from pyspark_pravega.datasource.change_range import Bounds
-from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, GroupPartition, group_changes
-from pyspark_pravega.datasource.row_bag import RowBag
+from pyspark_pravega.datasource.current_rows_scan import CurrentRowsPlan, GroupPartition, counted_rows, group_changes
 from pyspark_pravega.datasource.row_changes import UNKNOWN, Numbers, numbers_of, value_name
 from pyspark_pravega.datasource.row_history import RowHistory, Truncation, Within
 from pyspark_pravega.datasource.row_states import RowStates
@@ -51,23 +49,14 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         """Read the changes of the group's rows."""
         plan = self._plan
         if not key_columns(plan.rows.table.settings):
-            yield from _of_bag(plan, partition)
+            wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
+            for table in counted_rows(plan.rows, partition, wanted, plan.bounds):
+                yield from _output(plan.rows, table)
             return
         with _history(plan.rows, plan.truncations, plan.bounds) as history:
             yield from _fed(plan.rows, history, partition)
             for table in history.rest():
                 yield from _output(plan.rows, table)
-
-
-def _of_bag(plan: ChangesPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-    columns = plan.rows.table.schema
-    wanted = [name for name in plan.rows.schema.names if name in columns.names]
-    lenient = plan.rows.bad_events.mode != FAILFAST
-    with RowBag(columns.names, wanted, plan.rows.memory, plan.bounds, lenient=lenient) as bag:
-        for changes, places in group_changes(plan.rows, partition, columns.names, columns):
-            bag.feed(changes, places)
-        for table in bag.results():
-            yield from _output(plan.rows, table)
 
 
 @dataclass

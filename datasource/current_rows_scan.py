@@ -24,6 +24,7 @@ from pyspark_pravega.datasource.current_rows import CurrentRows
 from pyspark_pravega.datasource.dead_letters import DeadLetters, letter
 from pyspark_pravega.datasource.row_bag import RowBag
 from pyspark_pravega.datasource.row_changes import EntryReader, Names, Places, Truncates, numbers_of, value_name
+from pyspark_pravega.datasource.row_history import Within
 from pyspark_pravega.datasource.scan import BATCH_EVENTS, PlannedReader, chunks
 from pyspark_pravega.datasource.snapshot import SegmentSlice
 from pyspark_pravega.datasource.stream_table import StreamTable, WriterSchemas
@@ -77,7 +78,7 @@ class CurrentRowsReader(PlannedReader[CurrentRowsPlan, GroupPartition]):
 def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
     key = key_columns(plan.table.settings)
     if not key:
-        yield from _read_bag(plan, partition)
+        yield from _output(plan, counted_rows(plan, partition, plan.columns.names))
         return
     # The same events are bad whatever is asked for, where that does not end the query.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
@@ -89,13 +90,15 @@ def _read_group(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa
         yield from _output(plan, rows.rows())
 
 
-def _read_bag(plan: CurrentRowsPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
-    columns = plan.table.schema
-    lenient = plan.bad_events.mode != FAILFAST
-    with RowBag(columns.names, plan.columns.names, plan.memory, lenient=lenient) as rows:
+def counted_rows(
+    plan: CurrentRowsPlan, partition: GroupPartition, wanted: Sequence[str], within: Within | None = None
+) -> Iterator[pa.Table]:
+    """Fold the changes of a table without a primary key; see `RowBag`."""
+    columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
+    with RowBag(columns.names, wanted, plan.memory, within, lenient=lenient) as rows:
         for changes, places in group_changes(plan, partition, columns.names, columns):
             rows.feed(changes, places)
-        yield from _output(plan, rows.results())
+        yield from rows.results()
 
 
 def group_changes(

@@ -82,9 +82,8 @@ class KeyFold:
                 self._to_files()
             return []
         # A reduction holds its input and its output. What cannot be divided any more is not reduced over and over.
-        if self._bytes <= max(self._memory // 3, 2 * self._kept) and self._count - self._reduced < max(
-            _REDUCE_ENTRIES, self._reduced
-        ):
+        few = self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced)
+        if few and self._bytes <= max(self._memory // 3, 2 * self._kept):
             return []
         if self._former is not None:
             return self._add_former()

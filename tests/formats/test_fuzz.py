@@ -19,7 +19,7 @@ from pyspark_pravega.formats.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.schema.arrow import arrow_schema
 from tests.formats.fuzzing import COUNT, SEED, damaged
 from tests.formats.test_debezium_encodings import AVRO_TABLE, MYSQL, MYSQL_ROW, avro_row, avro_schema, confluent
-from tests.formats.test_mutations import FIELDS, PROTO, ROW
+from tests.formats.test_mutations import FIELDS, PROTO, PROTO_ROW, ROW
 from tests.protobuf_schemas import schema_text
 
 PIECE = 1000
@@ -47,11 +47,7 @@ def protobuf() -> tuple[Decoder, list[bytes]]:
     format = find_format("protobuf")
     message = schema_text(PROTO, "M")
     schema = format.spark_schema(message)
-    row = {
-        "i": 7, "s": "é", "l": [{"z": -1, "p": [0.5, 1.5]}, {"z": None, "p": []}], "m": [("k", 1.5)], "t": 10**15,
-        "w": "w", "b": b"\0\1", "f": 5, "x": None, "y": {"z": 3, "p": [1.0]},
-    }  # fmt: skip
-    batch = pa.RecordBatch.from_pylist([row], schema=arrow_schema(schema))
+    batch = pa.RecordBatch.from_pylist([PROTO_ROW], schema=arrow_schema(schema))
     writer = WriterSchema(message, "Protobuf", "")
     payloads = format.encoder(schema, message, 3).encode(batch).to_pylist()
     return format.decoder(schema, message, lambda encoding_id: writer), payloads

@@ -77,6 +77,10 @@ message M { int32 i = 1; string s = 2; repeated M2 l = 3; map<string, double> m 
   google.protobuf.StringValue w = 6; bytes b = 7; fixed64 f = 8; oneof o { string x = 9; M2 y = 10; } }
 message M2 { optional sint64 z = 1; repeated float p = 2; }
 """
+PROTO_ROW = {
+    "i": 7, "s": "é", "l": [{"z": -1, "p": [0.5, 1.5]}, {"z": None, "p": []}], "m": [("k", 1.5)], "t": 10**15,
+    "w": "w", "b": b"\0\1", "f": 5, "x": None, "y": {"z": 3, "p": [1.0]},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ["csv", "text", "json"])
@@ -99,11 +103,7 @@ def test_damaged_protobuf(codec: str) -> None:
     format = find_format("protobuf")
     text = schema_text(PROTO, "M")
     schema = format.spark_schema(text)
-    row = {
-        "i": 7, "s": "é", "l": [{"z": -1, "p": [0.5, 1.5]}, {"z": None, "p": []}], "m": [("k", 1.5)], "t": 10**15,
-        "w": "w", "b": b"\0\1", "f": 5, "x": None, "y": {"z": 3, "p": [1.0]},
-    }  # fmt: skip
-    rows = pa.RecordBatch.from_pylist([row, row], schema=arrow_schema(schema))
+    rows = pa.RecordBatch.from_pylist([PROTO_ROW, PROTO_ROW], schema=arrow_schema(schema))
     payloads = format.encoder(schema, text, 3, codec).encode(rows).to_pylist()
     writer = WriterSchema(text, "Protobuf", find_codec(codec).registry_name)
     check_damaged(format.decoder(schema, text, lambda encoding_id: writer), payloads, random.Random(codec))
