@@ -39,13 +39,13 @@ native: $(STAMP) ## Compile the native decoder (only when its sources changed; n
 	@$(BIN)/python tools/build_backend.py native
 
 .PHONY: proto
-proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller.proto
-	build/proto/bin/python client/generate.py
+proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller/controller.proto
+	build/proto/bin/python client/controller/generate.py
 
 build/proto/bin/python:
 	"$$(tools/find-python.sh)" -m venv build/proto
 	build/proto/bin/pip install --disable-pip-version-check --quiet \
-	  "grpcio-tools==$$(sed -nE 's/^GENERATOR = "(.*)"/\1/p' client/generate.py)"
+	  "grpcio-tools==$$(sed -nE 's/^GENERATOR = "(.*)"/\1/p' client/controller/generate.py)"
 
 docs/options.md: sql/options.py sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
@@ -106,8 +106,8 @@ bench-changes: jar native ## Measure micro-batches of streams of changes (BENCH_
 
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another
-	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/test_fuzz.py \
-	  tests/formats/test_native_fuzz.py tests/formats/test_native_changes.py $(PYTEST_ARGS)
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/core/test_fuzz.py \
+	  tests/formats/native/test_fuzz.py tests/formats/changes/test_native_reader.py $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz

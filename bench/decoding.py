@@ -35,11 +35,11 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega import native
-from pyspark_pravega.formats.change_feed import changelog_schema
-from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import WriterSchema, find_format
-from pyspark_pravega.formats.framing import header
-from pyspark_pravega.formats.schema.arrow import arrow_schema
+from pyspark_pravega.formats.changes.feed import changelog_schema
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.framing import header
 
 ENCODING_ID = 7
 REFERENCE_SHARE = 10

@@ -23,7 +23,7 @@ from bench.servers import cluster
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.table_loading import load_table
+from pyspark_pravega.datasource.tables.loading import load_table
 
 COLUMNS = "device STRING, at BIGINT, temperature DOUBLE, status INT"
 HEADER = 5

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.event_frames import frame
-from pyspark_pravega.client.reader import DEFAULT_WINDOW, SegmentRangeReader
-from pyspark_pravega.client.segment_failures import SegmentAddress
-from pyspark_pravega.client.segment_fetch import SegmentFetch
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.failures import SegmentAddress
+from pyspark_pravega.client.segments.fetch import SegmentFetch
+from pyspark_pravega.client.segments.range_reader import DEFAULT_WINDOW, SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 

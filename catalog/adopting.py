@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.inferred_columns import infer_columns
-from pyspark_pravega.datasource.table_loading import LoadedTable, load_table
+from pyspark_pravega.datasource.changes.inference import infer_columns
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
 from pyspark_pravega.errors import StreamExistsError, StreamNotFoundError, UnsupportedTypeError
-from pyspark_pravega.formats.debezium_avro import DebeziumAvroFormat, columns_of_envelope, is_envelope
+from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat, columns_of_envelope, is_envelope
 from pyspark_pravega.sql.table_settings import TableSettings
+
+from .connections import Catalog
 
 
 def existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:

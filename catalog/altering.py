@@ -6,21 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_pravega.catalog import table_properties
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.naming import about
-from pyspark_pravega.catalog.tables import describe, stream_of, undo_on_failure
-from pyspark_pravega.datasource.bad_events import bad_event_rule
-from pyspark_pravega.datasource.declared_table import declared_settings
-from pyspark_pravega.datasource.routing_key import routing_key_column
-from pyspark_pravega.datasource.stream_table import REGISTRY_CODECS
-from pyspark_pravega.datasource.table_loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.declared import declared_settings
+from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.tables.routing_key import routing_key_column
+from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.change_feed import checked_settings, is_change_format
+from pyspark_pravega.formats.changes.feed import checked_settings, is_change_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
+
+from . import table_properties
+from .connections import Catalog
+from .naming import about
+from .tables import describe, stream_of, undo_on_failure
 
 _STATEMENTS = {
     "AddColumn": "ADD COLUMN",

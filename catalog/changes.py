@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark_pravega.catalog import tables
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.naming import about
-from pyspark_pravega.datasource.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.change_range import ChangeRange
-from pyspark_pravega.datasource.changes_planning import changes_schema, row_key
-from pyspark_pravega.datasource.planning import nullable
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.changes.planning import changes_schema, row_key
+from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
+from pyspark_pravega.datasource.scan.planning import nullable
+from pyspark_pravega.datasource.tables.change_range import ChangeRange
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
+
+from . import tables
+from .connections import Catalog
+from .naming import about
 
 _SPARKS = {
     name.lower(): name

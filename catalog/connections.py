@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Mapping
 
-from pyspark_pravega.catalog.naming import about
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
+
+from .naming import about
 
 _OWN_KEYS = frozenset(("catalog-name",))
 _SAID_BY_TABLE = (o.SCOPE, o.STREAM, o.FORMAT, o.FRAMING)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.change_feed import is_change_format
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.sql import options as o
 
 

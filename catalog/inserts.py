@@ -11,13 +11,14 @@ from typing import Any
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter, pickled_write
-from pyspark_pravega.datasource.insert_commit import Insert
-from pyspark_pravega.datasource.planning import write_settings
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, pickled_write
+from pyspark_pravega.datasource.scan.planning import write_settings
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import TransactionMismatchError
+
+from .connections import Catalog
 
 
 class Inserts:

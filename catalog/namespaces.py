@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.naming import scope_of
-from pyspark_pravega.catalog.tables import drop_stream
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME
 from pyspark_pravega.errors import (
@@ -19,6 +16,10 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
+
+from .connections import Catalog
+from .naming import scope_of
+from .tables import drop_stream
 
 _SPARK_SETS = frozenset(("owner",))
 

@@ -21,27 +21,28 @@ from typing import Any, TextIO
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog import altering, changes, namespaces, tables
-from pyspark_pravega.catalog.connections import Catalog, Connections
-from pyspark_pravega.catalog.inserts import Inserts
-from pyspark_pravega.catalog.naming import about
-from pyspark_pravega.datasource.change_range import ChangeRange
-from pyspark_pravega.datasource.changes_planning import Former, plan_changes
-from pyspark_pravega.datasource.changes_stream import (
+from pyspark_pravega.datasource.changes.planning import Former, plan_changes
+from pyspark_pravega.datasource.changes.stream import (
     ChangesMemory,
     Position,
     end_position,
     plan_new_changes,
     start_position,
 )
-from pyspark_pravega.datasource.planning import PlannedScan, plan_scan
-from pyspark_pravega.datasource.scan import pickled_read
-from pyspark_pravega.datasource.stream_table import StreamTable
-from pyspark_pravega.datasource.table_for_write import table_for_write
+from pyspark_pravega.datasource.insert.prepare import table_for_write
+from pyspark_pravega.datasource.scan.planning import PlannedScan, plan_scan
+from pyspark_pravega.datasource.scan.reader import pickled_read
+from pyspark_pravega.datasource.tables.change_range import ChangeRange
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
+
+from . import altering, changes, namespaces, tables
+from .connections import Catalog, Connections
+from .inserts import Inserts
+from .naming import about
 
 LOG = logging.getLogger(__name__)
 THREADS = 64

@@ -10,27 +10,17 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.catalog import adopting, table_properties
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.constraints import with_primary_key
-from pyspark_pravega.catalog.naming import about, scope_of
-from pyspark_pravega.client.schema_registry import SchemaRegistry
-from pyspark_pravega.client.schema_registry_types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
-from pyspark_pravega.datasource.declared_table import declared_settings
-from pyspark_pravega.datasource.planning import nullable
-from pyspark_pravega.datasource.routing_key import routing_key_column
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS, POSITION_COLUMNS
-from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
-from pyspark_pravega.datasource.table_loading import (
-    SCHEMA_KEY,
-    TYPE_SIGN,
-    LoadedTable,
-    load_table,
-    tags_for,
-)
+from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
+from pyspark_pravega.datasource.scan.planning import nullable
+from pyspark_pravega.datasource.scan.task_plan import METADATA_COLUMNS, POSITION_COLUMNS
+from pyspark_pravega.datasource.tables.declared import declared_settings
+from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.tables.routing_key import routing_key_column
+from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidNameError,
@@ -43,11 +33,16 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.change_feed import checked_settings, is_change_format
-from pyspark_pravega.formats.format import find_format, format_of_registry
+from pyspark_pravega.formats.changes.feed import checked_settings, is_change_format
+from pyspark_pravega.formats.core.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.table_settings import TableSettings
+
+from . import adopting, table_properties
+from .connections import Catalog
+from .constraints import with_primary_key
+from .naming import about, scope_of
 
 CHANGELOG = "changelog"
 """After TYPE_SIGN: all columns of the events of a table of changes."""

@@ -10,14 +10,14 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.client.config import ClientConfig
+from .config import ClientConfig
 
 if TYPE_CHECKING:
-    from pyspark_pravega.client.controller import Controller
-    from pyspark_pravega.client.delegation import DelegationTokens
-    from pyspark_pravega.client.key_value_table import KeyValueTable
-    from pyspark_pravega.client.schema_registry import SchemaRegistry
-    from pyspark_pravega.client.segment_store import SegmentStore
+    from .controller.controller import Controller
+    from .delegation import DelegationTokens
+    from .key_value.table import KeyValueTable
+    from .registry.schema_registry import SchemaRegistry
+    from .segments.store import SegmentStore
 
 __all__ = ["ClientConfig", "Pravega", "connect"]
 
@@ -48,7 +48,7 @@ class Pravega:
         """Scopes, streams, transactions, stream cuts."""
         with self._lock:
             if self._controller is None:
-                from pyspark_pravega.client.controller import Controller
+                from .controller.controller import Controller
 
                 self._controller = Controller(self.config)
             return self._controller
@@ -58,7 +58,7 @@ class Pravega:
         """The delegation tokens that `segments` shows to the segment stores."""
         with self._lock:
             if self._tokens is None:
-                from pyspark_pravega.client.delegation import DelegationTokens
+                from .delegation import DelegationTokens
 
                 self._tokens = DelegationTokens(self.controller)
             return self._tokens
@@ -68,7 +68,7 @@ class Pravega:
         """Segments' bytes, attributes and states, and the entries of key-value tables."""
         with self._lock:
             if self._segments is None:
-                from pyspark_pravega.client.segment_store import SegmentStore
+                from .segments.store import SegmentStore
 
                 self._segments = SegmentStore(self.config, self.controller, self.tokens)
             return self._segments
@@ -77,7 +77,7 @@ class Pravega:
         """A key-value table that is there or not yet; what was found out about it is kept for the next call."""
         with self._lock:
             if (scope, name) not in self._tables:
-                from pyspark_pravega.client.key_value_table import KeyValueTable
+                from .key_value.table import KeyValueTable
 
                 self._tables[scope, name] = KeyValueTable(self.segments, self.controller, scope, name)
             return self._tables[scope, name]
@@ -89,7 +89,7 @@ class Pravega:
         """
         with self._lock:
             if namespace not in self._registries:
-                from pyspark_pravega.client.schema_registry import SchemaRegistry
+                from .registry.schema_registry import SchemaRegistry
 
                 self._registries[namespace] = SchemaRegistry(self.config, namespace)
             return self._registries[namespace]

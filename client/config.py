@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from pyspark_pravega.client.credentials import Credentials
 from pyspark_pravega.errors import InvalidOptionError
+
+from .credentials import Credentials
 
 DEFAULT_CONTROLLER_PORT = 9090
 

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pyspark_pravega.client.stream import Access, Stream
+from .stream import Access, Stream
 
 REFRESH_AT = 0.8
 """The part of a token's life after which a new one is asked for."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError, ProtocolError
+
+from .stream import SegmentRange
 
 _M64 = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5

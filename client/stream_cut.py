@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pyspark_pravega.client.stream import Stream, segment_epoch, segment_id, segment_number
 from pyspark_pravega.errors import InvalidOptionError
+
+from .stream import Stream, segment_epoch, segment_id, segment_number
 
 UNBOUNDED = "UNBOUNDED"
 """Java's text of the cut that is before or after everything. Not a `StreamCut`: pass None for it."""

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.errors import (
     InvalidOptionError,
     PravegaError,
@@ -21,6 +20,8 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     TlsError,
 )
+
+from .config import ClientConfig, Endpoint
 
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10

@@ -9,8 +9,6 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.client.controller_transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
-from pyspark_pravega.client.stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
 from pyspark_pravega.errors import (
     AuthenticationError,
     ClientClosedError,
@@ -23,8 +21,11 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
+from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
+from .stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
+
 if TYPE_CHECKING:
-    from pyspark_pravega.client.controller import Controller
+    from .controller.controller import Controller
 
 _log = logging.getLogger(__name__)
 

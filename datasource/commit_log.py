@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller import TransactionStatus
-from pyspark_pravega.client.key_value_table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
 from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (

@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.credentials import (
-    BasicCredentials,
-    Credentials,
-    TokenCredentials,
-    load_credentials,
-)
-from pyspark_pravega.sql.connection_settings import (
-    BasicLogin,
-    Login,
-    PlugInLogin,
-    TokenLogin,
-    connection_settings,
-)
+from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
+from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, connection_settings
 from pyspark_pravega.sql.options import Options
 
 

@@ -10,20 +10,21 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.connection import client_config
-from pyspark_pravega.datasource.declared_table import declared_settings
-from pyspark_pravega.datasource.insert import InsertMessage, InsertSpec, InsertWriter
-from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
-from pyspark_pravega.datasource.planning import full_schema, plan_scan, write_settings
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
-from pyspark_pravega.datasource.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable
-from pyspark_pravega.datasource.table_for_write import table_for_write
-from pyspark_pravega.datasource.table_loading import TYPE_SIGN, load_table
-from pyspark_pravega.datasource.user_errors import concise
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.format import find_format
+from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
+
+from .connection import client_config
+from .insert.commit import Insert, WriteSettings
+from .insert.prepare import table_for_write
+from .insert.task import InsertMessage, InsertSpec, InsertWriter
+from .scan.planning import full_schema, plan_scan, write_settings
+from .scan.task_plan import METADATA_COLUMNS
+from .tables.declared import declared_settings
+from .tables.loading import TYPE_SIGN, load_table
+from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable
+from .user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
 

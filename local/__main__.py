@@ -1,5 +1,5 @@
 """`python -m pyspark_pravega.local` is `pyspark-pravega local`."""
 
-from pyspark_pravega.local.command import local
+from .command import local
 
 local(prog_name="pyspark-pravega local")

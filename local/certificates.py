@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pyspark_pravega.local.private_files import write_private
+from .private_files import write_private
 
 STORE_PASSWORD = "1111_aaaa"
 """Password of both key stores. Not ours to choose: the standalone server has it built in for its

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.local.directories import cache_directory
-from pyspark_pravega.local.java import Java
+from .directories import cache_directory
+from .java import Java
 
 RECORDING_GRACE_S = 90.0
 """How long a server may take to end that writes its archive (some 3 s on an idle machine)."""

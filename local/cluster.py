@@ -18,23 +18,18 @@ from pathlib import Path
 
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
-from pyspark_pravega.local import accounts as user_accounts
-from pyspark_pravega.local import certificates, class_archive, jar_cache, lifeline, processes, readiness, server_log
-from pyspark_pravega.local.accounts import SERVER_USER, Account
-from pyspark_pravega.local.directories import default_cluster_directory
-from pyspark_pravega.local.file_lock import exclusive
-from pyspark_pravega.local.java import Java, find_java
-from pyspark_pravega.local.lock_file import SERVERS_LOCK, read_lock
-from pyspark_pravega.local.ports import free_ports
-from pyspark_pravega.local.private_files import private_directory
-from pyspark_pravega.local.servers import (
-    ServerProgram,
-    ServerSettings,
-    pravega_program,
-    registry_program,
-    server_environment,
-)
-from pyspark_pravega.local.state import ClusterInfo, ClusterState
+
+from . import accounts as user_accounts
+from . import certificates, class_archive, jar_cache, lifeline, processes, readiness, server_log
+from .accounts import SERVER_USER, Account
+from .directories import default_cluster_directory
+from .file_lock import exclusive
+from .java import Java, find_java
+from .lock_file import SERVERS_LOCK, read_lock
+from .ports import free_ports
+from .private_files import private_directory
+from .servers import ServerProgram, ServerSettings, pravega_program, registry_program, server_environment
+from .state import ClusterInfo, ClusterState
 
 START_TIMEOUT_S = 120.0
 DEFAULT_HEAP = "1g"

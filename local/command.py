@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.local import ivy
-from pyspark_pravega.local.cluster import DEFAULT_HEAP, LocalCluster
-from pyspark_pravega.local.directories import default_cluster_directory
+
+from . import ivy
+from .cluster import DEFAULT_HEAP, LocalCluster
+from .directories import default_cluster_directory
 
 _NOT_RUNNING = 3
 """Exit code of `status` and `env` when no cluster runs, as service scripts have it."""

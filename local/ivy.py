@@ -15,8 +15,9 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.local.java import Java
-from pyspark_pravega.local.lock_file import Artifact
+
+from .java import Java
+from .lock_file import Artifact
 
 SETTINGS_VARIABLE = "PYSPARK_PRAVEGA_IVY_SETTINGS"
 """Environment variable naming an Ivy settings file; the command line option wins over it."""

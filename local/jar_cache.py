@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.local import ivy
-from pyspark_pravega.local.directories import jar_directory
-from pyspark_pravega.local.file_lock import exclusive
-from pyspark_pravega.local.java import Java
-from pyspark_pravega.local.lock_file import Artifact, sha256_of
+
+from . import ivy
+from .directories import jar_directory
+from .file_lock import exclusive
+from .java import Java
+from .lock_file import Artifact, sha256_of
 
 _MEGABYTE = 1_000_000
 

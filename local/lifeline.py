@@ -43,7 +43,7 @@ def attach(directory: Path) -> Lifeline:
 
 
 def _watch(directory: Path) -> None:
-    from pyspark_pravega.local.cluster import LocalCluster
+    from .cluster import LocalCluster
 
     # Before waiting, so that a later cluster in the same directory is left alone.
     cluster = LocalCluster.find(directory)

@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 import httpx
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.connection import Connection
-from pyspark_pravega.client.controller import Controller
+from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import Credentials
-from pyspark_pravega.client.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.tls import ssl_context
 from pyspark_pravega.errors import PravegaError, ScopeExistsError
-from pyspark_pravega.local.state import ClusterInfo
+
+from .state import ClusterInfo
 
 PROBE_SCOPE = "pyspark-pravega-readiness"
 """Made and deleted again: a controller that can do that has reached its segment store and tables."""

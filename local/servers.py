@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file, server_password
-from pyspark_pravega.local.certificates import Certificates
-from pyspark_pravega.local.class_archive import ClassArchive
-from pyspark_pravega.local.java import Java
-from pyspark_pravega.local.ports import Ports
-from pyspark_pravega.local.private_files import private_directory, write_private
+from .accounts import SERVER_USER, Account, password_file, server_password
+from .certificates import Certificates
+from .class_archive import ClassArchive
+from .java import Java
+from .ports import Ports
+from .private_files import private_directory, write_private
 
 _REGISTRY_HEAP = "128m"
 CACHE_SIZE = "pravegaservice.cache.size.max"

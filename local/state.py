@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.local.ports import Ports
-from pyspark_pravega.local.private_files import write_private
-from pyspark_pravega.local.processes import ServerProcess
+
+from .ports import Ports
+from .private_files import write_private
+from .processes import ServerProcess
 
 _VERSION = 1
 

@@ -32,7 +32,7 @@ from pyspark_pravega.sql.identifiers import is_internal
 
 if TYPE_CHECKING:
     from pyspark_pravega.client.config import ClientConfig, Endpoint
-    from pyspark_pravega.client.controller import Controller
+    from pyspark_pravega.client.controller.controller import Controller
 
 _OLDEST_JAVA = 17
 _PROGRAM_TIMEOUT = 60.0  # seconds: another interpreter that hangs must not hang the doctor
@@ -227,8 +227,8 @@ def _worker_python(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _servers(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[Finding]:
-    from pyspark_pravega.client.controller import Controller
-    from pyspark_pravega.client.schema_registry import SchemaRegistry
+    from pyspark_pravega.client.controller.controller import Controller
+    from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
     from pyspark_pravega.datasource.connection import client_config
 
     quick = {"retry-timeout": _RETRY_TIMEOUT, "request-timeout": _RETRY_TIMEOUT}
@@ -305,7 +305,7 @@ def _stores_of(controller: Controller, stream: Stream) -> set[Endpoint]:
 
 def greet(endpoint: Endpoint, config: ClientConfig) -> Finding:
     """Connect to a segment store and exchange greetings, as every task that reads or writes does."""
-    from pyspark_pravega.client.connection import Connection
+    from pyspark_pravega.client.segments.connection import Connection
     from pyspark_pravega.client.tls import ssl_context
 
     try:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql import options as o
+
+from . import options as o
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql.option_types import (
+
+from .option_types import (
     BOOLEAN,
     BYTE_SIZE,
     DURATION,
@@ -37,7 +38,7 @@ from pyspark_pravega.sql.option_types import (
     optional,
     whole_number,
 )
-from pyspark_pravega.sql.resolution import Options, Resolution, Source
+from .resolution import Options, Resolution, Source
 
 __all__ = ["OPTIONS", "Option", "Options", "Place", "Source", "resolve"]
 

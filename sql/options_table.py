@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark_pravega.sql.option_types import Option, Place
-from pyspark_pravega.sql.options import OPTIONS
+from .option_types import Option, Place
+from .options import OPTIONS
 
 _INTRODUCTION = """\
 # Options

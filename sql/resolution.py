@@ -10,7 +10,8 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql.option_types import Option, Place
+
+from .option_types import Option, Place
 
 T = TypeVar("T")
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Literal, cast
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
+
+from . import options as o
+from .option_types import BYTE_SIZE, DURATION
 
 ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
 RetentionKind = Literal["time", "size"]

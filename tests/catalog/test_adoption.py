@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 
 EVENTS = [b'{"id": 1, "name": "a"}', b'{"id": 2}', b'{"id": 3, "name": "c", "more": true}']

@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from tests.catalog.test_debezium import create_stream, declare, rows_of, write, write_scaled
 from tests.debezium import Record, records, tables
-from tests.formats.test_debezium_capture import assert_equal
+from tests.formats.changes.test_debezium_capture import assert_equal
 
 
 @pytest.fixture

@@ -19,15 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
-from pyspark_pravega.client.schema_registry_types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.row_states import RowStates
-from pyspark_pravega.datasource.snapshot import tail_cut
+from pyspark_pravega.datasource.changes.states import RowStates
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from tests.catalog.test_changes import CHANGES, HISTORY, after_changes, change
 from tests.catalog.test_debezium import create_stream, declare, write
 from tests.debezium import Record, records, tables
-from tests.formats.test_debezium_capture import assert_equal
+from tests.formats.changes.test_debezium_capture import assert_equal
 
 
 class Target:

@@ -20,18 +20,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import TimestampType
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.append import SegmentAppender
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
-from pyspark_pravega.client.schema_registry_types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.lineage import by_lineage
-from pyspark_pravega.datasource.snapshot import SegmentSlice
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.changes.lineage import by_lineage
+from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
-from tests.formats.test_debezium_capture import assert_equal
-from tests.formats.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
+from tests.formats.changes.test_debezium_capture import assert_equal
+from tests.formats.changes.test_debezium_encodings import AVRO_TABLE, FIELDS, avro_row, avro_schema, confluent, envelope
 
 
 def write(pravega: Pravega, stream: Stream, events: Iterable[Record]) -> None:

@@ -17,10 +17,10 @@ from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.schema_registry_types import SchemaInfo
+from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.table_loading import load_table
-from pyspark_pravega.formats.batches import LARGEST_BATCH
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.formats.core.batches import LARGEST_BATCH
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.scans import batches, scan
 

@@ -15,7 +15,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.segment_store import SegmentStore
+from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 
 

@@ -22,7 +22,7 @@ import pytest
 import trustme
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.controller import Controller
+from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials, TokenCredentials
 from pyspark_pravega.client.delegation import REFRESH_AT, DelegationTokens, expiry, refresh_time
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, key_value_table_stream

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller import Controller, TransactionStatus
+from pyspark_pravega.client.controller.controller import Controller, TransactionStatus
 from pyspark_pravega.client.stream import (
     ScalingPolicy,
     Stream,

@@ -10,11 +10,11 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.insert_commit import Insert
-from pyspark_pravega.datasource.planning import PlannedScan, full_schema, nullable, plan_scan
-from pyspark_pravega.datasource.scan_plan import METADATA_COLUMNS
-from pyspark_pravega.datasource.stream_table import StreamTable
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.scan.planning import PlannedScan, full_schema, nullable, plan_scan
+from pyspark_pravega.datasource.scan.task_plan import METADATA_COLUMNS
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import SETTINGS
 

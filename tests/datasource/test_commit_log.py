@@ -15,12 +15,12 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller import TransactionStatus
+from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
-from pyspark_pravega.datasource.snapshot import take_snapshot
+from pyspark_pravega.datasource.scan.snapshot import take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
     EVENT_BYTES,

@@ -7,10 +7,10 @@ from dataclasses import fields
 import pytest
 
 from pyspark_pravega.client.config import Endpoint
-from pyspark_pravega.datasource.current_rows_scan import GroupPartition
-from pyspark_pravega.datasource.insert import InsertSpec
-from pyspark_pravega.datasource.scan import SlicePartition
-from pyspark_pravega.datasource.snapshot import SegmentSlice
+from pyspark_pravega.datasource.changes.current_rows_scan import GroupPartition
+from pyspark_pravega.datasource.insert.task import InsertSpec
+from pyspark_pravega.datasource.scan.reader import SlicePartition
+from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 
 TOKEN = "header.claims.signature"
 

@@ -13,9 +13,9 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
-from pyspark_pravega.datasource.insert import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.insert_commit import Insert, WriteSettings
-from pyspark_pravega.datasource.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
 PAYLOAD_BYTES = 24

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 from pyspark_pravega import native
-from pyspark_pravega.formats.events import EventBuffer
-from pyspark_pravega.formats.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
 
 needs_native = pytest.mark.skipif(
     not native.status().active, reason=f"there is no native decoder to compare with: {native.status().text}"

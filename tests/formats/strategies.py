@@ -33,7 +33,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from pyspark_pravega.formats.schema.arrow import arrow_schema
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 FIRST_MICROS = -62_135_596_800_000_000
 LAST_MICROS = 253_402_300_799_999_999

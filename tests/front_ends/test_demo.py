@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from examples import demo
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.schema_registry_types import GroupProperties
+from pyspark_pravega.client.registry.types import GroupProperties
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.temperatures import by_location_and_day, mean_by_location_and_day, readings

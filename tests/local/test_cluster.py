@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller import Controller
+from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, PermissionDeniedError, SetupError
 from pyspark_pravega.local import cluster as cluster_module

@@ -84,7 +84,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
         assert "pyspark_pravega/native/_native.abi3.so" in names
     for needed in (
         "pyspark_pravega/py.typed",
-        "pyspark_pravega/client/controller_pb2.pyi",
+        "pyspark_pravega/client/controller/controller_pb2.pyi",
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",
         "pyspark_pravega/local/servers.lock",
         "pyspark_pravega/sql/options.py",

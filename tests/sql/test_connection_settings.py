@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql.connection_settings import (
-    BasicLogin,
-    PlugInLogin,
-    TokenLogin,
-    connection_settings,
-    login,
-)
+from pyspark_pravega.sql.connection_settings import BasicLogin, PlugInLogin, TokenLogin, connection_settings, login
 from pyspark_pravega.sql.options import resolve
 
 URI = {"controller-uri": "tcp://localhost:9090"}

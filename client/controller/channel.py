@@ -1,0 +1,190 @@
+"""The connection to the controllers: lazy channels, credentials on every call, retries, the next controller."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from pyspark_pravega.errors import ClientClosedError, ServerFailedError, ServerUnavailableError, TlsError
+
+from ..config import ClientConfig, Endpoint
+from ..credentials import authorization_header
+from ..retry import retry
+from ..tls import grpc_root_certificates, server_name_override
+from .controller_pb2_grpc import ControllerServiceStub
+from .errors import Purpose, controller_error
+
+# The generated class has no types.
+new_stub: Callable[[grpc.Channel], Any] = ControllerServiceStub
+
+_log = logging.getLogger(__name__)
+
+# How often a call is sent again that failed inside the server: enough for a hiccup of its metadata store,
+# few enough that a wrong request is answered quickly.
+_TRIES_OF_FAILED_CALLS = 3
+
+# Seconds; what a call gets even if the retry time is nearly over, since less would only time out.
+_SHORTEST_CALL = 1.0
+
+# Seconds; a controller that does not even complete the connection is given up for the next one. At most half of the
+# time for a request, so that this is noticed before the request itself times out, which is final.
+_CONNECT_TIMEOUT = 10.0
+
+_LARGEST_REPLY = 64 << 20
+
+
+class ControllerChannel:
+    """Sends calls to whichever of the configured controllers answers. Thread-safe; pickles without its connection.
+
+    Connects at the first call. In a forked child the parent's connection is dropped, not used.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._endpoints = config.controller_endpoints
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._turn = 0
+        self._channels: dict[Endpoint, tuple[grpc.Channel, Any]] = {}
+        self._closed = False
+
+    @property
+    def config(self) -> ClientConfig:
+        """What the channel was made from."""
+        return self._config
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The controller that is used at the moment."""
+        return self._endpoints[self._turn % len(self._endpoints)]
+
+    def call(self, rpc: str, request: Any, purpose: Purpose, *, timeout: float | None = None) -> tuple[Any, int]:
+        """Send one unary call; returns the reply and the number of tries it took.
+
+        More than one try means that an earlier one may have been carried out although its reply was lost.
+        `timeout` (seconds) replaces the configured time for one request. Raises the errors of
+        `controller_error`.
+        """
+        tries = 0
+
+        def attempt(seconds_left: float) -> Any:
+            nonlocal tries
+            tries += 1
+            limit = self._config.request_timeout if timeout is None else timeout
+            return self._send(rpc, request, purpose, max(min(limit, seconds_left), _SHORTEST_CALL))
+
+        def may_pass(error: BaseException) -> bool:
+            if isinstance(error, ServerFailedError):
+                return purpose.idempotent and tries < _TRIES_OF_FAILED_CALLS
+            return isinstance(error, ServerUnavailableError)
+
+        return retry(attempt, timeout=self._config.retry_timeout, transient=may_pass), tries
+
+    def _send(self, rpc: str, request: Any, purpose: Purpose, seconds: float) -> Any:
+        header = authorization_header(self._config.credentials)
+        metadata = (("authorization", header),) if header is not None else None
+        turn = self._turn
+        endpoint = self._endpoints[turn % len(self._endpoints)]
+        started = time.monotonic()
+        try:
+            stub = self._stub(endpoint)
+            reply = getattr(stub, rpc)(request, timeout=seconds, metadata=metadata)
+        except grpc.RpcError as failure:
+            details = failure.details() or ""
+            error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
+            if isinstance(error, ServerUnavailableError):
+                if not self._config.tls and "closed" in details.lower() and _speaks_tls(endpoint):
+                    error = TlsError(
+                        f"cannot {purpose.action}: the controller at {endpoint} speaks TLS; begin the "
+                        "address with tls://"
+                    )
+                else:
+                    self._next_controller(turn)
+            _log.debug("%s at %s failed: %s", rpc, endpoint, type(error).__name__)
+            # gRPC's own error holds the call with its metadata, so it does not become the cause.
+            raise error from None
+        except ServerUnavailableError:
+            self._next_controller(turn)
+            raise
+        _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
+        return reply
+
+    def _next_controller(self, turn: int) -> None:
+        # Of several calls that fail at the same controller only the first moves on.
+        with self._lock:
+            if self._turn == turn:
+                self._turn += 1
+
+    def _stub(self, endpoint: Endpoint) -> Any:
+        if self._process != os.getpid():
+            self._reset()
+        with self._lock:
+            if self._closed:
+                raise ClientClosedError("the controller connection is closed; make a new one")
+            if endpoint not in self._channels:
+                channel = self._connect(endpoint)
+                self._channels[endpoint] = channel, new_stub(channel)
+            return self._channels[endpoint][1]
+
+    def _connect(self, endpoint: Endpoint) -> grpc.Channel:
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", _LARGEST_REPLY),
+            # Segment stores are not reached through an HTTP proxy either.
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            # In truth the time allowed for one connection attempt.
+            ("grpc.min_reconnect_backoff_ms", int(min(_CONNECT_TIMEOUT, self._config.request_timeout / 2) * 1000)),
+            # The server tolerates a ping every 5 minutes.
+            ("grpc.keepalive_time_ms", 360_000),
+            ("grpc.keepalive_timeout_ms", 20_000),
+        ]
+        if not self._config.tls:
+            return grpc.insecure_channel(str(endpoint), options=options)
+        name = server_name_override(self._config, endpoint)
+        if name is not None:
+            options.append(("grpc.ssl_target_name_override", name))
+        trust = grpc.ssl_channel_credentials(root_certificates=grpc_root_certificates(self._config))
+        return grpc.secure_channel(str(endpoint), trust, options=options)
+
+    def close(self) -> None:
+        """End the connections. Later calls fail."""
+        with self._lock:
+            self._closed = True
+            channels, self._channels = self._channels, {}
+        if self._process == os.getpid():
+            for channel, _ in channels.values():
+                channel.close()
+
+    def __getstate__(self) -> ClientConfig:
+        return self._config
+
+    def __setstate__(self, config: ClientConfig) -> None:
+        self.__init__(config)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"ControllerChannel({self._config.controller_uri})"
+
+
+def _speaks_tls(endpoint: Endpoint) -> bool:
+    """Whether a server that hung up on a plain greeting answers a TLS one. Nothing secret is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with socket.create_connection((endpoint.host, endpoint.port), timeout=5) as connection:
+            with context.wrap_socket(connection, server_hostname=endpoint.host):
+                return True
+    except OSError:
+        return False

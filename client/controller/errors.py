@@ -1,0 +1,132 @@
+"""What a failed controller call means: gRPC's status and text turned into the errors of this package.
+
+The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come
+from the metadata store, INTERNAL and UNKNOWN are anything the server did not expect, with a stack trace as
+text if it is set up so. None of it holds the caller's credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import grpc
+
+from pyspark_pravega.errors import (
+    AuthenticationError,
+    PermissionDeniedError,
+    PravegaError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    UnsupportedOperationError,
+)
+
+from ..config import Endpoint
+from ..tls import grpc_tls_error
+
+Right = Literal["READ", "READ_UPDATE"]
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """Why a call is made, for its error messages.
+
+    `action` completes "cannot ..."; `resource` and `right` are what Pravega's access control list must grant.
+    `missing` makes the error for a NOT_FOUND status; `refine` may recognise further failures by the server's
+    text. `idempotent`: whether a call that failed inside the server may be sent again.
+    """
+
+    action: str
+    resource: str
+    right: Right
+    missing: Callable[[], PravegaError] | None = None
+    refine: Callable[[str], PravegaError | None] | None = None
+    idempotent: bool = True
+
+
+# The connection broke, the server is overloaded, or another change of the same metadata came first.
+_PASSING = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+)
+
+
+def controller_error(
+    status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
+) -> PravegaError:
+    """The error for a failed call. ServerUnavailableError may pass, ServerFailedError may, all others are final."""
+    refined = purpose.refine(details) if purpose.refine is not None else None
+    if refined is not None:
+        return refined
+    cannot = f"cannot {purpose.action}"
+    said = server_text(details)
+    if status is grpc.StatusCode.UNAUTHENTICATED:
+        if with_credentials:
+            return AuthenticationError(f"{cannot}: the controller at {endpoint} refused the credentials")
+        return AuthenticationError(f"{cannot}: the controller at {endpoint} wants credentials and none are given")
+    if status is grpc.StatusCode.PERMISSION_DENIED:
+        # The same status also stands for an operation that the state of a stream forbids, with the store's
+        # text.
+        if said and said != "Authorization failed":
+            return UnsupportedOperationError(f"{cannot}: the controller does not allow it now ({said})")
+        return PermissionDeniedError(
+            f"{cannot}: the user lacks the right {purpose.right} on '{purpose.resource}'; "
+            "ask for that entry in Pravega's access control list"
+        )
+    if status is grpc.StatusCode.NOT_FOUND and purpose.missing is not None:
+        return purpose.missing()
+    if status is grpc.StatusCode.UNAVAILABLE:
+        tls_failure = grpc_tls_error(details, endpoint)
+        if tls_failure is not None:
+            return tls_failure
+        return ServerUnavailableError(
+            f"{cannot}: the controller at {endpoint} cannot be reached ({_connection_text(details)}); "
+            "check the address and that it runs"
+        )
+    if status in _PASSING:
+        return ServerUnavailableError(
+            f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_colon(said)})"
+        )
+    if status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return ServerTimeoutError(f"{cannot}: the controller at {endpoint} did not answer in time{_colon(said)}")
+    if status is grpc.StatusCode.UNIMPLEMENTED:
+        return ServerFailedError(
+            f"{cannot}: what answers at {endpoint} knows no such call; is it a Pravega controller (port "
+            "9090 by default)?"
+        )
+    if status is grpc.StatusCode.UNKNOWN and not said and with_credentials:
+        # Seen for an authorization header that the server's plug-in cannot take apart.
+        return ServerFailedError(
+            f"{cannot}: the controller at {endpoint} failed without a reason; check the credentials"
+        )
+    return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_colon(said)})")
+
+
+def server_text(details: str) -> str:
+    """The first words of the server's description, without its stack trace."""
+    text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
+    # Java's nested exceptions: only the last one's text says something to a user.
+    text = re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)
+    while (inner := re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)) != text:
+        text = inner
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _connection_text(details: str) -> str:
+    # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
+    # Connection refused"
+    text = details.rsplit("last error: ", 1)[-1]
+    for known in ("Connection refused", "Socket closed", "Connection reset", "DNS resolution failed", "Timeout"):
+        if known.lower() in text.lower():
+            return known.lower()
+    return server_text(text) or "no reason given"
+
+
+def _colon(text: str) -> str:
+    return f": {text}" if text else ""

@@ -1,0 +1,44 @@
+"""Makes controller_pb2.py, controller_pb2.pyi and controller_pb2_grpc.py from controller.proto.
+
+    python -m venv build/proto && build/proto/bin/pip install grpcio-tools==1.76.0
+    build/proto/bin/python client/controller/generate.py
+
+Generated code runs with the versions of protobuf and grpcio it was made with, and newer ones. So the oldest
+version that PySpark's own Connect client allows makes it, and any other is refused.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+GENERATOR = "1.76.0"
+FOLDER = Path(__file__).resolve().parent
+# Compiled under the package's path, so that the generated modules import each other as part of the package.
+PACKAGE_PATH = "pyspark_pravega/client/controller"
+
+
+def main() -> int:
+    """Write the three modules beside the proto; returns the exit status."""
+    try:
+        found = version("grpcio-tools")
+    except PackageNotFoundError:
+        found = "none"
+    if found != GENERATOR:
+        print(f"grpcio-tools {GENERATOR} is needed, found {found}; see the top of this file", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as target:
+        outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PACKAGE_PATH}={FOLDER}", *outputs]
+        status = subprocess.run([*command, f"{PACKAGE_PATH}/controller.proto"], check=False).returncode
+        if status == 0:
+            for made in Path(target, PACKAGE_PATH).iterdir():
+                (FOLDER / made.name).write_bytes(made.read_bytes())
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Between the controller's messages and the values of this package."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Literal
+
+from ..stream import (
+    Access,
+    RetentionPolicy,
+    ScalingPolicy,
+    SegmentRange,
+    Stream,
+    StreamConfiguration,
+    check_configuration,
+)
+from ..stream_cut import StreamCut
+from . import controller_pb2 as pb
+
+_LONG_MAX = (1 << 63) - 1
+
+_SCALING_KINDS: dict[int, Literal["fixed", "by-rate-kb", "by-rate-events"]] = {
+    pb.ScalingPolicy.FIXED_NUM_SEGMENTS: "fixed",
+    pb.ScalingPolicy.BY_RATE_IN_KBYTES_PER_SEC: "by-rate-kb",
+    pb.ScalingPolicy.BY_RATE_IN_EVENTS_PER_SEC: "by-rate-events",
+}
+_SCALING: dict[str, pb.ScalingPolicy.ScalingPolicyType] = {
+    "fixed": pb.ScalingPolicy.FIXED_NUM_SEGMENTS,
+    "by-rate-kb": pb.ScalingPolicy.BY_RATE_IN_KBYTES_PER_SEC,
+    "by-rate-events": pb.ScalingPolicy.BY_RATE_IN_EVENTS_PER_SEC,
+}
+_RETENTION_KINDS: dict[int, Literal["time", "size"]] = {
+    pb.RetentionPolicy.TIME: "time",
+    pb.RetentionPolicy.SIZE: "size",
+}
+_RETENTION: dict[str, pb.RetentionPolicy.RetentionPolicyType] = {
+    "time": pb.RetentionPolicy.TIME,
+    "size": pb.RetentionPolicy.SIZE,
+}
+_ACCESS = {
+    Access.READ: pb.StreamInfo.READ,
+    Access.WRITE: pb.StreamInfo.WRITE,
+    Access.READ_WRITE: pb.StreamInfo.READ_WRITE,
+}
+
+
+def stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
+    """A stream in a request. Without `access` no token is wanted, so that the right to read is enough."""
+    wanted = pb.StreamInfo.NONE if access is None else _ACCESS[access]
+    return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=wanted)
+
+
+def stream_cut_message(cut: StreamCut) -> pb.StreamCut:
+    """A stream cut in a request."""
+    return pb.StreamCut(streamInfo=stream_info(cut.stream), cut=dict(cut.positions))
+
+
+def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> pb.StreamConfig:
+    """The request to create or update a stream. Raises InvalidOptionError for settings that cannot work."""
+    check_configuration(configuration)
+    scaling, retention = configuration.scaling, configuration.retention
+    message = pb.StreamConfig(
+        streamInfo=stream_info(stream),
+        scalingPolicy=pb.ScalingPolicy(
+            scaleType=_SCALING[scaling.kind],
+            targetRate=scaling.target_rate,
+            scaleFactor=scaling.factor,
+            minNumSegments=scaling.min_segments,
+        ),
+        tags=pb.Tags(tag=sorted(set(configuration.tags))),
+        timestampAggregationTimeout=configuration.timestamp_aggregation_timeout_ms,
+        rolloverSizeBytes=configuration.rollover_size_bytes,
+    )
+    # Left out altogether for "keep everything": a policy of type UNKNOWN would be another way, but nobody
+    # sends it.
+    if retention is not None:
+        message.retentionPolicy.CopyFrom(
+            pb.RetentionPolicy(
+                retentionType=_RETENTION[retention.kind],
+                retentionParam=retention.minimum,
+                # What Java sends when no maximum is given.
+                retentionMax=_LONG_MAX if retention.maximum is None else retention.maximum,
+            )
+        )
+    return message
+
+
+def decode_configuration(message: pb.StreamConfig) -> StreamConfiguration:
+    """The settings of a stream as the controller keeps them, whoever created it."""
+    policy, kept = message.scalingPolicy, message.retentionPolicy
+    scaling = ScalingPolicy(
+        kind=_SCALING_KINDS[policy.scaleType],
+        target_rate=policy.targetRate,
+        factor=policy.scaleFactor,
+        min_segments=policy.minNumSegments,
+    )
+    retention = None
+    if kept.retentionType != pb.RetentionPolicy.UNKNOWN:
+        unlimited = kept.retentionMax in (0, _LONG_MAX)
+        retention = RetentionPolicy(
+            kind=_RETENTION_KINDS[kept.retentionType],
+            minimum=kept.retentionParam,
+            maximum=None if unlimited else kept.retentionMax,
+        )
+    return StreamConfiguration(
+        scaling=scaling,
+        retention=retention,
+        tags=tuple(sorted(message.tags.tag)),
+        rollover_size_bytes=message.rolloverSizeBytes,
+        timestamp_aggregation_timeout_ms=message.timestampAggregationTimeout,
+    )
+
+
+def decode_range(message: pb.SegmentRange) -> SegmentRange:
+    """A segment with its key range."""
+    return SegmentRange(message.segmentId.segmentId, message.minKey, message.maxKey)
+
+
+def decode_ranges(messages: Iterable[pb.SegmentRange]) -> list[SegmentRange]:
+    """Segments with their key ranges, by key."""
+    return sorted((decode_range(message) for message in messages), key=lambda segment: segment.min_key)
+
+
+def transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
+    """A transaction's id as two signed 64-bit halves."""
+    return pb.TxnId(highBits=_signed(transaction.int >> 64), lowBits=_signed(transaction.int & (1 << 64) - 1))
+
+
+def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
+    """A transaction's id."""
+    mask = (1 << 64) - 1
+    return uuid.UUID(int=(message.highBits & mask) << 64 | message.lowBits & mask)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

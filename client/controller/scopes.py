@@ -1,0 +1,169 @@
+"""Controller calls for scopes and for the key-value tables in them."""
+
+from __future__ import annotations
+
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    KeyValueTableNotFoundError,
+    ScopeExistsError,
+    ScopeNotEmptyError,
+    ScopeNotFoundError,
+)
+
+from . import controller_pb2 as pb
+from .calls import ROOT_RESOURCE, ControllerCalls, after_lost_reply, key_value_table_resource, scope_resource
+from .errors import Purpose
+from .messages import decode_ranges
+
+
+def scope_not_found(scope: str) -> ScopeNotFoundError:
+    """The error for a scope that is not there."""
+    return ScopeNotFoundError(f"there is no scope '{scope}'")
+
+
+class ScopeCalls(ControllerCalls):
+    """Scopes."""
+
+    def list_scopes(self) -> list[str]:
+        """All scopes the caller may read, internal ones (leading `_`) included, sorted.
+
+        Without the right READ on `prn::/` this is a PermissionDeniedError, not an empty list.
+        """
+        purpose = Purpose("list the scopes", ROOT_RESOURCE, "READ")
+        scopes: list[str] = []
+        token = pb.ContinuationToken()
+        while True:
+            reply: pb.ScopesResponse = self._call("listScopes", pb.ScopesRequest(continuationToken=token), purpose)
+            # A page may carry a token although nothing follows: only an empty page is the end.
+            if not reply.scopes:
+                return sorted(set(scopes))
+            scopes += reply.scopes
+            token = reply.continuationToken
+
+    def scope_exists(self, scope: str) -> bool:
+        """Whether there is such a scope. Needs READ on it."""
+        purpose = Purpose(f"look for scope '{scope}'", scope_resource(scope), "READ")
+        reply: pb.ExistsResponse = self._call("checkScopeExists", pb.ScopeInfo(scope=scope), purpose)
+        return reply.exists
+
+    def create_scope(self, scope: str) -> None:
+        """Create a scope. Raises ScopeExistsError, InvalidNameError."""
+        purpose = Purpose(f"create scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
+        reply, tries = self._channel.call("createScope", pb.ScopeInfo(scope=scope), purpose)
+        if reply.status == pb.CreateScopeStatus.SCOPE_EXISTS:
+            raise ScopeExistsError(f"scope '{scope}' exists already{after_lost_reply(tries)}")
+        if reply.status == pb.CreateScopeStatus.INVALID_SCOPE_NAME:
+            raise InvalidNameError(
+                f"Pravega does not take '{scope}' as the name of a scope; use letters, digits, '-' and '.'"
+            )
+        if reply.status != pb.CreateScopeStatus.SUCCESS:
+            raise self._failed(purpose, pb.CreateScopeStatus.Status.Name(reply.status))
+
+    def _delete_scope_unchecked(self, scope: str) -> None:
+        """Delete a scope that is known to be empty; see `Controller.delete_scope`."""
+        purpose = Purpose(f"delete scope '{scope}'", ROOT_RESOURCE, "READ_UPDATE")
+        reply, tries = self._channel.call("deleteScope", pb.ScopeInfo(scope=scope), purpose)
+        if reply.status == pb.DeleteScopeStatus.SCOPE_NOT_FOUND:
+            if tries == 1:
+                raise scope_not_found(scope)
+        elif reply.status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY:
+            raise ScopeNotEmptyError(f"scope '{scope}' is not empty, but holds only things that the user may not see")
+        elif reply.status != pb.DeleteScopeStatus.SUCCESS:
+            raise self._failed(purpose, pb.DeleteScopeStatus.Status.Name(reply.status))
+
+
+class KeyValueTableCalls(ControllerCalls):
+    """Key-value tables: what the controller knows of them. Their entries are the segment stores' affair."""
+
+    def create_key_value_table(
+        self, scope: str, name: str, partitions: int, primary_key_length: int, secondary_key_length: int = 0
+    ) -> bool:
+        """Create a table whose keys have exactly the given lengths (bytes). False if it exists already.
+
+        Needs READ_UPDATE on the scope. Raises ScopeNotFoundError, InvalidNameError, InvalidOptionError.
+        """
+        for what, value in (("number of partitions", partitions), ("primary key length", primary_key_length)):
+            if value < 1:
+                raise InvalidOptionError(
+                    f"the {what} of key-value table '{scope}/{name}' is {value}; it must be at least 1"
+                )
+        purpose = Purpose(f"create key-value table '{scope}/{name}'", scope_resource(scope), "READ_UPDATE")
+        request = pb.KeyValueTableConfig(
+            scope=scope,
+            kvtName=name,
+            partitionCount=partitions,
+            primaryKeyLength=primary_key_length,
+            secondaryKeyLength=secondary_key_length,
+        )
+        reply: pb.CreateKeyValueTableStatus = self._call("createKeyValueTable", request, purpose)
+        if reply.status == pb.CreateKeyValueTableStatus.TABLE_EXISTS:
+            return False
+        if reply.status == pb.CreateKeyValueTableStatus.SCOPE_NOT_FOUND:
+            raise scope_not_found(scope)
+        if reply.status == pb.CreateKeyValueTableStatus.INVALID_TABLE_NAME:
+            raise InvalidNameError(f"Pravega does not take '{name}' as the name of a key-value table")
+        if reply.status != pb.CreateKeyValueTableStatus.SUCCESS:
+            raise self._failed(purpose, pb.CreateKeyValueTableStatus.Status.Name(reply.status))
+        return True
+
+    def list_key_value_tables(self, scope: str) -> list[str]:
+        """The tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
+        purpose = Purpose(f"list the key-value tables of scope '{scope}'", scope_resource(scope), "READ")
+        names: list[str] = []
+        token = pb.ContinuationToken()
+        while True:
+            request = pb.KVTablesInScopeRequest(scope=pb.ScopeInfo(scope=scope), continuationToken=token)
+            reply: pb.KVTablesInScopeResponse = self._call("listKeyValueTablesInScope", request, purpose)
+            if reply.status == pb.KVTablesInScopeResponse.SCOPE_NOT_FOUND:
+                raise scope_not_found(scope)
+            if reply.status != pb.KVTablesInScopeResponse.SUCCESS:
+                raise self._failed(purpose, pb.KVTablesInScopeResponse.Status.Name(reply.status))
+            if not reply.kvtables:
+                return sorted(set(names))
+            names += [table.kvtName for table in reply.kvtables]
+            token = reply.continuationToken
+
+    def key_value_table_partitions(self, scope: str, name: str) -> int:
+        """The number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
+        purpose = self._table_purpose("look up key-value table", scope, name, write=False)
+        request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
+        reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
+        if reply.status == pb.KeyValueTableConfigResponse.TABLE_NOT_FOUND:
+            raise _table_not_found(scope, name)
+        if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
+            raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
+        return reply.config.partitionCount
+
+    def key_value_table_segments(self, scope: str, name: str) -> list[int]:
+        """The segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.
+
+        Needs READ_UPDATE on the table even for reading: Pravega has no other call for it.
+        """
+        purpose = self._table_purpose("look up the partitions of key-value table", scope, name, write=True)
+        request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
+        reply: pb.SegmentRanges = self._call("getCurrentSegmentsKeyValueTable", request, purpose)
+        return [one.segment_id for one in decode_ranges(reply.segmentRanges)]
+
+    def delete_key_value_table(self, scope: str, name: str) -> None:
+        """Delete a table with its entries. Raises KeyValueTableNotFoundError."""
+        purpose = self._table_purpose("delete key-value table", scope, name, write=True)
+        request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
+        reply, tries = self._channel.call("deleteKeyValueTable", request, purpose)
+        if reply.status == pb.DeleteKVTableStatus.TABLE_NOT_FOUND:
+            if tries == 1:
+                raise _table_not_found(scope, name)
+        elif reply.status != pb.DeleteKVTableStatus.SUCCESS:
+            raise self._failed(purpose, pb.DeleteKVTableStatus.Status.Name(reply.status))
+
+    def _table_purpose(self, action: str, scope: str, name: str, *, write: bool) -> Purpose:
+        return Purpose(
+            f"{action} '{scope}/{name}'",
+            key_value_table_resource(scope, name),
+            "READ_UPDATE" if write else "READ",
+            missing=lambda: _table_not_found(scope, name),
+        )
+
+
+def _table_not_found(scope: str, name: str) -> KeyValueTableNotFoundError:
+    return KeyValueTableNotFoundError(f"there is no key-value table '{name}' in scope '{scope}'")

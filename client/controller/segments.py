@@ -1,0 +1,232 @@
+"""Controller calls for the segments of a stream: which there are, where they are, how they follow each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    StreamNotFoundError,
+    StreamSealedError,
+)
+
+from ..config import Endpoint
+from ..retry import retry
+from ..stream import Access, SegmentRange, Stream, segment_name
+from ..stream_cut import StreamCut
+from . import controller_pb2 as pb
+from .calls import ControllerCalls
+from .messages import decode_range, decode_ranges, stream_cut_message, stream_info
+
+# What a standalone server says that was not told its own name.
+_UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+
+
+class SegmentCalls(ControllerCalls):
+    """Segments, stream cuts, scaling, locations and delegation tokens."""
+
+    def current_segments(self, stream: Stream) -> list[SegmentRange]:
+        """The segments that take appends, by key range; none when the stream is sealed.
+
+        So a tail made of them is empty for a sealed stream: its end is that of the segments after `head`.
+        Raises StreamNotFoundError.
+        """
+        reply: pb.SegmentRanges = self._call(
+            "getCurrentSegments",
+            stream_info(stream),
+            self._stream_purpose("look up the segments of stream", stream),
+        )
+        return decode_ranges(reply.segmentRanges)
+
+    def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
+        """The segments that were current in an epoch. Needs READ_UPDATE."""
+        reply: pb.SegmentRanges = self._call(
+            "getEpochSegments",
+            pb.GetEpochSegmentsRequest(streamInfo=stream_info(stream), epoch=epoch),
+            replace(
+                self._stream_purpose(f"look up the segments of epoch {epoch} of stream", stream, "READ_UPDATE"),
+                missing=lambda: StreamNotFoundError(
+                    f"there is no stream '{stream.name}' in scope '{stream.scope}', or it has no epoch {epoch}"
+                ),
+            ),
+        )
+        return decode_ranges(reply.segmentRanges)
+
+    def head(self, stream: Stream) -> StreamCut:
+        """The position before the first event that is still there. Raises StreamNotFoundError."""
+        reply: pb.SegmentsAtTime = self._call(
+            "getSegments",
+            pb.GetSegmentsRequest(streamInfo=stream_info(stream), timestamp=0),
+            self._stream_purpose("look up the head of stream", stream),
+        )
+        return StreamCut(stream, {location.segmentId.segmentId: location.offset for location in reply.segments})
+
+    def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
+        """All segments with data between two cuts (None: to the end of the stream), and a token to read them.
+
+        A start without positions means the head if there is no end, and else the very first event there ever was;
+        a start that lies before the head gives truncated segments as well. In no special order. Needs only READ.
+        Raises StreamNotFoundError, and InvalidOptionError for cuts that do not fit the stream or each other.
+        """
+        stream = start.stream
+        if not start.positions and (end is None or not end.positions):
+            # The server cannot do with two open ends.
+            start = self.head(stream)
+        if end is not None and end.stream != stream:
+            raise InvalidOptionError(f"the stream cuts belong to different streams, '{stream}' and '{end.stream}'")
+        try:
+            reply = self._segments_between(start, end)
+        except (ServerFailedError, StreamNotFoundError) as failure:
+            # All the server says about cuts that do not fit is UNKNOWN, INTERNAL or NOT_FOUND.
+            for cut in (start, end):
+                if cut is not None and cut.positions and not self.stream_cut_valid(cut):
+                    raise InvalidOptionError(
+                        f"{cut} is no position in stream '{stream}': it must name segments of the stream "
+                        "that cover the key space once"
+                    ) from None
+            if end is not None and isinstance(failure, ServerFailedError) and self._lies_after(start, end):
+                raise InvalidOptionError(f"{start} lies after {end}, so that there is nothing between them") from None
+            raise
+        return [segment.segmentId for segment in reply.segments], reply.delegationToken
+
+    def _segments_between(self, start: StreamCut, end: StreamCut | None) -> pb.StreamCutRangeResponse:
+        stream = start.stream
+        request = pb.StreamCutRange(streamInfo=stream_info(stream))
+        getattr(request, "from").update(start.positions)
+        if end is not None:
+            request.to.update(end.positions)
+        purpose = self._stream_purpose("look up the segments between two cuts of stream", stream)
+        reply: pb.StreamCutRangeResponse = self._call("getSegmentsBetween", request, purpose)
+        return reply
+
+    def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
+        """Whether a cut lies after another, at least in part."""
+        common = start.positions.keys() & end.positions.keys()
+        if any(start.positions[segment] > end.positions[segment] for segment in common):
+            return True
+        try:
+            self._segments_between(end, start)
+        except ServerFailedError:
+            return False
+        return True
+
+    def stream_cut_valid(self, cut: StreamCut) -> bool:
+        """Whether a cut names segments of the stream that cover the key space once.
+
+        Offsets are not looked at: one beyond the tail counts as valid.
+        """
+        stream = cut.stream
+        if not cut.positions:
+            return False
+        purpose = self._stream_purpose("check a stream cut of stream", stream)
+        try:
+            reply: pb.StreamCutValidityResponse = self._call("isStreamCutValid", stream_cut_message(cut), purpose)
+        except StreamNotFoundError:
+            # What is not found may also be the epoch of a segment; this call fails if it is the stream.
+            self.head(stream)
+            return False
+        except ServerFailedError:
+            # The server stumbles over segments that the stream does not have.
+            known, _ = self.segments_between(self.head(stream), None)
+            if set(cut.positions) <= set(known):
+                raise
+            return False
+        return reply.response
+
+    def successors(self, stream: Stream, segment_id: int) -> dict[SegmentRange, list[int]]:
+        """The segments that replace a sealed one, each with the ids of all its predecessors.
+
+        Empty for a segment that is still open or was sealed with its stream.
+        """
+        reply: pb.SuccessorResponse = self._call(
+            "getSegmentsImmediatelyFollowing",
+            pb.SegmentId(streamInfo=stream_info(stream), segmentId=segment_id),
+            self._stream_purpose("look up the successors of a segment of stream", stream),
+        )
+        return {decode_range(entry.segment): list(entry.value) for entry in reply.segments}
+
+    def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
+        """The segment store that serves a segment at the moment; it may move at any time.
+
+        A store without a name of its own (0.0.0.0) is looked for on the controller's host. Raises
+        ServerUnavailableError when no store has taken the segment over within the retry time.
+        """
+        purpose = self._stream_purpose("find the segment store for stream", stream)
+        request = pb.SegmentId(streamInfo=stream_info(stream), segmentId=segment_id)
+
+        def locate(seconds_left: float) -> Endpoint:
+            reply: pb.NodeUri = self._call("getURI", request, purpose)
+            if not reply.endpoint or not 0 < reply.port < 65536:
+                raise ServerUnavailableError(f"no segment store serves '{segment_name(stream, segment_id)}' now")
+            host = self._channel.endpoint.host if reply.endpoint in _UNSPECIFIED_HOSTS else reply.endpoint
+            return Endpoint(host, reply.port)
+
+        return retry(locate, timeout=self._channel.config.retry_timeout)
+
+    def delegation_token(self, stream: Stream, access: Access) -> str:
+        """A token to show to segment stores; "" when the server does not check any.
+
+        Use `DelegationTokens`, which keeps it as long as it is good. Raises PermissionDeniedError.
+        """
+        reply: pb.DelegationToken = self._call(
+            "getDelegationToken",
+            stream_info(stream, access),
+            self._stream_purpose("get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"),
+        )
+        return reply.delegationToken
+
+    def scale_stream(
+        self,
+        stream: Stream,
+        sealed: Sequence[int],
+        ranges: Sequence[tuple[float, float]],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Replace the segments `sealed` by new ones with the given key ranges, and wait until it is done.
+
+        Raises InvalidOptionError if the ranges do not cover exactly those of the sealed segments or a
+        segment is not current, StreamNotFoundError, and ServerTimeoutError after `timeout` seconds (default:
+        the retry time); the scaling may still finish then.
+        """
+        limit = self._channel.config.retry_timeout if timeout is None else timeout
+        deadline = time.monotonic() + limit
+        purpose = self._stream_purpose("scale stream", stream, "READ_UPDATE", idempotent=False)
+        request = pb.ScaleRequest(
+            streamInfo=stream_info(stream),
+            sealedSegments=sealed,
+            newKeyRanges=[pb.ScaleRequest.KeyRangeEntry(start=start, end=end) for start, end in ranges],
+            scaleTimestamp=int(time.time() * 1000),
+        )
+        started: pb.ScaleResponse = self._call("scale", request, purpose)
+        if started.status != pb.ScaleResponse.STARTED:
+            # FAILURE stands for wrong ranges as well as for a sealed stream, PRECONDITION_FAILED for the
+            # rest.
+            if not self.current_segments(stream):
+                raise StreamSealedError(f"stream '{stream}' cannot be scaled: it is sealed")
+            raise InvalidOptionError(
+                f"stream '{stream}' cannot be scaled: the key ranges {list(ranges)} must cover exactly those of the "
+                f"segments {list(sealed)}, which must be current segments of the stream, and leave it with "
+                "at least as many segments as its scaling policy wants"
+            )
+        check = pb.ScaleStatusRequest(streamInfo=stream_info(stream), epoch=started.epoch)
+        looking = self._stream_purpose("see how far the scaling is of stream", stream)
+        pause = 0.05
+        while True:
+            state: pb.ScaleStatusResponse = self._call("checkScale", check, looking)
+            if state.status == pb.ScaleStatusResponse.SUCCESS:
+                return
+            if state.status != pb.ScaleStatusResponse.IN_PROGRESS:
+                name = pb.ScaleStatusResponse.ScaleStatus.Name(state.status)
+                raise ServerFailedError(f"the scaling of stream '{stream}' failed ({name}); see the controller's log")
+            if time.monotonic() + pause > deadline:
+                raise ServerTimeoutError(
+                    f"the scaling of stream '{stream}' was not done after {limit:g} s; it may still finish"
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)

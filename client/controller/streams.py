@@ -1,0 +1,156 @@
+"""Controller calls for streams as a whole: list, create, configure, seal, truncate, delete."""
+
+from __future__ import annotations
+
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    StreamExistsError,
+    StreamSealedError,
+    UnsupportedOperationError,
+)
+
+from ..stream import Stream, StreamConfiguration
+from ..stream_cut import StreamCut
+from . import controller_pb2 as pb
+from .calls import ControllerCalls, after_lost_reply, scope_resource, stream_not_found
+from .errors import Purpose
+from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
+from .scopes import scope_not_found
+
+
+class StreamCalls(ControllerCalls):
+    """Streams."""
+
+    def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
+        """The streams of a scope that the caller may read, sorted; only those with `tag` if one is given.
+
+        Without a tag the internal ones (leading `_`: watermarks, reader groups) are included. Raises
+        ScopeNotFoundError.
+        """
+        purpose = Purpose(
+            f"list the streams of scope '{scope}'",
+            scope_resource(scope),
+            "READ",
+            missing=lambda: scope_not_found(scope),
+        )
+        names: list[str] = []
+        token = pb.ContinuationToken()
+        while True:
+            reply = self._streams_page(scope, tag, token, purpose)
+            if reply.status == pb.StreamsInScopeResponse.SCOPE_NOT_FOUND:
+                raise scope_not_found(scope)
+            if reply.status != pb.StreamsInScopeResponse.SUCCESS:
+                raise self._failed(purpose, pb.StreamsInScopeResponse.Status.Name(reply.status))
+            # A page may carry a token although nothing follows: only an empty page is the end.
+            if not reply.streams:
+                return sorted(set(names))
+            names += [stream.stream for stream in reply.streams]
+            token = reply.continuationToken
+
+    def _streams_page(
+        self, scope: str, tag: str | None, token: pb.ContinuationToken, purpose: Purpose
+    ) -> pb.StreamsInScopeResponse:
+        place = pb.ScopeInfo(scope=scope)
+        reply: pb.StreamsInScopeResponse
+        if tag is None:
+            request = pb.StreamsInScopeRequest(scope=place, continuationToken=token)
+            reply = self._call("listStreamsInScope", request, purpose)
+        else:
+            tagged = pb.StreamsInScopeWithTagRequest(scope=place, tag=tag, continuationToken=token)
+            reply = self._call("listStreamsInScopeForTag", tagged, purpose)
+        return reply
+
+    def stream_exists(self, stream: Stream) -> bool:
+        """Whether there is such a stream. Needs READ on it."""
+        reply: pb.ExistsResponse = self._call(
+            "checkStreamExists", stream_info(stream), self._stream_purpose("look for stream", stream)
+        )
+        return reply.exists
+
+    def stream_configuration(self, stream: Stream) -> StreamConfiguration:
+        """The settings of a stream. Raises StreamNotFoundError."""
+        reply: pb.StreamConfig = self._call(
+            "getStreamConfiguration",
+            stream_info(stream),
+            self._stream_purpose("look up the settings of stream", stream),
+        )
+        return decode_configuration(reply)
+
+    def create_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
+        """Create a stream. Needs READ_UPDATE on the scope.
+
+        Raises StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError.
+        """
+        purpose = Purpose(f"create stream '{stream}'", scope_resource(stream.scope), "READ_UPDATE")
+        reply, tries = self._channel.call("createStream", encode_configuration(stream, configuration), purpose)
+        if reply.status == pb.CreateStreamStatus.STREAM_EXISTS:
+            raise StreamExistsError(
+                f"stream '{stream.name}' exists already in scope '{stream.scope}'{after_lost_reply(tries)}"
+            )
+        if reply.status == pb.CreateStreamStatus.SCOPE_NOT_FOUND:
+            raise scope_not_found(stream.scope)
+        if reply.status == pb.CreateStreamStatus.INVALID_STREAM_NAME:
+            raise InvalidNameError(
+                f"Pravega does not take '{stream.name}' as the name of a stream; use letters, digits, '-' and '.'"
+            )
+        if reply.status != pb.CreateStreamStatus.SUCCESS:
+            raise self._failed(purpose, pb.CreateStreamStatus.Status.Name(reply.status))
+
+    def update_stream(self, stream: Stream, configuration: StreamConfiguration) -> None:
+        """Replace all settings of a stream: read, modify and write them to change one.
+
+        Raises StreamNotFoundError, StreamSealedError, InvalidOptionError.
+        """
+        purpose = self._stream_purpose("change the settings of stream", stream, "READ_UPDATE")
+        reply = self._call("updateStream", encode_configuration(stream, configuration), purpose)
+        self._check_update(reply, stream, purpose)
+
+    def seal_stream(self, stream: Stream) -> None:
+        """End a stream: nothing can be appended any more. Open transactions on it are aborted by the server.
+
+        Sealing a sealed stream succeeds. Raises StreamNotFoundError.
+        """
+        purpose = self._stream_purpose("seal stream", stream, "READ_UPDATE")
+        reply: pb.UpdateStreamStatus = self._call("sealStream", stream_info(stream), purpose)
+        if reply.status != pb.UpdateStreamStatus.STREAM_SEALED:
+            self._check_update(reply, stream, purpose)
+
+    def truncate_stream(self, cut: StreamCut) -> None:
+        """Forget everything before a stream cut, which becomes the head.
+
+        The cut must cover the whole key space and must not lie before the head (InvalidOptionError). The
+        controller does NOT check that the offsets are event boundaries and not beyond the tail; a wrong one
+        cannot be undone, so the caller must have checked them with the segment stores. Raises
+        StreamNotFoundError, StreamSealedError.
+        """
+        purpose = self._stream_purpose("truncate stream", cut.stream, "READ_UPDATE")
+        reply: pb.UpdateStreamStatus = self._call("truncateStream", stream_cut_message(cut), purpose)
+        if reply.status == pb.UpdateStreamStatus.FAILURE:
+            raise InvalidOptionError(
+                f"stream '{cut.stream}' cannot be truncated at {cut}: the cut must name segments that cover "
+                "the whole key space and must not lie before the present head of the stream"
+            )
+        self._check_update(reply, cut.stream, purpose)
+
+    def delete_stream(self, stream: Stream) -> None:
+        """Delete a stream, which must be sealed (else UnsupportedOperationError). Raises StreamNotFoundError."""
+        purpose = self._stream_purpose("delete stream", stream, "READ_UPDATE")
+        reply, tries = self._channel.call("deleteStream", stream_info(stream), purpose)
+        if reply.status == pb.DeleteStreamStatus.STREAM_NOT_FOUND:
+            if tries == 1:
+                raise stream_not_found(stream)
+        elif reply.status == pb.DeleteStreamStatus.STREAM_NOT_SEALED:
+            raise UnsupportedOperationError(f"stream '{stream}' is not sealed; seal it before it is deleted")
+        elif reply.status != pb.DeleteStreamStatus.SUCCESS:
+            raise self._failed(purpose, pb.DeleteStreamStatus.Status.Name(reply.status))
+
+    def _check_update(self, reply: pb.UpdateStreamStatus, stream: Stream, purpose: Purpose) -> None:
+        if reply.status == pb.UpdateStreamStatus.STREAM_NOT_FOUND:
+            raise stream_not_found(stream)
+        if reply.status == pb.UpdateStreamStatus.SCOPE_NOT_FOUND:
+            raise scope_not_found(stream.scope)
+        if reply.status == pb.UpdateStreamStatus.STREAM_SEALED:
+            raise StreamSealedError(f"cannot {purpose.action}: it is sealed")
+        if reply.status != pb.UpdateStreamStatus.SUCCESS:
+            raise self._failed(purpose, pb.UpdateStreamStatus.Status.Name(reply.status))

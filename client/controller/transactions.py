@@ -1,0 +1,186 @@
+"""Controller calls for transactions. `transaction.Transaction` puts them together."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from dataclasses import dataclass, field
+
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    PravegaError,
+    ServerFailedError,
+    ServerUnavailableError,
+    StreamSealedError,
+    TransactionNotOpenError,
+)
+
+from ..retry import retry
+from ..stream import SegmentRange, Stream
+from . import controller_pb2 as pb
+from .calls import ControllerCalls
+from .messages import decode_ranges, decode_transaction_id, stream_info, transaction_id_message
+
+SHORTEST_LEASE_MS = 10_000
+LONGEST_LEASE_MS = 600_000
+"""The limits of Pravega's defaults. A server may be set up with others, and then says so itself."""
+
+# What Java sends for "no event time".
+_NO_TIMESTAMP = -(1 << 63)
+
+
+class TransactionStatus(enum.Enum):
+    """How far a transaction is, as the controller tells. UNKNOWN: never heard of, or forgotten (after a day)."""
+
+    UNKNOWN = pb.TxnState.UNKNOWN
+    OPEN = pb.TxnState.OPEN
+    COMMITTING = pb.TxnState.COMMITTING
+    COMMITTED = pb.TxnState.COMMITTED
+    ABORTING = pb.TxnState.ABORTING
+    ABORTED = pb.TxnState.ABORTED
+
+
+_COMMITTED = (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
+_ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+
+
+@dataclass(frozen=True)
+class CreatedTransaction:
+    """A new transaction: its id (unique only within its stream), where to append, and a token to do so.
+
+    The ids of `segments` carry the transaction's epoch (`transaction_segment_id`), so those of segments that are older
+    differ from the ids that `current_segments` tells.
+    """
+
+    id: uuid.UUID
+    segments: list[SegmentRange]
+    token: str = field(repr=False)
+
+
+class TransactionCalls(ControllerCalls):
+    """Transactions."""
+
+    def create_transaction(self, stream: Stream, lease_ms: int) -> CreatedTransaction:
+        """Begin a transaction that lives `lease_ms` milliseconds unless it is pinged.
+
+        Together with all pings it lives at most 1000 times the first lease, and at most a day. If the reply
+        is lost, the call is sent again and the first transaction stays open, empty and unused, until its
+        lease ends.
+
+        Raises InvalidOptionError for a lease out of bounds, StreamNotFoundError, StreamSealedError.
+        """
+        purpose = self._stream_purpose(
+            "begin a transaction on stream",
+            stream,
+            "READ_UPDATE",
+            refine=lambda details: _refused(details, stream, lease_ms),
+            idempotent=False,
+        )
+        request = pb.CreateTxnRequest(streamInfo=stream_info(stream), lease=lease_ms)
+        reply: pb.CreateTxnResponse = self._call("createTransaction", request, purpose)
+        return CreatedTransaction(
+            decode_transaction_id(reply.txnId), decode_ranges(reply.activeSegments), reply.delegationToken
+        )
+
+    def ping_transaction(self, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> None:
+        """Make a transaction live `lease_ms` milliseconds from now on.
+
+        Raises TransactionNotOpenError if it is committed, aborted, unknown, or at the end of its longest
+        possible life; InvalidOptionError for a lease that is too large.
+        """
+        purpose = self._stream_purpose(f"keep alive transaction {transaction} on stream", stream, "READ_UPDATE")
+        request = pb.PingTxnRequest(
+            streamInfo=stream_info(stream), txnId=transaction_id_message(transaction), lease=lease_ms
+        )
+        status = pb.PingTxnStatus
+
+        def ping(seconds_left: float) -> pb.PingTxnStatus:
+            reply: pb.PingTxnStatus = self._call("pingTransaction", request, purpose)
+            if reply.status == status.DISCONNECTED:
+                raise ServerUnavailableError(f"cannot {purpose.action}: the controller is not ready to keep leases")
+            return reply
+
+        reply = retry(ping, timeout=self._channel.config.retry_timeout)
+        if reply.status == status.OK:
+            return
+        if reply.status == status.LEASE_TOO_LARGE:
+            raise _bad_lease(lease_ms)
+        if reply.status == status.MAX_EXECUTION_TIME_EXCEEDED:
+            raise TransactionNotOpenError(
+                f"transaction {transaction} on stream '{stream}' cannot be kept alive any longer: it has reached the "
+                "longest life the server allows (1000 times its first lease, at most a day); begin it with "
+                "a longer lease"
+            )
+        raise TransactionNotOpenError(
+            f"transaction {transaction} on stream '{stream}' is not open any more "
+            f"({status.Status.Name(reply.status).lower()})"
+        )
+
+    def commit_transaction(
+        self, stream: Stream, transaction: uuid.UUID, *, writer: str = "", event_time: int | None = None
+    ) -> None:
+        """Ask for a commit; it is done once `transaction_status` says COMMITTED.
+
+        All appends must be acknowledged before. Asking again is harmless. `event_time` is noted for the
+        watermarks of `writer`. Raises TransactionNotOpenError if it is aborted or unknown.
+        """
+        purpose = self._stream_purpose(f"commit transaction {transaction} on stream", stream, "READ_UPDATE")
+        request = pb.TxnRequest(
+            streamInfo=stream_info(stream),
+            txnId=transaction_id_message(transaction),
+            writerId=writer,
+            timestamp=_NO_TIMESTAMP if event_time is None else event_time,
+        )
+        reply: pb.TxnStatus = self._call("commitTransaction", request, purpose)
+        if reply.status != pb.TxnStatus.SUCCESS:
+            self._check_refusal("committed", stream, transaction, _COMMITTED)
+
+    def abort_transaction(self, stream: Stream, transaction: uuid.UUID) -> None:
+        """Drop a transaction and all that was appended to it. Asking again is harmless.
+
+        Raises TransactionNotOpenError if it is committed, or unknown.
+        """
+        purpose = self._stream_purpose(f"abort transaction {transaction} on stream", stream, "READ_UPDATE")
+        request = pb.TxnRequest(
+            streamInfo=stream_info(stream),
+            txnId=transaction_id_message(transaction),
+            timestamp=_NO_TIMESTAMP,
+        )
+        reply: pb.TxnStatus = self._call("abortTransaction", request, purpose)
+        if reply.status != pb.TxnStatus.SUCCESS:
+            self._check_refusal("aborted", stream, transaction, _ABORTED)
+
+    def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
+        """How far a transaction is. Needs only READ."""
+        purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
+        request = pb.TxnRequest(streamInfo=stream_info(stream), txnId=transaction_id_message(transaction))
+        reply: pb.TxnState = self._call("checkTransactionState", request, purpose)
+        return TransactionStatus(reply.state)
+
+    def _check_refusal(
+        self, done: str, stream: Stream, transaction: uuid.UUID, wanted: tuple[TransactionStatus, ...]
+    ) -> None:
+        """Find out what a FAILURE, which comes without a reason, means; it is none if the wish is fulfilled already."""
+        status = self.transaction_status(stream, transaction)
+        if status in wanted:
+            return
+        cannot = f"transaction {transaction} on stream '{stream}' cannot be {done}"
+        if status is TransactionStatus.OPEN:
+            raise ServerFailedError(f"{cannot} although it is open; see the controller's log")
+        lease = "" if status in _COMMITTED else "; its lease may have ended before"
+        raise TransactionNotOpenError(f"{cannot}: it is {status.name.lower()}{lease}")
+
+
+def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None:
+    if "lease should be greater" in details or "lease value too large" in details:
+        return _bad_lease(lease_ms)
+    if "State: SEALED" in details:
+        return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it")
+    return None
+
+
+def _bad_lease(lease_ms: int) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"a transaction lease of {lease_ms} ms is refused by the server; "
+        f"it must be from {SHORTEST_LEASE_MS} to {LONGEST_LEASE_MS} ms unless the server is set up with other limits"
+    )

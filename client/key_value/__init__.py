@@ -1,0 +1,1 @@
+"""Key-value tables: entries with versions, in table segments."""

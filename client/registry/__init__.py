@@ -1,0 +1,1 @@
+"""The schema registry over its REST interface."""

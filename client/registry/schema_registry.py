@@ -1,0 +1,391 @@
+"""The Pravega schema registry 0.6.0 over its REST interface.
+
+A group holds the schemas of one stream (group = stream name, namespace = scope). An event's header has an
+encoding id, which stands for a schema version and a codec. Groups of other namespaces are never seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    PravegaError,
+    ProtocolError,
+    SchemaExistsError,
+    SchemaNotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+)
+
+from .. import tls
+from ..config import ClientConfig, Endpoint
+from ..credentials import authorization_header
+from ..retry import retry
+from .errors import one_internal_error_may_pass, refusal
+from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
+
+Parsed = TypeVar("Parsed")
+
+_PAGE = 100
+_RETRIED_STATUS = (502, 503, 504)
+
+
+class SchemaRegistry:
+    """The groups of one namespace. Thread-safe; may be pickled, the copy makes connections of its own.
+
+    Methods raise, besides what they say: SchemaNotFoundError for a group (schema, encoding id) that is not
+    there, AuthenticationError, PermissionDeniedError, TlsError, ServerUnavailableError (after retries),
+    ServerTimeoutError, and RegistryError for other refusals.
+    """
+
+    def __init__(self, config: ClientConfig, namespace: str | None) -> None:
+        """`namespace=None` means the default namespace, which is separate from all named ones.
+
+        Nothing is sent yet. Raises InvalidOptionError if the configuration has no registry address.
+        """
+        if config.registry_uri is None:
+            raise InvalidOptionError("no schema registry address is set; give one such as http://localhost:9092")
+        self.namespace = namespace
+        self._config = config
+        parts = urlsplit(config.registry_uri)
+        self._endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        # Proxies and .netrc of the environment are left alone: the registry belongs to the cluster, and
+        # .netrc would replace our credentials.
+        self._http = httpx.Client(
+            base_url=config.registry_uri.rstrip("/"),
+            verify=tls.ssl_context(config) if parts.scheme == "https" else False,
+            trust_env=False,
+            headers={"Accept": "application/json"},
+        )
+        self._encodings: dict[tuple[str, int], Encoding] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> SchemaRegistry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[ClientConfig, str | None]]:
+        return (SchemaRegistry, (self._config, self.namespace))
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({self._endpoint}, namespace={self.namespace!r})"
+
+    def close(self) -> None:
+        """Close the connections. The object cannot be used afterwards."""
+        self._http.close()
+
+    # Groups
+
+    def groups(self) -> dict[str, GroupProperties]:
+        """All groups of the namespace that the user may read."""
+        found: dict[str, GroupProperties] = {}
+        token: str | None = None
+        while True:
+            query = {"limit": str(_PAGE)} | ({} if token is None else {"continuationToken": token})
+            reply = self._json("GET", "/v1/groups", query=query)
+            with _well_formed("list of groups"):
+                page, next_token = reply["groups"], reply["continuationToken"]
+                for name, properties in page.items():
+                    # A group that is being deleted is listed without properties.
+                    if properties is not None:
+                        found[name] = GroupProperties.from_json(properties)
+            if not page or next_token == token:
+                return found
+            token = next_token
+
+    def group(self, name: str) -> GroupProperties:
+        """How the group was created, with its present compatibility."""
+        return self._parsed(GroupProperties.from_json, "GET", _group_path(name), group=name)
+
+    def create_group(self, name: str, properties: GroupProperties) -> None:
+        """Raises SchemaExistsError if there is one of this name."""
+        if not name:
+            # The server would create a group that no address can name.
+            raise InvalidOptionError("the name of a schema group is empty")
+        body = {"groupName": name, "groupProperties": properties.to_json()}
+        attempts = 0
+
+        def attempt(seconds: float) -> None:
+            nonlocal attempts
+            attempts += 1
+            self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
+
+        try:
+            retry(attempt, timeout=self._config.retry_timeout, transient=one_internal_error_may_pass())
+        except SchemaExistsError:
+            # An earlier try, whose answer was lost, may have created it.
+            if attempts == 1 or self.group(name) != properties:
+                raise
+
+    def delete_group(self, name: str) -> None:
+        """Delete the group with all its schemas. It need not exist."""
+        self._request("DELETE", _group_path(name), group=name, right="delete")
+        with self._lock:
+            self._encodings = {key: value for key, value in self._encodings.items() if key[0] != name}
+
+    def compatibility(self, group: str) -> Compatibility:
+        """Which new schemas the group accepts."""
+        return self.group(group).compatibility
+
+    def set_compatibility(
+        self, group: str, compatibility: Compatibility, previous: Compatibility | None = None
+    ) -> None:
+        """Replace the policy, if it is still `previous` (when that is given).
+
+        Raises IncompatibleSchemaError if it is not.
+        """
+        body = {"compatibility": compatibility.to_json()}
+        if previous is not None:
+            body["previousCompatibility"] = previous.to_json()
+        self._request("PUT", _group_path(group, "compatibility"), body=body, group=group, right="set the policy of")
+
+    # Schemas
+
+    def add_schema(self, group: str, schema: SchemaInfo) -> VersionInfo:
+        """Register a schema, or find it if the group has it already.
+
+        Raises IncompatibleSchemaError if the group's policy refuses it or the group takes one type only,
+        InvalidSchemaError if the registry cannot parse it, ServerTimeoutError where registry 0.6.0 never
+        answers (a group of format Any that has the type name in another format).
+        """
+        return self._parsed(
+            VersionInfo.from_json,
+            "POST",
+            _group_path(group, "schemas"),
+            body=schema.to_json(),
+            group=group,
+            right="add a schema to",
+        )
+
+    def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
+        """The latest schema of each type, or of the one type (an empty list if there is no such type)."""
+        # Asked for an unknown type the server fails with an internal error, so the choice is made here.
+        found = self._parsed(_schema_versions, "GET", _group_path(group, "schemas"), group=group)
+        return found if type is None else [each for each in found if each.schema.type == type]
+
+    def versions(self, group: str) -> list[SchemaVersion]:
+        """All schemas of the group in the order they were added, without deleted ones."""
+        return self._parsed(_schema_versions, "GET", _group_path(group, "schemas/versions"), group=group)
+
+    def schema_by_id(self, group: str, id: int) -> SchemaInfo:
+        """The schema with this id (`VersionInfo.id`); deleted ones too."""
+        path = _group_path(group, f"schemas/schema/{id}")
+        return self._parsed(SchemaInfo.from_json, "GET", path, group=group)
+
+    def find_version(self, group: str, schema: SchemaInfo) -> VersionInfo | None:
+        """Which version this very schema is; None if the group does not have it."""
+        path = _group_path(group, "schemas/versions/find")
+        try:
+            return self._parsed(VersionInfo.from_json, "POST", path, body=schema.to_json(), group=group)
+        except SchemaNotFoundError:
+            self.group(group)
+            return None
+
+    def delete_schema(self, group: str, id: int) -> None:
+        """Take a schema out of the group. Its encoding ids go on resolving; added again it gets a new id."""
+        path = _group_path(group, f"schemas/schema/{id}")
+        self._request("DELETE", path, group=group, right="delete a schema of")
+
+    def validate(self, group: str, schema: SchemaInfo, compatibility: Compatibility | None = None) -> bool:
+        """Whether the schema would be accepted under the policy (None: the group's own).
+
+        Registry 0.6.0 calls every JSON schema valid, whatever the policy.
+        """
+        policy = self.compatibility(group) if compatibility is None else compatibility
+        body = {"schemaInfo": schema.to_json(), "compatibility": policy.to_json()}
+        path = _group_path(group, "schemas/versions/validate")
+        return self._parsed(lambda reply: bool(reply["valid"]), "POST", path, body=body, group=group)
+
+    def can_read(self, group: str, schema: SchemaInfo) -> bool:
+        """Whether events of the group's schemas, as its policy guarantees them, can be read with this one."""
+        path = _group_path(group, "schemas/versions/canRead")
+        return self._parsed(lambda reply: bool(reply["compatible"]), "POST", path, body=schema.to_json(), group=group)
+
+    # Encodings
+
+    def codecs(self, group: str) -> list[str]:
+        """The codecs registered with the group; "" (none) is always possible and never listed."""
+
+        def names(reply: Any) -> list[str]:
+            return [codec["name"] for codec in reply["codecTypes"]]
+
+        return self._parsed(names, "GET", _group_path(group, "codecTypes"), group=group)
+
+    def add_codec(self, group: str, codec: str) -> None:
+        """Register a codec; doing so again changes nothing."""
+        body = {"name": codec, "properties": {}}
+        path = _group_path(group, "codecTypes")
+        self._request("POST", path, body=body, group=group, right="add a codec to")
+
+    def encoding(self, group: str, id: int) -> Encoding:
+        """What an encoding id stands for. Asked once in the life of this object, as long as a group lives ids keep
+        their meaning.
+        """
+        key = (group, id)
+        found = self._encodings.get(key)
+        if found is None:
+            path = _group_path(group, f"encodings/{id}")
+            found = self._parsed(Encoding.from_json, "GET", path, group=group)
+            with self._lock:
+                self._encodings[key] = found
+        return found
+
+    def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
+        """The id for writing this schema version with this codec (a registry name); allocated when new.
+
+        `version` must come from the registry. The codec must be registered (`add_codec`), else
+        RegistryError with status 412.
+        """
+        # Not remembered: a group dropped and made again has the same versions, and no encoding yet.
+        body = {"versionInfo": version.to_json(), "codecType": codec}
+        path = _group_path(group, "encodings")
+        return self._parsed(lambda reply: int(reply["encodingId"]), "PUT", path, body=body, group=group)
+
+    # Requests
+
+    def ping(self) -> None:
+        """Raises if the registry cannot be reached or does not know the user."""
+        self._request("GET", "/ping")
+
+    def _parsed(
+        self,
+        parse: Callable[[Any], Parsed],
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        group: str | None = None,
+        right: str = "read",
+    ) -> Parsed:
+        reply = self._json(method, path, body=body, group=group, right=right)
+        with _well_formed(f"{method} {path}"):
+            return parse(reply)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        group: str | None = None,
+        right: str = "read",
+    ) -> Any:
+        response = self._request(method, path, query=query, body=body, group=group, right=right)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise ProtocolError(
+                f"what the server at {self._endpoint} answered to {method} {path} is not JSON; is it a schema registry?"
+            ) from error
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        group: str | None = None,
+        right: str = "read",
+    ) -> httpx.Response:
+        """Send a request that may safely be repeated."""
+        return retry(
+            lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
+            timeout=self._config.retry_timeout,
+            transient=one_internal_error_may_pass(),
+        )
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        group: str | None,
+        right: str,
+        seconds: float,
+    ) -> httpx.Response:
+        parameters = dict(query)
+        if self.namespace is not None:
+            parameters["namespace"] = self.namespace
+        authorization = authorization_header(self._config.effective_registry_credentials)
+        limit = min(self._config.request_timeout, seconds)
+        try:
+            response = self._http.request(
+                method,
+                path,
+                params=parameters,
+                json=body,
+                headers={} if authorization is None else {"Authorization": authorization},
+                timeout=limit,
+            )
+        except httpx.TransportError as error:
+            raise self._unreachable(error, f"{method} {path}", limit) from error
+        if response.status_code in _RETRIED_STATUS:
+            raise ServerUnavailableError(
+                f"the schema registry at {self._endpoint} answered {response.status_code} ({response.reason_phrase})"
+            )
+        if response.is_success:
+            return response
+        raise refusal(response, namespace=self.namespace, group=group, right=right)
+
+    def _unreachable(self, error: httpx.TransportError, request: str, limit: float) -> PravegaError:
+        name = f"the schema registry at {self._endpoint}"
+        if isinstance(error, httpx.ConnectTimeout):
+            return ServerTimeoutError(
+                f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak what "
+                "the address says (http:// or https://)?"
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return ServerTimeoutError(
+                f"{name} did not answer {request} within {limit:.3g} s. Registry 0.6.0 never answers when a "
+                "schema is added to a group of format Any that has the type name in another format; else "
+                "raise the request timeout"
+            )
+        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+            return ServerUnavailableError(
+                f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
+            )
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError):
+                found = tls.connection_error(cause, self._endpoint)
+                if not isinstance(found, ServerUnavailableError):
+                    return found
+                break
+            cause = cause.__cause__ or cause.__context__
+        return ServerUnavailableError(
+            f"cannot reach {name} ({error}); check the address and that it runs. A registry whose own Pravega "
+            "user lacks rights runs without ever opening its port; its log says so"
+        )
+
+
+def _group_path(group: str, rest: str = "") -> str:
+    """Every character that is not plain is escaped, `/` and blanks too. Dots alone would be taken as a path."""
+    name = group.replace(".", "%2E") if group in (".", "..") else quote(group, safe="")
+    return f"/v1/groups/{name}/{rest}" if rest else f"/v1/groups/{name}"
+
+
+def _schema_versions(reply: Any) -> list[SchemaVersion]:
+    return [SchemaVersion.from_json(each) for each in reply["schemas"]]
+
+
+@contextmanager
+def _well_formed(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"the registry's answer to {what} lacks what it should have ({error!r})") from error

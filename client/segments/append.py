@@ -1,0 +1,321 @@
+"""Appending framed events to one segment: pipelined, and exactly once across lost connections and retried tasks.
+
+The segment store keeps the number of the last event of each writer and stores a block and its number in one step,
+provided the number before it is the one this connection expects. That is a compare-and-set, no removal of
+duplicates. So after every connect the last number is asked for, and what is stored is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
+
+from ..delegation import refresh_time
+from ..retry import retry
+from ..stream import Access, Stream
+from ..wire import commands as wire
+from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
+from .append_blocks import Block, Ranges, blocks_of, find_blocks
+from .connection import Connection
+from .failures import TRANSIENT, SegmentAddress, failure
+from .fetch import read_bytes
+from .store import SegmentStore
+
+LOG = logging.getLogger(__name__)
+
+DEFAULT_WINDOW = 4 * 1024 * 1024
+"""Bytes sent ahead of their acknowledgements."""
+
+_LATE_BLOCKS_OF_OTHERS = 2
+"""So often another connection may store blocks of this writer before the first of this appender is acknowledged."""
+
+_LONGEST_SEARCH = 64 * 1024 * 1024
+"""Bytes read back at most to find out where blocks were stored whose acknowledgement was lost."""
+
+
+class SegmentAppender:
+    """Appends blocks of whole framed events as one writer. Not thread-safe; a context manager, which does not flush.
+
+    Events are numbered 1, 2, ... in the order they are given, over all blocks. A writer id belongs to one segment
+    and one sequence of events: give the same events in the same order under the same id, and those that are stored
+    are left out, however they are cut into blocks. Any other sequence needs another id.
+
+    Blocks are kept, not copied, until the segment store has acknowledged them; do not change them before `flush`.
+
+    Besides what their descriptions say, `append`, `flush` and `last_event_number` raise TransactionNotOpenError
+    (ended, or sealed for the commit), SegmentSealedError and SegmentNotFoundError (no transaction),
+    WriterFencedError (another connection took over the writer id), PermissionDeniedError, TlsError, and
+    ServerUnavailableError or ServerTimeoutError when nothing could be stored for `retry_timeout`.
+    """
+
+    def __init__(
+        self,
+        store: SegmentStore,
+        stream: Stream,
+        segment_id: int,
+        writer_id: uuid.UUID,
+        transaction: uuid.UUID | None = None,
+        *,
+        window_bytes: int = DEFAULT_WINDOW,
+    ) -> None:
+        """Nothing is sent before the first call."""
+        self._store = store
+        self._address = SegmentAddress(stream, segment_id, transaction)
+        self._writer_id = writer_id
+        self._window = window_bytes
+        self._connection: Connection | None = None
+        self._token_due = float("inf")
+        self._set_up = False
+        self._stored = 0
+        self._given = 0
+        self._blocks: deque[Block] = deque()
+        self._in_flight = 0
+        self._in_flight_bytes = 0
+        self._ranges = Ranges()
+        self._known_end = 0
+        # A task that was killed may have left blocks on their way, which are stored after this one's set-up.
+        self._late_blocks = _LATE_BLOCKS_OF_OTHERS
+        self.skipped_events = 0
+        """Events that were left out or whose place is not known: an earlier attempt had stored them, or this one did
+        and lost both the acknowledgement and their trace."""
+
+    def __enter__(self) -> SegmentAppender:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def last_event_number(self) -> int:
+        """The number of the last event known to be stored; connects the first time. 0 when there is none."""
+        if not self._set_up:
+            self._work(lambda: self._set_up)
+        return self._stored
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The bytes of the segment (first, after the last) that this appender stored itself, in order.
+
+        They hold all events acknowledged so far except `skipped_events`.
+        """
+        return self._ranges.as_list()
+
+    @property
+    def pending(self) -> list[tuple[memoryview, int]]:
+        """The blocks, with their numbers of events, that are not known to be stored.
+
+        For a writer without transaction that goes on with the following segments after SegmentSealedError. None of
+        them is stored then: a segment store acknowledges what it has stored before it refuses the rest.
+        """
+        return [(block.data, block.events) for block in self._blocks]
+
+    def append(self, block: Any, event_count: int) -> None:
+        """Append `event_count` whole framed events (any buffer of bytes); blocks over 16 MiB are cut between events.
+
+        Waits only while more than `window_bytes` are on their way. About 1 MiB is a good size. Raises ProtocolError
+        when the number of events is wrong where that can be seen.
+        """
+        data = memoryview(block).cast("B")
+        if event_count <= 0 or not len(data):
+            raise ProtocolError(f"a block needs at least one event, not {event_count} in {len(data):,} bytes")
+        for part in blocks_of(data, event_count, self._given + 1):
+            self._given = part.last
+            self._blocks.append(part)
+            self._skip(self._stored)
+            self._work(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
+
+    def flush(self) -> None:
+        """Wait until everything given is stored."""
+        self._work(lambda: not self._blocks)
+
+    def close(self) -> None:
+        """Close the connection. What was not flushed may or may not be stored."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._in_flight = self._in_flight_bytes = 0
+
+    def _work(self, done: Callable[[], bool]) -> None:
+        """Send and receive until `done`, over as many connections as it takes."""
+
+        def attempt(seconds_left: float) -> None:
+            before = self._stored
+            try:
+                self._advance(done, seconds_left)
+            except TRANSIENT:
+                self._lose_connection()
+                if self._stored == before:
+                    raise
+            except BaseException:
+                self.close()
+                raise
+
+        while not done():
+            # Each success starts the retry time anew: it bounds the time without any progress.
+            retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT)
+
+    def _advance(self, done: Callable[[], bool], seconds_left: float) -> None:
+        if self._connection is not None and time.time() >= self._token_due:
+            # The segment store closes the connection when the token expires. Going over to a new one before that,
+            # with nothing on its way, spares the resending.
+            while self._in_flight:
+                self._receive(self._connection)
+            self.close()
+        if self._connection is None:
+            self._connect(min(seconds_left, self._store.config.request_timeout))
+        connection = self._connection
+        assert connection is not None
+        while not done():
+            unsent = len(self._blocks) - self._in_flight
+            if unsent and (self._in_flight == 0 or self._in_flight_bytes < self._window):
+                self._send(connection, self._blocks[self._in_flight])
+                while self._in_flight and connection.has_input():
+                    self._receive(connection)
+            else:
+                self._receive(connection)
+
+    def _send(self, connection: Connection, block: Block) -> None:
+        size = len(block)
+        end = wire.append_block_end(connection.next_request_id(), self._writer_id, size, block.events, block.last)
+        block.sent = True
+        self._in_flight += 1
+        self._in_flight_bytes += size
+        try:
+            connection.send_parts([wire.append_block_header(self._writer_id, size), block.data, end])
+        except TRANSIENT:
+            # The segment store may have said why before it closed the connection.
+            while connection.has_input():
+                self._receive(connection)
+            raise
+
+    def _receive(self, connection: Connection) -> None:
+        reply = connection.receive()
+        if isinstance(reply, DataAppended):
+            self._acknowledged(reply)
+        elif isinstance(reply, InvalidEventNumber) and self._late_blocks > 0:
+            # Blocks sent on a connection that was lost can still be stored after the next one was set up. Each of
+            # them takes the number away from the block that repeats it, and the segment store then closes.
+            self._late_blocks -= 1
+            raise ServerUnavailableError(f"a block sent before to segment '{self._address.name}' was stored late")
+        else:
+            raise self._failure(reply)
+
+    def _failure(self, reply: Reply) -> PravegaError:
+        if isinstance(reply, WrongHost):
+            self._store.forget_location(self._address.stream, self._address.segment_id)
+        return failure(reply, self._address, Access.WRITE, "append to")
+
+    def _connect(self, seconds: float) -> None:
+        """Connect, learn what is stored, and leave that out."""
+        stream, segment_id = self._address.stream, self._address.segment_id
+        token = self._store.token(stream, Access.WRITE)
+        # Writers share no connection: the segment store closes it when the token of one of them expires.
+        connection = self._store.pool.open(self._store.location(stream, segment_id), seconds)
+        self._connection = connection
+        self._token_due = refresh_time(token, time.time())
+        setup_id, info_id = connection.next_request_id(), connection.next_request_id()
+        try:
+            connection.send(
+                wire.setup_append(setup_id, self._writer_id, self._address.name, token)
+                + wire.get_segment_info(info_id, self._address.name, token)
+            )
+            replies = {reply.request_id: reply for reply in (connection.receive(), connection.receive())}
+        except TRANSIENT:
+            # An expired token makes the segment store close the connection without a word.
+            self._store.renew_token(stream, Access.WRITE)
+            raise
+        setup, info = replies.get(setup_id), replies.get(info_id)
+        if not isinstance(setup, AppendSetup):
+            raise self._failure(next(iter(replies.values())) if setup is None else setup)
+        if not self._set_up and isinstance(info, StreamSegmentInfo):
+            # Whatever this appender stores lies behind what is there now.
+            self._known_end = info.write_offset
+        self._set_up = True
+        connection.set_timeout(self._store.config.request_timeout)
+        self._stored = max(self._stored, setup.last_event_number)
+        self._skip(self._stored)
+
+    def _lose_connection(self) -> None:
+        """Forget the connection, and the segment store's address too: it may be down."""
+        if self._connection is None or self._in_flight == 0:
+            self._store.forget_location(self._address.stream, self._address.segment_id)
+        self._late_blocks += self._in_flight
+        self.close()
+
+    def _skip(self, stored: int) -> None:
+        """Leave out the events up to the number `stored`. Only while nothing of them is on its way."""
+        own: list[Block] = []
+        while len(self._blocks) > self._in_flight and self._blocks[self._in_flight].last <= stored:
+            block = self._blocks[self._in_flight]
+            del self._blocks[self._in_flight]
+            if block.sent:
+                own.append(block)
+            else:
+                self.skipped_events += block.events
+        if own:
+            self._locate(own)
+        if len(self._blocks) > self._in_flight:
+            first = self._blocks[self._in_flight]
+            already = stored - (first.last - first.events)
+            if already > 0:
+                first.drop_first(already)
+                self.skipped_events += already
+
+    def _acknowledged(self, reply: DataAppended) -> None:
+        if reply.writer_id != self._writer_id:
+            raise ProtocolError(f"the segment store acknowledged a block of writer {reply.writer_id}, who is not here")
+        blocks: list[Block] = []
+        while self._in_flight and self._blocks[0].last <= reply.event_number:
+            block = self._blocks.popleft()
+            self._in_flight -= 1
+            self._in_flight_bytes -= len(block)
+            blocks.append(block)
+        if not blocks or blocks[-1].last != reply.event_number:
+            raise ProtocolError(
+                f"the segment store acknowledged event {reply.event_number} of writer {self._writer_id}, which ends no "
+                "block"
+            )
+        self._stored = reply.event_number
+        self._late_blocks = 0
+        end = reply.segment_write_offset
+        total = sum(map(len, blocks))
+        if end < 0:
+            self.skipped_events += sum(block.events for block in blocks)
+        elif len(blocks) == 1 or self._known_end == end - total:
+            self._placed(end - total, end)
+        else:
+            # One acknowledgement for several blocks tells only where the last one ends; other writers may have come
+            # between.
+            last = blocks.pop()
+            self._locate(blocks, end - len(last))
+            self._placed(end - len(last), end)
+
+    def _placed(self, start: int, end: int) -> None:
+        self._ranges.add(start, end)
+        self._known_end = end
+
+    def _locate(self, blocks: list[Block], before: int | None = None) -> None:
+        """Find by reading back where blocks are stored, between what is known and `before` (default: the end)."""
+        stream, segment_id, transaction = self._address.stream, self._address.segment_id, self._address.transaction
+        if before is None:
+            info = self._store.segment_infos(stream, [segment_id], transaction).get(segment_id)
+            before = info.write_offset if info is not None else 0
+        start = self._known_end
+        places = None
+        if sum(map(len, blocks)) <= before - start <= _LONGEST_SEARCH:
+            places = find_blocks(read_bytes(self._store, self._address, start, before), blocks)
+        if places is None:
+            LOG.warning("It is not known where %d blocks in segment %s are stored.", len(blocks), self._address.name)
+            self.skipped_events += sum(block.events for block in blocks)
+            return
+        for first, end in places:
+            self._placed(start + first, start + end)

@@ -1,0 +1,124 @@
+"""Blocks of framed events on their way into a segment: numbering, trimming, cutting, and where they ended up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_pravega.errors import ProtocolError
+
+from ..wire import commands as wire
+from .event_frames import HEADER_BYTES, Offsets, split
+
+
+@dataclass
+class Block:
+    """Whole framed events; the last of them has the number `last`, the first `last - events + 1`.
+
+    `sent` says that the block went out on some connection, so that it may be this appender who stored it.
+    """
+
+    data: memoryview
+    events: int
+    last: int
+    sent: bool = False
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def drop_first(self, events: int) -> None:
+        """Leave out the first events, which are stored already. Raises ProtocolError for wrong frames."""
+        starts, _, consumed = split(self.data, 0, len(self.data), available=len(self.data))
+        if len(starts) != self.events or consumed != len(self.data):
+            raise ProtocolError(
+                f"a block of {len(self.data):,} bytes holds {len(starts):,} whole events, not the {self.events:,} "
+                "it was given with"
+            )
+        self.data = self.data[int(starts[events]) - HEADER_BYTES :]
+        self.events -= events
+
+
+def blocks_of(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
+    """The block as it is, or cut between events into blocks that fit a wire command.
+
+    Raises ProtocolError when the bytes to be cut are not `events` whole events, or one does not fit.
+    """
+    if len(data) <= wire.MAX_BLOCK:
+        yield Block(data, events, first_number + events - 1)
+        return
+    starts, lengths, consumed = split(data, 0, len(data), available=len(data))
+    if len(starts) != events or consumed != len(data):
+        raise ProtocolError(f"a block of {len(data):,} bytes holds {len(starts):,} whole events, not {events:,}")
+    ends = starts + lengths
+    done = begin = 0
+    while done < events:
+        fitting = int(np.searchsorted(ends, begin + wire.MAX_BLOCK, side="right"))
+        if fitting == done:
+            raise ProtocolError(
+                f"an event of {int(lengths[done]):,} bytes does not fit a wire command; at most "
+                f"{wire.MAX_BLOCK - HEADER_BYTES:,} are possible"
+            )
+        end = int(ends[fitting - 1])
+        yield Block(data[begin:end], fitting - done, first_number + fitting - 1)
+        done, begin = fitting, end
+
+
+class Ranges:
+    """The bytes of a segment that hold one appender's events: disjoint, ascending, adjacent ones joined."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Add a range that begins at or after the end of the last one."""
+        if self._ranges and self._ranges[-1][1] == start:
+            start = self._ranges.pop()[0]
+        self._ranges.append((start, end))
+
+    @property
+    def end(self) -> int:
+        """Where the last range ends, 0 without any."""
+        return self._ranges[-1][1] if self._ranges else 0
+
+    def as_list(self) -> list[tuple[int, int]]:
+        """All ranges as (first byte, byte after the last)."""
+        return list(self._ranges)
+
+
+def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tuple[int, int]] | None:
+    """Where the blocks lie in `content`, which begins at an event; in order, other writers' events between them.
+
+    None unless each is found exactly once, beginning at an event: other writers may have stored the same bytes.
+    """
+    try:
+        starts, _, _ = split(content, 0, len(content))
+    except ProtocolError:
+        return None
+    frames = starts - HEADER_BYTES
+    found = []
+    after = 0
+    for block in blocks:
+        positions = list(itertools.islice(_occurrences(content, block.data, frames), 2))
+        if len(positions) != 1 or positions[0] < after:
+            return None
+        after = positions[0] + len(block)
+        found.append((positions[0], after))
+    return found
+
+
+def _occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
+    """The frames at which `content` holds `wanted`."""
+    position = content.find(wanted)
+    while position >= 0:
+        following = int(np.searchsorted(frames, position))
+        if following == len(frames):
+            return
+        if frames[following] == position:
+            yield position
+            following += 1
+            if following == len(frames):
+                return
+        position = content.find(wanted, int(frames[following]))

@@ -1,0 +1,242 @@
+"""One TCP or TLS connection to a segment store: greeting, whole frames in and out, payloads straight into place.
+
+A connection is used by one caller at a time and has no threads. Failures of the network come out as
+ServerUnavailableError or ServerTimeoutError; the connection must be closed after them.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Sequence
+
+from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
+
+from ..config import Endpoint
+from ..tls import connection_error
+from ..wire import commands as wire
+from ..wire.fields import HEADER, INT64, encode_text
+from ..wire.replies import Hello, KeepAlive, Reply, SegmentRead
+
+Place = Callable[[int, int], memoryview]
+"""Says where the bytes of a SegmentRead go: from its offset and size to a view of exactly that size.
+
+Raises ProtocolError when nobody asked for them.
+"""
+
+_READ_FIELDS = struct.Struct(">qBBi")
+_WAIT_ALL = socket.MSG_WAITALL
+
+
+class Connection:
+    """A greeted connection. Made by `open`; not thread-safe, except for `abort`."""
+
+    def __init__(self, connected: socket.socket, endpoint: Endpoint, seconds: float) -> None:
+        """Take over a connected socket, TLS or plain. `seconds` bounds each wait for the network."""
+        self.endpoint = endpoint
+        self._socket = connected
+        self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
+        self._seconds = 0.0
+        self._last_request_id = 0
+        self._poll = select.poll()
+        self._poll.register(connected, select.POLLIN)
+        self.partial_read: tuple[int, int] | None = None
+        """Offset and number of bytes that had come of a SegmentRead when the connection failed in it."""
+        self.set_timeout(seconds)
+
+    @classmethod
+    def open(cls, endpoint: Endpoint, context: ssl.SSLContext | None, seconds: float) -> Connection:
+        """Connect, with TLS if a context is given, and exchange greetings. `seconds` bounds each step.
+
+        Raises TlsError (final), ServerUnavailableError, ServerTimeoutError, and ProtocolError when what
+        answers is no segment store that speaks a known version.
+        """
+        try:
+            connected = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
+        except OSError as error:
+            raise connection_error(error, endpoint) from error
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if context is not None:
+                connected = context.wrap_socket(connected, server_hostname=endpoint.host)
+            connection = cls(connected, endpoint, seconds)
+            connection._greet()
+        except OSError as error:
+            connected.close()
+            raise connection_error(error, endpoint) from error
+        except BaseException:
+            connected.close()
+            raise
+        return connection
+
+    def _greet(self) -> None:
+        self.send(wire.hello())
+        try:
+            reply = self.receive()
+        except ServerUnavailableError as error:
+            raise ServerUnavailableError(
+                f"{error.message}; it closed it at the greeting: does it expect TLS, and is it a segment store?"
+            ) from error
+        if not isinstance(reply, Hello):
+            raise ProtocolError(f"the server at {self.endpoint} greets with {type(reply).__name__}, not with Hello")
+        if reply.high_version < wire.OLDEST_COMPATIBLE_VERSION or reply.low_version > wire.WIRE_VERSION:
+            raise ProtocolError(
+                f"the segment store at {self.endpoint} speaks the versions {reply.low_version} to "
+                f"{reply.high_version} of the wire protocol, this client {wire.OLDEST_COMPATIBLE_VERSION} to "
+                f"{wire.WIRE_VERSION}"
+            )
+
+    def set_timeout(self, seconds: float) -> None:
+        """Wait at most so long for the network to move, from now on."""
+        seconds = max(seconds, 0.001)
+        if seconds == self._seconds:
+            return
+        self._seconds = seconds
+        if self._tls is not None:
+            self._tls.settimeout(seconds)
+            return
+        # Python's own timeouts make the socket non-blocking, and MSG_WAITALL then has no effect.
+        self._socket.settimeout(None)
+        fraction, whole = math.modf(seconds)
+        limit = struct.pack("@ll", int(whole), int(fraction * 1_000_000))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+    def next_request_id(self) -> int:
+        """A number no other request on this connection has."""
+        self._last_request_id += 1
+        return self._last_request_id
+
+    def send(self, frames: bytes) -> None:
+        """Send whole frames."""
+        try:
+            self._socket.sendall(frames)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send frames given in parts, without joining them where the socket allows it."""
+        try:
+            if self._tls is not None:
+                for part in parts:
+                    self._tls.sendall(part)
+                return
+            left = [memoryview(part).cast("B") for part in parts]
+            while left:
+                sent = self._socket.sendmsg(left)
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if left:
+                    left[0] = left[0][sent:]
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def receive(self) -> Reply:
+        """Wait for the next reply; signs of life are skipped. Raises ProtocolError for what is none."""
+        while True:
+            command, size = self._receive_header()
+            reply = wire.decode(command, self._receive_bytes(size))
+            if not isinstance(reply, KeepAlive):
+                return reply
+
+    def receive_read(self, segment: str, place: Place) -> Reply:
+        """As `receive`; the bytes of a SegmentRead of `segment` go where `place` says.
+
+        When the connection fails inside of them, `partial_read` says how many have come.
+        """
+        self.partial_read = None
+        while True:
+            command, size = self._receive_header()
+            if command == SegmentRead.command:
+                return self._receive_segment_read(segment, size, place)
+            reply = wire.decode(command, self._receive_bytes(size))
+            if not isinstance(reply, KeepAlive):
+                return reply
+
+    def _receive_segment_read(self, segment: str, size: int, place: Place) -> SegmentRead:
+        name = encode_text(segment)
+        head = len(name) + _READ_FIELDS.size
+        if size < head + INT64.size:
+            raise ProtocolError(
+                f"the server at {self.endpoint} sent a SegmentRead of {size:,} bytes, which is too short"
+            )
+        fields = self._receive_bytes(head)
+        if not fields.startswith(name):
+            raise ProtocolError(f"the server at {self.endpoint} sent bytes of another segment than '{segment}'")
+        offset, at_tail, end_of_segment, length = _READ_FIELDS.unpack_from(fields, len(name))
+        if length != size - head - INT64.size:
+            raise ProtocolError(f"the server at {self.endpoint} sent a SegmentRead of inconsistent lengths")
+        data = place(offset, length)
+        received = 0
+        try:
+            while received < length:
+                received += self._receive_some(data[received:])
+        except PravegaError:
+            self.partial_read = (offset, received)
+            raise
+        self.partial_read = None
+        request_id: int = INT64.unpack(self._receive_bytes(INT64.size))[0]
+        return SegmentRead(request_id, segment, offset, at_tail != 0, end_of_segment != 0, data)
+
+    def _receive_header(self) -> tuple[int, int]:
+        command, size = HEADER.unpack(self._receive_bytes(HEADER.size))
+        if not 0 <= size <= wire.MAX_FRAME:
+            raise ProtocolError(
+                f"the server at {self.endpoint} sent a frame of {size:,} bytes, at most {wire.MAX_FRAME:,} are "
+                "allowed; is it a Pravega segment store, and does it expect TLS?"
+            )
+        return command, size
+
+    def _receive_bytes(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        received = 0
+        while received < size:
+            received += self._receive_some(view[received:])
+        return buffer
+
+    def _receive_some(self, view: memoryview) -> int:
+        """Fill `view` as far as possible, at least by one byte."""
+        try:
+            if self._tls is not None:
+                count = self._tls.recv_into(view)
+            else:
+                count = self._socket.recv_into(view, len(view), _WAIT_ALL)
+        except OSError as error:
+            raise self._failed(error) from error
+        if count == 0:
+            raise ServerUnavailableError(f"the segment store at {self.endpoint} closed the connection")
+        return count
+
+    def has_input(self) -> bool:
+        """Whether something has come in (or the other side has closed)."""
+        return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(0))
+
+    def _failed(self, error: OSError) -> PravegaError:
+        if isinstance(error, BlockingIOError | TimeoutError):
+            return ServerTimeoutError(
+                f"the segment store at {self.endpoint} did not answer within {self._seconds:.3g} s"
+            )
+        if isinstance(error, ssl.SSLError):
+            return connection_error(error, self.endpoint)
+        reason = error.strerror or str(error) or type(error).__name__
+        return ServerUnavailableError(f"the connection to the segment store at {self.endpoint} was lost ({reason})")
+
+    def abort(self) -> None:
+        """Make a call that waits in another thread fail now. The connection must still be closed."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # Not connected any more, which is what was wanted.
+            return
+
+    def close(self) -> None:
+        """Close without saying goodbye; nothing else is expected by servers."""
+        self._socket.close()
+
+    def __repr__(self) -> str:
+        return f"Connection({self.endpoint}{', TLS' if self._tls is not None else ''})"

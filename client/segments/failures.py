@@ -1,0 +1,125 @@
+"""What a segment store's refusal means: replies turned into the errors of this package."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from pyspark_pravega.errors import (
+    KeyValueTableNotFoundError,
+    PermissionDeniedError,
+    PravegaError,
+    ProtocolError,
+    SegmentNotFoundError,
+    SegmentSealedError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TransactionNotOpenError,
+    WriterFencedError,
+)
+
+from ..stream import KEY_VALUE_TABLE_SUFFIX, Access, Stream, segment_name
+from ..wire.replies import (
+    TOKEN_EXPIRED,
+    AuthTokenCheckFailed,
+    ErrorMessage,
+    InvalidEventNumber,
+    NoSuchSegment,
+    OperationUnsupported,
+    Reply,
+    SegmentIsSealed,
+    WrongHost,
+)
+
+TRANSIENT = (ServerUnavailableError, ServerTimeoutError)
+"""Errors after which the same request may succeed, on another connection or at another segment store."""
+
+
+@dataclass(frozen=True)
+class SegmentAddress:
+    """A segment of a stream, or the part of it that belongs to a transaction."""
+
+    stream: Stream
+    segment_id: int
+    transaction: uuid.UUID | None = None
+
+    @property
+    def name(self) -> str:
+        """The segment store's name of it."""
+        return segment_name(self.stream, self.segment_id, self.transaction)
+
+
+def token_expired(reply: Reply) -> bool:
+    """Whether the request may be repeated with a fresh token."""
+    return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
+
+
+def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
+    """The error for a reply that is not the one hoped for. `action` completes "cannot ..."."""
+    cannot = f"cannot {action} segment '{address.name}'"
+    match reply:
+        case WrongHost():
+            return ServerUnavailableError(f"{cannot}: it has moved to another segment store or is being moved")
+        case AuthTokenCheckFailed():
+            return _refused(reply, address, access, cannot)
+        case NoSuchSegment() if address.transaction is not None:
+            return _transaction_over(address, cannot, "its segments are gone")
+        case NoSuchSegment():
+            return missing_segment(address)
+        case SegmentIsSealed() if address.transaction is not None:
+            return _transaction_over(address, cannot, "its segments are sealed for the commit")
+        case SegmentIsSealed():
+            return SegmentSealedError(
+                f"{cannot}: it is sealed, because stream '{address.stream}' was scaled or sealed; "
+                "write to the segments that follow it"
+            )
+        case InvalidEventNumber():
+            return WriterFencedError(
+                f"{cannot}: another connection writes as writer {reply.writer_id}, probably a newer attempt of the "
+                "same task; this one has to give up"
+            )
+        case OperationUnsupported():
+            return ServerFailedError(f"{cannot}: the segment store does not support {reply.operation}")
+        case ErrorMessage():
+            return ServerFailedError(f"{cannot}: the segment store refused the request ({_short(reply.message)})")
+        case _:
+            return ProtocolError(f"{cannot}: the segment store answered with an unexpected {type(reply).__name__}")
+
+
+def missing_segment(address: SegmentAddress) -> PravegaError:
+    """The error for a segment that is not there."""
+    stream = address.stream
+    if stream.name.endswith(KEY_VALUE_TABLE_SUFFIX):
+        table = stream.name.removesuffix(KEY_VALUE_TABLE_SUFFIX)
+        return KeyValueTableNotFoundError(f"there is no key-value table '{table}' in scope '{stream.scope}'")
+    return SegmentNotFoundError(
+        f"there is no segment '{address.name}': it was removed by truncation, stream '{stream}' was deleted, or the "
+        "segment never existed"
+    )
+
+
+def _transaction_over(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
+    return TransactionNotOpenError(
+        f"{cannot}: transaction {address.transaction} on stream '{address.stream}' takes no more events "
+        f"({why}); it was committed, aborted or ran out of time"
+    )
+
+
+def _refused(reply: AuthTokenCheckFailed, address: SegmentAddress, access: Access, cannot: str) -> PravegaError:
+    if reply.code == TOKEN_EXPIRED:
+        return PermissionDeniedError(
+            f"{cannot}: the segment store says that the delegation token has expired although it was renewed just now; "
+            "check the clocks of the controller and of the segment stores"
+        )
+    stream = address.stream
+    right = "READ" if access is Access.READ else "READ_UPDATE"
+    return PermissionDeniedError(
+        f"{cannot}: the segment store did not accept the delegation token; the user needs the right {right} on "
+        f"'prn::/scope:{stream.scope}/stream:{stream.name}'"
+    )
+
+
+def _short(text: str) -> str:
+    first = text.split("\n", 1)[0].strip()
+    return first if len(first) <= 300 else first[:297] + "..."

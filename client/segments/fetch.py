@@ -1,0 +1,221 @@
+"""Fetching byte ranges of one segment into memory, with several requests in flight, until every byte has come."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from pyspark_pravega.errors import ProtocolError, ServerUnavailableError
+
+from ..retry import retry
+from ..stream import Access
+from ..wire import commands as wire
+from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead, WrongHost
+from .connection import Connection
+from .failures import TRANSIENT, SegmentAddress, failure, missing_segment, token_expired
+from .store import SegmentStore
+
+_IN_FLIGHT = 4
+"""Requests on their way. Segment stores answer at once from their cache, and in parallel from storage."""
+
+
+class FetchAbortedError(Exception):
+    """`SegmentFetch.abort` was called. Never leaves this package."""
+
+
+class SegmentFetch:
+    """Reads one segment on a connection of its own. Not thread-safe, except for `abort`."""
+
+    def __init__(self, store: SegmentStore, address: SegmentAddress) -> None:
+        self._store = store
+        self._address = address
+        self._name = address.name
+        self._connection: Connection | None = None
+        self._aborted = threading.Event()
+        # What is left of the range being fetched: pieces (offset, size) to ask for, and sizes by offset asked for.
+        self._todo: deque[tuple[int, int]] = deque()
+        self._outstanding: dict[int, int] = {}
+        self._view = memoryview(b"")
+        self._offset = 0
+        self._renewed = False
+
+    def fill(self, view: memoryview, offset: int) -> int | None:
+        """Fill `view` with the segment's bytes from `offset` on, which must be below its write offset.
+
+        Returns None, or the segment's start offset when some of the bytes were truncated; `view` holds nothing useful
+        then. Raises SegmentNotFoundError or TransactionNotOpenError, ProtocolError when the segment ends before the
+        range, PermissionDeniedError, TlsError, and ServerUnavailableError or ServerTimeoutError when no byte came
+        for `retry_timeout`.
+        """
+        self._view, self._offset = view, offset
+        self._outstanding.clear()
+        end = offset + len(view)
+        self._todo = deque((at, min(wire.MAX_READ, end - at)) for at in range(offset, end, wire.MAX_READ))
+        start_offset: int | None = None
+
+        def attempt(seconds_left: float) -> None:
+            nonlocal start_offset
+            left = self._left()
+            try:
+                start_offset = self._receive_all(seconds_left)
+            except TRANSIENT:
+                connected = self._lose_connection()
+                if self._aborted.is_set():
+                    raise FetchAbortedError from None
+                if self._left() < left:
+                    return
+                if connected:
+                    self._check_range()
+                raise
+            except BaseException:
+                self.close()
+                raise
+
+        while self._left() and start_offset is None:
+            # Each success starts the retry time anew: it bounds the time without any progress.
+            retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT, sleep=self._sleep)
+        return start_offset
+
+    def _left(self) -> int:
+        return sum(size for _, size in self._todo) + sum(self._outstanding.values())
+
+    def _sleep(self, seconds: float) -> None:
+        if self._aborted.wait(seconds):
+            raise FetchAbortedError
+
+    def _receive_all(self, seconds_left: float) -> int | None:
+        """Ask and receive until nothing is left; the segment's start offset if bytes were truncated."""
+        stream = self._address.stream
+        seconds = min(seconds_left, self._store.config.request_timeout)
+        if self._connection is None:
+            endpoint = self._store.location(stream, self._address.segment_id)
+            self._connection = self._store.pool.borrow(endpoint, seconds)
+            if self._aborted.is_set():
+                raise FetchAbortedError
+        connection = self._connection
+        connection.set_timeout(seconds)
+        while self._todo or self._outstanding:
+            while self._todo and len(self._outstanding) < _IN_FLIGHT:
+                offset, size = self._todo.popleft()
+                self._outstanding[offset] = size
+                token = self._store.token(stream, Access.READ)
+                # The offset is the request id too: some refusals carry the one in place of the other.
+                connection.send(wire.read_segment(offset, self._name, offset, size, token))
+            reply = connection.receive_read(self._name, self._place)
+            if isinstance(reply, SegmentRead):
+                self._received(reply)
+                connection.set_timeout(self._store.config.request_timeout)
+            elif isinstance(reply, SegmentIsTruncated):
+                self.close()
+                return reply.start_offset
+            else:
+                self._refused(reply)
+        return None
+
+    def _place(self, offset: int, size: int) -> memoryview:
+        asked = self._outstanding.get(offset)
+        if asked is not None and asked < size <= wire.MIN_READ:
+            return memoryview(bytearray(size))
+        if asked is None or not 0 <= size <= asked:
+            raise ProtocolError(
+                f"the segment store sent {size:,} bytes from offset {offset:,} of segment '{self._name}', which nobody "
+                "asked for"
+            )
+        return self._view[offset - self._offset : offset - self._offset + size]
+
+    def _received(self, reply: SegmentRead) -> None:
+        size = self._outstanding.pop(reply.offset)
+        got = len(reply.data)
+        if got > size:
+            # More than asked for, and so not received in place.
+            got = size
+            self._view[reply.offset - self._offset : reply.offset - self._offset + size] = reply.data[:size]
+        if got < size:
+            # Usual for bytes that come from storage.
+            self._todo.appendleft((reply.offset + got, size - got))
+        if got:
+            self._renewed = False
+        elif reply.end_of_segment:
+            raise self._too_short(reply.offset)
+        else:
+            raise ServerUnavailableError(f"the segment store gave up reading segment '{self._name}'")
+
+    def _refused(self, reply: Reply) -> None:
+        problem = failure(reply, self._address, Access.READ, "read")
+        if isinstance(reply, WrongHost):
+            self._store.forget_location(self._address.stream, self._address.segment_id)
+        elif token_expired(reply) and not self._renewed:
+            self._renewed = True
+            self._store.renew_token(self._address.stream, Access.READ)
+            problem = ServerUnavailableError(f"the delegation token of stream '{self._address.stream}' has expired")
+        elif isinstance(reply, NoSuchSegment):
+            problem = missing_segment(self._address) if self._address.transaction is None else problem
+        raise problem
+
+    def _lose_connection(self) -> bool:
+        """Forget the connection and ask again for what has not come; whether there was a connection."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            self._store.forget_location(self._address.stream, self._address.segment_id)
+        else:
+            connection.close()
+            if connection.partial_read is not None:
+                offset, got = connection.partial_read
+                size = self._outstanding.pop(offset)
+                if size < wire.MIN_READ:
+                    got = 0  # may not have been received in place
+                if got < size:
+                    self._outstanding[offset + got] = size - got
+        self._todo = deque(sorted([*self._todo, *self._outstanding.items()]))
+        self._outstanding.clear()
+        return connection is not None
+
+    def _check_range(self) -> None:
+        """Raise if the range is not there at all: segment stores keep silent or hang up then."""
+        address = self._address
+        infos = self._store.segment_infos(address.stream, [address.segment_id], address.transaction)
+        info = infos.get(address.segment_id)
+        if info is None:
+            self.close()
+            raise failure(NoSuchSegment(0, self._name, 0), address, Access.READ, "read")
+        if info.write_offset < self._offset + len(self._view):
+            raise self._too_short(info.write_offset)
+
+    def _too_short(self, segment_end: int) -> ProtocolError:
+        return ProtocolError(
+            f"segment '{self._name}' ends at offset {segment_end:,}, before the end of the range to be read, "
+            f"{self._offset + len(self._view):,}; was the stream deleted and made anew?"
+        )
+
+    def abort(self) -> None:
+        """Make a `fill` that runs in another thread end soon with FetchAbortedError."""
+        self._aborted.set()
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
+
+    def close(self) -> None:
+        """Give the connection back, or close it when replies are outstanding."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._outstanding or self._aborted.is_set():
+            connection.close()
+        else:
+            self._store.pool.give_back(connection)
+
+
+def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:
+    """The bytes [start, end) of a segment, which must lie below its write offset.
+
+    Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError when some of them were truncated.
+    """
+    content = bytearray(end - start)
+    fetch = SegmentFetch(store, address)
+    try:
+        truncated = fetch.fill(memoryview(content), start)
+    finally:
+        fetch.close()
+    if truncated is not None:
+        raise missing_segment(address)
+    return content

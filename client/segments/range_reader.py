@@ -1,0 +1,200 @@
+"""Reading a byte range of a segment as events: large requests, one window ahead, exact and repeatable."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_pravega.errors import DataLossError, ProtocolError, SegmentNotFoundError, StreamNotFoundError
+
+from ..stream import Stream
+from ..wire import commands as wire
+from .event_frames import HEADER_BYTES, Offsets, split
+from .failures import SegmentAddress
+from .fetch import SegmentFetch
+from .read_ahead import ReadAhead
+from .store import SegmentStore
+
+DEFAULT_WINDOW = 16 * 1024 * 1024
+"""Bytes fetched at a time. Larger windows were slower (page faults), smaller ones cost more calls."""
+
+MAX_READ_EVENT = 128 * 1024 * 1024
+"""Most bytes believed of one event. Official clients write at most 8 MiB unless told to allow large events."""
+
+_GROWTH = 4
+_HEAD_ROOM = 64 * 1024
+"""Bytes kept free before each window for the beginning of an event that the window before ended in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Some successive events of a segment.
+
+    The payload of event i is `data[starts[i] : starts[i] + lengths[i]]`; the event itself begins at the segment's
+    offset `base + starts[i] - 8`. There is at least one event. The data stay valid as long as they are referred to.
+    """
+
+    data: memoryview
+    starts: Offsets
+    lengths: Offsets
+    base: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """Bytes of a segment: `data[_HEAD_ROOM:]` from `offset` on. `gap`: those before are lost."""
+
+    data: memoryview
+    offset: int
+    gap: bool
+
+
+class SegmentRangeReader:
+    """Iterate over it to get the events of [start, end) in order, as windows. Can be iterated over many times.
+
+    `start` and `end` must be borders between events, `end` not beyond the segment's write offset. Reading the same
+    range gives the same bytes always. Memory: about three windows, whatever the size of the range, and twice the
+    largest event on top.
+
+    Moved segments, lost connections and expired tokens are overcome from the last byte received on. Raises
+    DataLossError naming the bytes lost to truncation; with `fail_on_data_loss=False` reading goes on at the first
+    byte that is still there. Raises ProtocolError naming the offset for bytes that are no events and for events over
+    `max_event_bytes`, TransactionNotOpenError when the transaction has ended, StreamNotFoundError,
+    PermissionDeniedError, TlsError, ServerUnavailableError and ServerTimeoutError.
+    """
+
+    def __init__(
+        self,
+        store: SegmentStore,
+        stream: Stream,
+        segment_id: int,
+        start: int,
+        end: int,
+        *,
+        transaction: uuid.UUID | None = None,
+        window_bytes: int = DEFAULT_WINDOW,
+        fail_on_data_loss: bool = True,
+        max_event_bytes: int = MAX_READ_EVENT,
+    ) -> None:
+        """Nothing is read before the iteration begins."""
+        self._store = store
+        self._address = SegmentAddress(stream, segment_id, transaction)
+        self._start = start
+        self._end = end
+        self._window = window_bytes
+        self._fail_on_data_loss = fail_on_data_loss
+        self._max_event = max_event_bytes
+
+    def __iter__(self) -> Iterator[Window]:
+        if self._start >= self._end:
+            return
+        fetch = SegmentFetch(self._store, self._address)
+        try:
+            chunks = self._chunks(fetch)
+            if self._end - self._start <= self._first_chunk():
+                yield from self._windows(chunks)
+                return
+            ahead = ReadAhead(chunks, fetch.abort, f"read {self._address.name}")
+            try:
+                yield from self._windows(iter(ahead))
+            finally:
+                ahead.close()
+        finally:
+            fetch.close()
+
+    def _first_chunk(self) -> int:
+        # A small beginning, for readers that want only a few events.
+        return min(wire.MAX_READ, self._window)
+
+    def _chunks(self, fetch: SegmentFetch) -> Iterator[_Chunk]:
+        """All bytes of the range, in order, in chunks that grow up to the window's size."""
+        offset, gap = self._start, False
+        size = self._first_chunk()
+        while offset < self._end:
+            length = min(size, self._end - offset)
+            data = np.empty(_HEAD_ROOM + length, np.uint8).data
+            try:
+                present_from = fetch.fill(data[_HEAD_ROOM:], offset)
+            except SegmentNotFoundError:
+                present_from = self._segment_removed(offset)
+            if present_from is not None:
+                if present_from <= offset:
+                    raise ProtocolError(
+                        f"segment '{self._address.name}' is said to begin at offset {present_from:,}, "
+                        f"but reading from offset {offset:,} is refused because of truncation"
+                    )
+                present_from = min(present_from, self._end)
+                if self._fail_on_data_loss:
+                    raise self._lost(offset, present_from)
+                offset, gap = present_from, True
+                continue
+            yield _Chunk(data, offset, gap)
+            del data
+            offset, gap = offset + length, False
+            size = min(size * _GROWTH, self._window)
+
+    def _segment_removed(self, offset: int) -> int:
+        """The first byte still there when the whole segment is gone; raises if the stream is gone too."""
+        stream = self._address.stream
+        if not self._store.stream_exists(stream):
+            raise StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}' any more")
+        return self._end
+
+    def _lost(self, first: int, after_last: int) -> DataLossError:
+        return DataLossError(
+            f"bytes {first:,} to {after_last:,} of segment '{self._address.name}' were removed by truncation before "
+            "they could be read; start later, or allow data loss (fail-on-data-loss=false) to read what is left"
+        )
+
+    def _windows(self, chunks: Iterator[_Chunk]) -> Iterator[Window]:
+        rest = b""
+        for chunk in chunks:
+            if chunk.gap:
+                rest = b""
+            data, begin = _join(rest, chunk.data)
+            base = chunk.offset - begin - len(rest)
+            position = base + begin
+            del chunk
+            try:
+                starts, lengths, consumed = split(
+                    data, begin, len(data), position=position, available=self._end - position
+                )
+            except ProtocolError as error:
+                raise ProtocolError(f"segment '{self._address.name}': {error.message}") from None
+            rest = bytes(data[consumed:])
+            if len(rest) >= HEADER_BYTES:
+                self._check_size(rest, base + consumed)
+            if len(starts):
+                window = Window(data, starts, lengths, base)
+                del data, starts, lengths
+                yield window
+                del window
+        if rest:
+            raise ProtocolError(
+                f"the range to be read of segment '{self._address.name}' ends at offset {self._end:,}, inside of the "
+                f"event at {self._end - len(rest):,}; it was not made from positions between events"
+            )
+
+    def _check_size(self, beginning: bytes, offset: int) -> None:
+        length: int = struct.unpack_from(">ii", beginning)[1]
+        if length > self._max_event:
+            raise ProtocolError(
+                f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, over "
+                f"the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed"
+            )
+
+
+def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:
+    """Put the beginning of an event before the bytes in `data[_HEAD_ROOM:]`; the buffer and where it begins."""
+    if len(rest) <= _HEAD_ROOM:
+        begin = _HEAD_ROOM - len(rest)
+        data[begin:_HEAD_ROOM] = rest
+        return data, begin
+    joined = np.empty(len(rest) + len(data) - _HEAD_ROOM, np.uint8).data
+    joined[: len(rest)] = rest
+    joined[len(rest) :] = data[_HEAD_ROOM:]
+    return joined, 0

@@ -1,0 +1,340 @@
+"""The segment stores of a cluster: where segments are, what state they are in, and requests to them.
+
+Requests go to the segment store that serves the segment, with a delegation token, on a pooled connection. Those
+that fail for a reason that may pass (moved segment, lost connection, expired token) are repeated within
+`retry_timeout`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
+
+from ..config import ClientConfig, Endpoint
+from ..delegation import DelegationTokens, granted_access
+from ..retry import retry
+from ..stream import Access, Stream
+from ..wire import commands as wire
+from ..wire.replies import (
+    NoSuchSegment,
+    Reply,
+    SegmentAttribute,
+    SegmentAttributeUpdated,
+    SegmentIsSealed,
+    SegmentSealed,
+    StreamSegmentInfo,
+    WrongHost,
+)
+from .connection import Connection
+from .connection_pool import ConnectionPool
+from .failures import TRANSIENT, SegmentAddress, failure, token_expired
+
+_PIPELINED = 64
+"""Requests sent ahead of their replies on one connection."""
+
+_LOOKUPS = 8
+"""Questions asked of the controller at the same time."""
+
+Request = Callable[[int, str, str], bytes]
+"""Makes the frame of a request from its request id, the segment's name and a token."""
+
+
+class SegmentLocator(Protocol):
+    """What a SegmentStore needs of the controller."""
+
+    def segment_location(self, stream: Stream, segment_id: int) -> Endpoint: ...
+
+    def stream_exists(self, stream: Stream) -> bool: ...
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """State of a segment. Offsets are bytes; events before `start_offset` are truncated."""
+
+    start_offset: int
+    write_offset: int
+    sealed: bool
+
+
+class SegmentStore:
+    """All segment stores of a cluster. Thread-safe; connects when something is asked; a context manager.
+
+    Besides what their descriptions say, all calls raise PermissionDeniedError naming stream and right, TlsError,
+    ServerUnavailableError and ServerTimeoutError once `retry_timeout` is over, ProtocolError, and what the
+    controller raises when it has to be asked.
+    """
+
+    def __init__(self, config: ClientConfig, controller: SegmentLocator, tokens: DelegationTokens) -> None:
+        self.config = config
+        self.pool = ConnectionPool(config)
+        self._controller = controller
+        self._tokens = tokens
+        self._locations: dict[tuple[Stream, int], Endpoint] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        self.pool.close()
+
+    def __enter__(self) -> SegmentStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SegmentStore({self.config.controller_uri})"
+
+    def seed_location(self, stream: Stream, segment_id: int, endpoint: Endpoint) -> None:
+        """Take over where a segment is, so that the controller is asked only if it has moved."""
+        with self._lock:
+            self._locations[stream, segment_id] = endpoint
+
+    def seed_token(self, stream: Stream, token: str, access: Access | None = None) -> None:
+        """Take over a delegation token, so that the controller is asked only when it runs out.
+
+        `access` is read from the token if left out.
+        """
+        granted = granted_access(token) if access is None else access
+        for right in (granted,) if granted is Access.READ else tuple(Access):
+            self._tokens.seed(stream, right, token)
+
+    def location(self, stream: Stream, segment_id: int) -> Endpoint:
+        """The segment store that serves a segment, as far as known. Asks the controller the first time."""
+        with self._lock:
+            known = self._locations.get((stream, segment_id))
+        if known is None:
+            known = self._controller.segment_location(stream, segment_id)
+            self.seed_location(stream, segment_id, known)
+        return known
+
+    def locations(self, stream: Stream, segment_ids: Iterable[int]) -> dict[int, Endpoint]:
+        """As `location` for many segments; the controller is asked for several of them at the same time."""
+        wanted = list(segment_ids)
+        with self._lock:
+            unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
+        if len(unknown) > 1:
+            with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
+                list(threads.map(lambda segment_id: self.location(stream, segment_id), unknown))
+        return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
+
+    def forget_location(self, stream: Stream, segment_id: int) -> None:
+        """Ask the controller the next time, because the segment was not where it was thought to be."""
+        with self._lock:
+            self._locations.pop((stream, segment_id), None)
+
+    def stream_exists(self, stream: Stream) -> bool:
+        """Whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        return self._controller.stream_exists(stream)
+
+    def token(self, stream: Stream, access: Access) -> str:
+        """A delegation token for a stream, renewed in time; "" without authentication."""
+        return self._tokens.token(stream, access)
+
+    def renew_token(self, stream: Stream, access: Access) -> None:
+        """Ask for a new token the next time, because the known one was refused as expired."""
+        self._tokens.invalidate(stream, access)
+
+    def request(
+        self,
+        address: SegmentAddress,
+        access: Access,
+        action: str,
+        make: Request,
+        *expected: type[Reply],
+        on_repeat: Callable[[], None] | None = None,
+    ) -> Reply:
+        """Send one request and return its reply, which is of one of the types `expected`.
+
+        Other replies raise the error they stand for; `action` completes "cannot ..." in its message. `on_repeat` is
+        called before a request is sent again of which it is not known whether the server has carried it out.
+        """
+        replies = self.request_all([address], access, action, make, *expected, on_repeat=on_repeat)
+        return replies[address]
+
+    def request_all(
+        self,
+        addresses: Iterable[SegmentAddress],
+        access: Access,
+        action: str,
+        make: Request,
+        *expected: type[Reply],
+        on_repeat: Callable[[], None] | None = None,
+    ) -> dict[SegmentAddress, Reply]:
+        """As `request` for several segments at once, many requests in flight."""
+        wanted = list(dict.fromkeys(addresses))
+        replies: dict[SegmentAddress, Reply] = {}
+        renewed: set[SegmentAddress] = set()
+        uncertain = False
+
+        def attempt(seconds_left: float) -> None:
+            nonlocal uncertain
+            if uncertain and on_repeat is not None:
+                on_repeat()
+            uncertain = True
+            again: PravegaError | None = None
+            missing = [address for address in wanted if address not in replies]
+            for address, reply in self._exchange(missing, access, make, seconds_left):
+                if isinstance(reply, expected):
+                    replies[address] = reply
+                    continue
+                problem = failure(reply, address, access, action)
+                if isinstance(reply, WrongHost):
+                    self.forget_location(address.stream, address.segment_id)
+                elif token_expired(reply) and address not in renewed:
+                    renewed.add(address)
+                    self.renew_token(address.stream, access)
+                    problem = ServerUnavailableError(f"the delegation token of stream '{address.stream}' has expired")
+                else:
+                    raise problem
+                again = problem
+            uncertain = False
+            if again is not None:
+                raise again
+
+        retry(attempt, timeout=self.config.retry_timeout, transient=TRANSIENT)
+        return replies
+
+    def _exchange(
+        self, addresses: Collection[SegmentAddress], access: Access, make: Request, seconds_left: float
+    ) -> list[tuple[SegmentAddress, Reply]]:
+        """Send one request per segment and collect all replies, whatever they say."""
+        by_stream: defaultdict[Stream, list[int]] = defaultdict(list)
+        for address in addresses:
+            by_stream[address.stream].append(address.segment_id)
+        locations = {stream: self.locations(stream, segment_ids) for stream, segment_ids in by_stream.items()}
+        by_endpoint: defaultdict[Endpoint, list[SegmentAddress]] = defaultdict(list)
+        for address in addresses:
+            by_endpoint[locations[address.stream][address.segment_id]].append(address)
+        results = []
+        for endpoint, there in by_endpoint.items():
+            try:
+                connection = self.pool.borrow(endpoint, min(self.config.request_timeout, seconds_left))
+                try:
+                    for first in range(0, len(there), _PIPELINED):
+                        results += self._pipeline(connection, there[first : first + _PIPELINED], access, make)
+                except BaseException:
+                    connection.close()
+                    raise
+            except TRANSIENT:
+                for address in there:
+                    self.forget_location(address.stream, address.segment_id)
+                raise
+            self.pool.give_back(connection)
+        return results
+
+    def _pipeline(
+        self, connection: Connection, addresses: Collection[SegmentAddress], access: Access, make: Request
+    ) -> list[tuple[SegmentAddress, Reply]]:
+        outstanding: dict[int, SegmentAddress] = {}
+        frames = []
+        for address in addresses:
+            request_id = connection.next_request_id()
+            outstanding[request_id] = address
+            frames.append(make(request_id, address.name, self.token(address.stream, access)))
+        connection.send(b"".join(frames))
+        results = []
+        while outstanding:
+            reply = connection.receive()
+            asked = outstanding.pop(reply.request_id, None)
+            if asked is None:
+                raise ProtocolError(
+                    f"the segment store at {connection.endpoint} sent a {type(reply).__name__} nobody asked for"
+                )
+            results.append((asked, reply))
+        return results
+
+    def segment_infos(
+        self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID | None = None
+    ) -> dict[int, SegmentInfo]:
+        """The state of segments (or of their parts in a transaction); segments that are not there are left out."""
+        replies = self.request_all(
+            [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
+            Access.READ,
+            "look up",
+            wire.get_segment_info,
+            StreamSegmentInfo,
+            NoSuchSegment,
+        )
+        return {
+            address.segment_id: SegmentInfo(reply.start_offset, reply.write_offset, reply.sealed)
+            for address, reply in replies.items()
+            if isinstance(reply, StreamSegmentInfo) and reply.exists
+        }
+
+    def seal_segments(self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID) -> None:
+        """Close a transaction's segments for appends, whoever writes them; their lengths are final then.
+
+        The transaction can still be committed or aborted. Segments that are sealed already are no failure. Raises
+        TransactionNotOpenError when the transaction has ended. Only for transactions: the controller would not know
+        of a stream's own segment that is sealed behind its back.
+        """
+        self.request_all(
+            [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
+            Access.WRITE,
+            "seal",
+            wire.seal_segment,
+            SegmentSealed,
+            SegmentIsSealed,
+        )
+
+    def attribute(
+        self, stream: Stream, segment_id: int, name: uuid.UUID, transaction: uuid.UUID | None = None
+    ) -> int | None:
+        """The value of a segment's attribute, None if the segment store does not hold it in memory.
+
+        Raises SegmentNotFoundError, or TransactionNotOpenError.
+        """
+        reply = self.request(
+            SegmentAddress(stream, segment_id, transaction),
+            Access.READ,
+            "read an attribute of",
+            lambda request_id, segment, token: wire.get_attribute(request_id, segment, name, token),
+            SegmentAttribute,
+        )
+        assert isinstance(reply, SegmentAttribute)
+        return None if reply.value == wire.NO_EVENT_NUMBER else reply.value
+
+    def update_attribute(
+        self,
+        stream: Stream,
+        segment_id: int,
+        name: uuid.UUID,
+        value: int,
+        expected: int | None,
+        transaction: uuid.UUID | None = None,
+    ) -> bool:
+        """Set an attribute if it has the value `expected` (None: if it is absent); whether it was set.
+
+        When a reply is lost and the attribute turns out to have the new value, it counts as set.
+        Raises SegmentNotFoundError, TransactionNotOpenError, SegmentSealedError.
+        """
+        repeated = False
+
+        def note() -> None:
+            nonlocal repeated
+            repeated = True
+
+        old = wire.NO_EVENT_NUMBER if expected is None else expected
+        reply = self.request(
+            SegmentAddress(stream, segment_id, transaction),
+            Access.WRITE,
+            "set an attribute of",
+            lambda request_id, segment, token: wire.update_attribute(request_id, segment, name, value, old, token),
+            SegmentAttributeUpdated,
+            on_repeat=note,
+        )
+        assert isinstance(reply, SegmentAttributeUpdated)
+        if not reply.success and repeated:
+            return self.attribute(stream, segment_id, name, transaction) == value
+        return reply.success

@@ -1,0 +1,232 @@
+"""Codec of the segment store's wire protocol, version 16 with 5 as the lowest: pure, no I/O.
+
+A frame is `type int32, length int32, fields`, all big-endian; `length` counts the bytes after these eight.
+Strings are Java's modified UTF-8 behind a 16-bit length, UUIDs two 64-bit halves, booleans one byte.
+Requests are functions that return the whole frame; replies are values made by `decode`.
+Definitions: `WireCommands.java` and `WireCommandType.java` of Pravega 0.13.0.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Sequence
+
+from pyspark_pravega.errors import ProtocolError
+
+from .fields import HEADER, INT32, INT64, FieldReader, encode_text
+from .replies import STREAM_REPLIES, Reply
+from .table_replies import TABLE_REPLIES, TableEntry, TableKey
+
+WIRE_VERSION = 16
+"""Highest protocol version spoken (Pravega 0.13.0)."""
+
+OLDEST_COMPATIBLE_VERSION = 5
+"""Lowest protocol version spoken."""
+
+MAX_FRAME = 0x00FFFFFF
+"""Largest frame in bytes; the server closes the connection on more."""
+
+MAX_READ = 2 * 1024 * 1024
+"""Most bytes one SegmentRead returns, whatever was asked for (`PravegaRequestProcessor.MAX_READ_SIZE`)."""
+
+MIN_READ = 8
+"""Fewest bytes the segment store reads: a request for less is answered with up to so many."""
+
+NO_EVENT_NUMBER = -(2**63)
+"""Last event number of a writer the segment does not know; also the value of an absent attribute."""
+
+ANY_VERSION = NO_EVENT_NUMBER
+"""Table key version: write whatever is stored."""
+
+NOT_EXISTS = -1
+"""Table key version: write only if the key is absent. Also the version of an absent key in replies."""
+
+MAX_BLOCK = MAX_FRAME - 8 - 16
+"""Most bytes of events in one AppendBlock."""
+
+_SETUP_APPEND = 1
+_APPEND_BLOCK = 3
+_APPEND_BLOCK_END = 4
+READ_SEGMENT = 9
+_GET_STREAM_SEGMENT_INFO = 11
+_SEAL_SEGMENT = 28
+_GET_SEGMENT_ATTRIBUTE = 34
+_UPDATE_SEGMENT_ATTRIBUTE = 36
+_GET_TABLE_SEGMENT_INFO = 68
+_UPDATE_TABLE_ENTRIES = 74
+_REMOVE_TABLE_KEYS = 76
+_READ_TABLE = 78
+_READ_TABLE_KEYS = 83
+_READ_TABLE_ENTRIES = 85
+_HELLO = -127
+_KEEP_ALIVE = 100
+
+_BLOCK_HEADER = struct.Struct(">ii16s")
+_BLOCK_END = struct.Struct(">ii16siiiqq")
+_READ_POSITION = struct.Struct(">qi")
+_ATTRIBUTE_VALUES = struct.Struct(">qq")
+_TABLE_KEY = struct.Struct(">ii")
+_NULL_TABLE_SEGMENT_OFFSET = INT64.pack(-1)
+
+
+_REPLIES: dict[int, type[Reply]] = {reply.command: reply for reply in (*STREAM_REPLIES, *TABLE_REPLIES)}
+
+
+def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
+    """The reply of a frame: `command` is the type, `body` the bytes behind the header.
+
+    Raises ProtocolError for an unknown type or fields that do not fit the frame.
+    """
+    reply = _REPLIES.get(command)
+    if reply is None:
+        raise ProtocolError(
+            f"the server sent a reply of type {command}, which this client does not know; "
+            "check that the address is a Pravega segment store of version 0.13 or compatible"
+        )
+    return reply.read(FieldReader(body, reply.__name__))
+
+
+def _frame(command: int, *fields: bytes) -> bytes:
+    body = b"".join(fields)
+    if len(body) + HEADER.size > MAX_FRAME:
+        raise ProtocolError(
+            f"a wire command of {len(body) + HEADER.size:,} bytes is too large; at most {MAX_FRAME:,} are allowed"
+        )
+    return HEADER.pack(command, len(body)) + body
+
+
+def hello() -> bytes:
+    """First frame in both directions: the versions spoken."""
+    return _frame(_HELLO, HEADER.pack(WIRE_VERSION, OLDEST_COMPATIBLE_VERSION))
+
+
+def keep_alive() -> bytes:
+    """Sign of life; the server echoes it."""
+    return _frame(_KEEP_ALIVE)
+
+
+def read_segment(request_id: int, segment: str, offset: int, length: int, token: str) -> bytes:
+    """Ask for up to `length` bytes (at most `MAX_READ` come back) from `offset`, which need not be an event's start.
+
+    Hangs on the server at or past the tail of an open segment, so never ask beyond the known write offset.
+    """
+    return _frame(
+        READ_SEGMENT,
+        encode_text(segment),
+        _READ_POSITION.pack(offset, length),
+        encode_text(token),
+        INT64.pack(request_id),
+    )
+
+
+def get_segment_info(request_id: int, segment: str, token: str) -> bytes:
+    """Ask for length, truncation point and state of a segment."""
+    return _frame(_GET_STREAM_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
+
+
+def setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str) -> bytes:
+    """Bind `writer_id` to `segment` on this connection. One writer id per segment: a later one rebinds it silently."""
+    return _frame(_SETUP_APPEND, INT64.pack(request_id), writer_id.bytes, encode_text(segment), encode_text(token))
+
+
+def append_block_header(writer_id: uuid.UUID, size: int) -> bytes:
+    """What goes before `size` bytes of whole framed events; `append_block_end` must follow them directly.
+
+    Raises ProtocolError when the block does not fit a frame (`MAX_BLOCK`).
+    """
+    if not 0 < size <= MAX_BLOCK:
+        raise ProtocolError(f"a block of {size:,} bytes cannot be appended; 1 to {MAX_BLOCK:,} are allowed")
+    return _BLOCK_HEADER.pack(_APPEND_BLOCK, size + 16, writer_id.bytes)
+
+
+def append_block_end(
+    request_id: int, writer_id: uuid.UUID, size: int, event_count: int, last_event_number: int
+) -> bytes:
+    """What goes after a block: its size, the number of its events (at least 1) and the number of the last of them."""
+    if event_count <= 0:
+        raise ProtocolError(f"a block must hold at least one event, not {event_count}")
+    return _BLOCK_END.pack(
+        _APPEND_BLOCK_END, _BLOCK_END.size - 8, writer_id.bytes, size, 0, event_count, last_event_number, request_id
+    )
+
+
+def seal_segment(request_id: int, segment: str, token: str) -> bytes:
+    """Close a segment for appends. The server asks only for a READ token: callers must check the right to write."""
+    return _frame(_SEAL_SEGMENT, INT64.pack(request_id), encode_text(segment), encode_text(token))
+
+
+def get_attribute(request_id: int, segment: str, attribute: uuid.UUID, token: str) -> bytes:
+    """Ask for an attribute; only those the server holds in memory are found."""
+    return _frame(
+        _GET_SEGMENT_ATTRIBUTE, INT64.pack(request_id), encode_text(segment), attribute.bytes, encode_text(token)
+    )
+
+
+def update_attribute(
+    request_id: int, segment: str, attribute: uuid.UUID, value: int, expected: int, token: str
+) -> bytes:
+    """Compare-and-set an attribute; `expected` is `NO_EVENT_NUMBER` when it must be absent."""
+    return _frame(
+        _UPDATE_SEGMENT_ATTRIBUTE, INT64.pack(request_id), encode_text(segment), attribute.bytes,
+        _ATTRIBUTE_VALUES.pack(value, expected), encode_text(token),
+    )  # fmt: skip
+
+
+def get_table_info(request_id: int, segment: str, token: str) -> bytes:
+    """Ask for the state of a key-value table's partition, its key length above all."""
+    return _frame(_GET_TABLE_SEGMENT_INFO, INT64.pack(request_id), encode_text(segment), encode_text(token))
+
+
+def update_table_entries(request_id: int, segment: str, token: str, entries: Sequence[TableEntry]) -> bytes:
+    """Write entries atomically; the version in each is the one expected (`ANY_VERSION`, `NOT_EXISTS` or exact)."""
+    written = [_table_key(entry.key, entry.version) + _table_value(entry.value) for entry in entries]
+    return _frame(
+        _UPDATE_TABLE_ENTRIES, INT64.pack(request_id), encode_text(segment), encode_text(token),
+        INT32.pack(len(entries)), *written, _NULL_TABLE_SEGMENT_OFFSET,
+    )  # fmt: skip
+
+
+def remove_table_keys(request_id: int, segment: str, token: str, keys: Sequence[TableKey]) -> bytes:
+    """Remove keys atomically, each under the version expected. Without a version a missing key is no failure."""
+    return _frame(
+        _REMOVE_TABLE_KEYS, INT64.pack(request_id), encode_text(segment), encode_text(token),
+        _table_keys(keys), _NULL_TABLE_SEGMENT_OFFSET,
+    )  # fmt: skip
+
+
+def read_table(request_id: int, segment: str, token: str, keys: Sequence[bytes]) -> bytes:
+    """Ask for the entries of keys."""
+    wanted = _table_keys([TableKey(key, ANY_VERSION) for key in keys])
+    return _frame(_READ_TABLE, INT64.pack(request_id), encode_text(segment), encode_text(token), wanted)
+
+
+def read_table_keys(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
+    """Ask for a page of keys from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
+    return _iteration(_READ_TABLE_KEYS, request_id, segment, token, count, first, last)
+
+
+def read_table_entries(request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
+    """Ask for a page of entries from `first` to `last`, both included, b"" for open ends. `count` is a hint only."""
+    return _iteration(_READ_TABLE_ENTRIES, request_id, segment, token, count, first, last)
+
+
+def _iteration(command: int, request_id: int, segment: str, token: str, count: int, first: bytes, last: bytes) -> bytes:
+    # Continuation tokens are refused for tables with fixed key length, and all are such: paging goes by `first`.
+    no_continuation_token = no_prefix = INT32.pack(0)
+    return _frame(
+        command, INT64.pack(request_id), encode_text(segment), encode_text(token), INT32.pack(count),
+        no_continuation_token, no_prefix, INT32.pack(len(first)), first, INT32.pack(len(last)), last,
+    )  # fmt: skip
+
+
+def _table_keys(keys: Sequence[TableKey]) -> bytes:
+    return INT32.pack(len(keys)) + b"".join(_table_key(key.key, key.version) for key in keys)
+
+
+def _table_key(key: bytes, version: int) -> bytes:
+    return _TABLE_KEY.pack(4 + len(key) + 8, len(key)) + key + INT64.pack(version)
+
+
+def _table_value(value: bytes) -> bytes:
+    return _TABLE_KEY.pack(4 + len(value), len(value)) + value

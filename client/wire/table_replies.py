@@ -1,0 +1,174 @@
+"""Replies about key-value tables as typed values. Definitions: `WireCommands.java`, Pravega 0.13.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .fields import FieldReader
+from .replies import Failure, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """Key of a key-value table with the version a conditional write expects."""
+
+    key: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """Key, version and value of a key-value table. In replies a missing key has the version -1."""
+
+    key: bytes
+    version: int
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSegmentInfo(Reply):
+    """State of a key-value table's partition; `entry_count` lags behind writes, `key_length` is in bytes."""
+
+    command = 69
+    segment: str
+    start_offset: int
+    length: int
+    entry_count: int
+    key_length: int
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableSegmentInfo:
+        return cls(
+            fields.int64(), fields.text(), fields.int64(), fields.int64(), fields.int64(), fields.optional_int32(0)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntriesUpdated(Reply):
+    """The versions given to the entries written, in their order."""
+
+    command = 75
+    versions: tuple[int, ...]
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableEntriesUpdated:
+        request_id = fields.int64()
+        return cls(request_id, tuple(fields.int64() for _ in range(fields.count(8))))
+
+
+@dataclass(frozen=True, slots=True)
+class TableKeysRemoved(Reply):
+    """The keys are gone."""
+
+    command = 77
+    segment: str
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableKeysRemoved:
+        return cls(fields.int64(), fields.text())
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead(Reply):
+    """One entry for every key asked for, in their order; version -1 and an empty value for missing keys."""
+
+    command = 79
+    segment: str
+    entries: tuple[TableEntry, ...]
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableRead:
+        return cls(fields.int64(), fields.text(), _entries(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class TableSegmentNotEmpty(Failure):
+    """A table segment to be deleted still holds keys."""
+
+    command = 80
+    segment: str
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableSegmentNotEmpty:
+        reply = cls(fields.int64(), fields.text())
+        fields.optional_text()
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class TableKeyDoesNotExist(Failure):
+    """A conditional write of a key that is not there."""
+
+    command = 81
+    segment: str
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableKeyDoesNotExist:
+        reply = cls(fields.int64(), fields.text())
+        fields.optional_text()
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class TableKeyBadVersion(Failure):
+    """A conditional write met another version than expected (also: insert over an existing key)."""
+
+    command = 82
+    segment: str
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableKeyBadVersion:
+        reply = cls(fields.int64(), fields.text())
+        fields.optional_text()
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class TableKeysRead(Reply):
+    """A page of keys in ascending order. The token cannot be sent back for tables with fixed key length."""
+
+    command = 84
+    segment: str
+    keys: tuple[TableKey, ...]
+    continuation_token: bytes = field(repr=False)
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableKeysRead:
+        request_id, segment = fields.int64(), fields.text()
+        keys = tuple(_key(fields) for _ in range(fields.count(16)))
+        return cls(request_id, segment, keys, fields.sized_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntriesRead(Reply):
+    """A page of entries in ascending order of their keys."""
+
+    command = 86
+    segment: str
+    entries: tuple[TableEntry, ...]
+    continuation_token: bytes = field(repr=False)
+
+    @classmethod
+    def read(cls, fields: FieldReader) -> TableEntriesRead:
+        return cls(fields.int64(), fields.text(), _entries(fields), fields.sized_bytes())
+
+
+def _key(fields: FieldReader) -> TableKey:
+    fields.int32()  # total size of the key, given by the next length
+    return TableKey(fields.sized_bytes(), fields.int64())
+
+
+def _entries(fields: FieldReader) -> tuple[TableEntry, ...]:
+    entries = []
+    for _ in range(fields.count(24)):
+        key = _key(fields)
+        fields.int32()  # total size of the value, given by the next length
+        entries.append(TableEntry(key.key, key.version, fields.sized_bytes()))
+    return tuple(entries)
+
+
+TABLE_REPLIES: tuple[type[Reply], ...] = (
+    TableSegmentInfo, TableEntriesUpdated, TableKeysRemoved, TableRead, TableSegmentNotEmpty, TableKeyDoesNotExist,
+    TableKeyBadVersion, TableKeysRead, TableEntriesRead,
+)  # fmt: skip
+"""Every reply to a command about tables."""

@@ -1,0 +1,1 @@
+"""Tables of changes: current rows, CHANGES, and streams of changes."""

@@ -1,0 +1,1 @@
+"""Folds of changes into rows, without I/O."""

@@ -1,0 +1,80 @@
+"""The current rows of a change table: of each primary key the latest state, deleted ones gone.
+
+A fold over entries (`row_changes`) in the order of their events. Which of two entries of a key counts:
+
+* a row that a snapshot read replaces whatever came before it;
+* a change replaces what came before it, unless its position in the database's log is older: then it was written again
+  after a restart of the connector, and its key has gone on since. Positions are compared when they have the same
+  origin; equal ones are not older;
+* against a row of a snapshot, a change must be older both in position and in the database's time: a transaction that
+  was open while the snapshot was taken has older positions, but was committed later;
+* what a truncation cleared is told by `Truncates.cleared`.
+
+A column whose value was not sent (`unavailable`) keeps the value that its key had before, null if it was never seen.
+
+Entries are kept in memory up to a limit and reduced to one for each key when they have doubled. Beyond the limit they
+go to temporary files by a hash of the key, each of which is folded by itself in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from .entries import DELETED, EntryReader, Names, Places, Truncates, numbers_of
+from .fold import KeyFold
+from .order import KeyOrder
+
+
+class CurrentRows(KeyFold):
+    """Takes changes in order and gives the rows there are in the end. To be closed: it may hold temporary files."""
+
+    def __init__(self, key: Sequence[str], columns: Sequence[str], memory: int) -> None:
+        """`columns` are the wanted ones apart from the key's, `memory` is in bytes."""
+        self._names = Names()
+        self.truncates = Truncates()
+        self._reader = EntryReader(key, columns, self._names)
+        super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names))
+
+    def feed(self, changes: pa.RecordBatch, places: Places) -> None:
+        """Take the changes of some events of one segment, after all events before them.
+
+        They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
+        MalformedEventError for a change whose row cannot be told.
+        """
+        self.add(self._reader.read(changes, places, self.truncates))
+
+    def rows(self) -> Iterator[pa.Table]:
+        """The current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
+        for entries in self.results():
+            there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
+            found = entries if there.all() else entries.filter(pa.array(there))
+            if len(found):
+                yield found
+
+
+class _Latest:
+    """Keeps one entry for each key, the one that counts."""
+
+    def __init__(self, key: tuple[str, ...], columns: tuple[str, ...], names: Names) -> None:
+        self._key, self._columns, self._names = key, columns, names
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        order = KeyOrder(entries, self._key)
+        winners = order.entries[order.last]
+        kind, origin = numbers_of(entries, "kind")[winners], numbers_of(entries, "origin")[winners]
+        # A key that is gone is only remembered if something older could be told from something newer.
+        places = order.last[(kind != DELETED) | (origin >= 0)]
+        places = places[np.argsort(order.entries[places])]
+        return order.taken(places, self._columns, self._names), []
+
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        return state, [state]
+
+    def fork(self) -> _Latest:
+        return self
+
+    def needs_all(self) -> bool:
+        return True

@@ -1,0 +1,219 @@
+"""Entries of changes reduced key by key: in memory, and beyond a limit in temporary files by a hash of the key.
+
+What a reduction makes is its own affair: `current_rows` keeps one entry for each key, `row_history` also gives what
+each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
+in front of the entries that came since.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.client.routing import hash_keys
+
+from .entries import value_name
+
+_REDUCE_ENTRIES = 1 << 18
+"""Fewer entries than this are not worth a reduction."""
+_FILES = 32
+_DEEPEST = 5
+"""How often entries of one file may be divided again: 32 ** 5 parts."""
+_FILE_BATCH = 1 << 22
+"""Bytes of entries that are collected before they go to their files."""
+
+
+class Reduction(Protocol):
+    """What is done with the entries of some keys."""
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """From a state with newer entries behind it, make the new state and what is to be given out."""
+        ...
+
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """When all entries have come, make the last state and what is to be given out."""
+        ...
+
+    def fork(self) -> Reduction:
+        """Return the same for a part of the keys, whose entries so far come again."""
+        ...
+
+    def needs_all(self) -> bool:
+        """Whether keys without new entries may be given out, too."""
+        ...
+
+
+class KeyFold:
+    """Takes entries and gives out what the reduction makes of them. To be closed: it may hold temporary files."""
+
+    def __init__(self, key: Sequence[str], memory: int, reduction: Reduction, depth: int = 0) -> None:
+        """`memory` is in bytes; `depth` counts how often the entries were divided by their key's hash."""
+        self._key, self._memory, self._reduction, self._depth = tuple(key), memory, reduction, depth
+        self._entries: list[pa.Table] = []
+        self._count = self._bytes = self._kept = 0
+        self._reduced = 0
+        self._files: _Files | None = None
+        self._former: Iterable[pa.Table] | None = None
+
+    def begin_with(self, states: Iterable[pa.Table]) -> None:
+        """Take the last states of another fold, as entries before all others; they are read when they are needed."""
+        self._former = states
+
+    @property
+    def spilled(self) -> bool:
+        """Whether the limit of memory was exceeded."""
+        return self._files is not None
+
+    def add(self, entries: pa.Table) -> list[pa.Table]:
+        """Take entries; return what is given out now."""
+        if not len(entries):
+            return []
+        self._entries.append(entries)
+        self._count += len(entries)
+        self._bytes += entries.nbytes
+        if self._files is not None:
+            if self._bytes >= _FILE_BATCH:
+                self._to_files()
+            return []
+        # A reduction holds its input and its output. What cannot be divided any more is not reduced over and over.
+        few = self._count - self._reduced < max(_REDUCE_ENTRIES, self._reduced)
+        if few and self._bytes <= max(self._memory // 3, 2 * self._kept):
+            return []
+        if self._former is not None:
+            return self._add_former()
+        given = self._reduce()
+        if self._bytes > self._memory // 4:
+            if self._depth < _DEEPEST:
+                self._files = _Files(self._key, self._depth)
+                self._to_files()
+            else:
+                self._kept = self._bytes
+        return given
+
+    def results(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
+        """Give out the rest; `keep` gets the last states. Nothing may be added after this."""
+        if self._former is not None:
+            yield from self._add_former(keep)
+        if self._files is None:
+            yield from self._reduce()
+            for state in self._entries:
+                left, given = self._reduction.finish(state)
+                yield from given
+                if keep is not None:
+                    keep(left)
+            return
+        self._to_files()
+        for parts in self._files.parts():
+            with KeyFold(self._key, self._memory, self._reduction.fork(), self._depth + 1) as fold:
+                for entries in parts:
+                    yield from fold.add(entries)
+                yield from fold.results(keep)
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        self._entries = []
+        if self._files is not None:
+            self._files.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _add_former(self, keep: Callable[[pa.Table], None] | None = None) -> list[pa.Table]:
+        """Add the former states in front of all entries; `keep` gets those of keys without new entries at once."""
+        former, entries = self._former or (), self._entries
+        self._former, self._entries, self._count, self._bytes = None, [], 0, 0
+        keys = None
+        if keep is not None and not self._reduction.needs_all():
+            keys = pc.unique(pa.chunked_array([_joined(each, self._key) for each in entries], pa.string()))
+        given: list[pa.Table] = []
+        for states in former:
+            if keys is not None and keep is not None:
+                touched = pc.is_in(_joined(states, self._key), value_set=keys)
+                keep(states.filter(pc.invert(touched)))
+                states = states.filter(touched)
+            given += self.add(states)
+        for each in entries:
+            given += self.add(each)
+        return given
+
+    def _to_files(self) -> None:
+        assert self._files is not None
+        if self._entries:
+            self._files.add(pa.concat_tables(self._entries).combine_chunks())
+        self._entries, self._count, self._bytes = [], 0, 0
+
+    def _reduce(self) -> list[pa.Table]:
+        if self._count == self._reduced:
+            return []
+        state, given = self._reduction.reduce(pa.concat_tables(self._entries).combine_chunks())
+        self._entries = [state]
+        self._count = self._reduced = len(state)
+        self._bytes = state.nbytes
+        return given
+
+
+class _Files:
+    """Entries in temporary files by a hash of their key, in order."""
+
+    def __init__(self, key: tuple[str, ...], depth: int) -> None:
+        self._key, self._depth = key, depth
+        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-")
+        self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
+
+    def add(self, entries: pa.Table) -> None:
+        hashes = hash_keys(_joined(entries, self._key)) * float(_FILES**self._depth)
+        parts = ((hashes - np.floor(hashes)) * _FILES).astype(np.int64)
+        for part in np.unique(parts).tolist():
+            chosen = entries.take(pa.array(np.flatnonzero(parts == part)))
+            writer = self._writers.get(part)
+            if writer is None:
+                path = Path(self._directory.name) / str(part)
+                writer = self._writers[part] = pa.ipc.new_stream(str(path), entries.schema)
+            writer.write_table(chosen)
+
+    def parts(self) -> Iterator[Iterator[pa.Table]]:
+        for part, writer in self._writers.items():
+            writer.close()
+            path = Path(self._directory.name) / str(part)
+            yield self._part(path)
+            path.unlink()
+
+    def _part(self, path: Path) -> Iterator[pa.Table]:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            for batch in stream:
+                yield pa.Table.from_batches([batch])
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._directory.cleanup()
+
+
+def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+    """The key of each entry as one text: equal for equal keys."""
+    texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
+    shown = [pc.fill_null(each, "\0") for each in texts]
+    return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
+
+
+def text_of(array: pa.Array) -> pa.Array:
+    """A text for each value: equal for equal ones."""
+    if pa.types.is_binary(array.type):
+        return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+    if pa.types.is_nested(array.type):
+        return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())  # whose text takes less time
+    return array.cast(pa.string())

@@ -1,0 +1,363 @@
+"""What each change of a change table did to its row: the rows before and after it, in the order of the changes.
+
+The states of rows are those of `current_rows`, entry by entry. A change that leads from no row to one is an insert,
+from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
+known already: one that is delivered again, or a row that a snapshot finds as it was.
+
+A truncation deletes the rows there are when its place comes. Among changes of another segment than that of its event it
+is before the first of them with a later position.
+
+The version of a change is its position in the database's log. Spark nets the changes of a row in the order of their
+versions, so that these ascend for each key whatever the events say: one that does not is one more than that before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.formats.changes.positions import commit_versions
+
+from .entries import (
+    DELETED,
+    SNAPSHOT,
+    UNKNOWN,
+    EntryReader,
+    Names,
+    Numbers,
+    Places,
+    Truncate,
+    Truncates,
+    numbers_of,
+    older,
+    value_name,
+)
+from .fold import KeyFold
+from .order import KeyOrder, replaced
+
+INSERT, DELETE, BEFORE, AFTER = range(4)
+"""What a row of the history is: inserted, deleted, as it was before an update, as it was after it."""
+
+Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
+"""Which changes are wanted, by version and by time in microseconds since 1970."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """One truncation: where it is in the database's log, and where its event lies."""
+
+    origin: str | None
+    segment: int
+    truncate: Truncate
+
+
+class AllTruncates(Truncates):
+    """Remembers each of the truncations seen, not only the last ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[Truncation] = []
+
+    def add(self, origin: str | None, segment: int, truncate: Truncate) -> None:
+        """Note one."""
+        super().add(origin, segment, truncate)
+        self.all.append(Truncation(origin, segment, truncate))
+
+
+@dataclass(frozen=True)
+class RowState:
+    """What is known of rows at the end of a history: their last entries, with what the numbers in them stand for.
+
+    `cleared` are the truncations so far.
+    """
+
+    origins: Sequence[str]
+    cleared: Truncates
+    entries: Iterable[pa.Table]
+
+
+class RowHistory(KeyFold):
+    """Takes changes in order and gives what they did. To be closed: it may hold temporary files."""
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        columns: Sequence[str],
+        memory: int,
+        truncations: Sequence[Truncation] | None,
+        within: Within,
+    ) -> None:
+        """`columns` are those of the table apart from the key's, `memory` is in bytes.
+
+        `truncations` are those of the whole stream, None if all of its changes come from one segment.
+        """
+        self._names = Names()
+        self._noted = AllTruncates()
+        self._pending = self._noted.all if truncations is None else list(truncations)
+        self._cleared = Truncates()
+        self._reader = EntryReader(key, columns, self._names)
+        steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared)
+        super().__init__(key, memory, steps)
+
+    def resume(self, state: RowState) -> None:
+        """Go on where another history ended. Before anything is fed; the state is read when it is needed."""
+        for text in state.origins:
+            self._names.origin(text)
+        self._cleared.update(state.cleared)
+        self.begin_with(
+            entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))) for entries in state.entries
+        )
+
+    def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
+        """Take the changes of some events, after all events before them; return the history so far as it is known.
+
+        Tables have the columns by `value_name`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
+        Raises MalformedEventError for a change whose row cannot be told.
+        """
+        entries = self._reader.read(changes, places, self._noted)
+        entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
+        return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
+
+    def rest(self, keep: Callable[[RowState], None] | None = None) -> Iterator[pa.Table]:
+        """Give the rest of the history. Nothing may be fed after this.
+
+        `keep` gets what another history needs to `resume`, in one or more parts.
+        """
+        if keep is None:
+            return self.results()
+        cleared = Truncates()
+        cleared.update(self._cleared)
+        for each in self._pending:
+            cleared.add(each.origin, each.segment, each.truncate)
+            self._names.origin(each.origin)  # which a row that it deletes may get
+        origins = self._names.origin_texts
+        keep(RowState(origins, cleared, ()))
+        return self.results(lambda left: keep(RowState(origins, cleared, (left.drop_columns("settled"),))))
+
+    @property
+    def truncations(self) -> list[Truncation]:
+        """Those that were among the changes so far."""
+        return self._noted.all
+
+
+class _Steps:
+    """Gives out what new entries change; the state is the last entry of each key, marked as `settled`."""
+
+    def __init__(
+        self,
+        key: tuple[str, ...],
+        columns: tuple[str, ...],
+        names: Names,
+        truncations: list[Truncation],
+        within: Within,
+        before: Truncates,
+        applied: Iterable[Truncation] = (),
+    ) -> None:
+        self._key, self._columns, self._names, self._within = key, columns, names, within
+        self._truncations, self._before = truncations, before  # may still grow
+        self._applied = set(applied)
+        self._cleared = Truncates()
+        for each in self._applied:
+            self._cleared.add(each.origin, each.segment, each.truncate)
+
+    def fork(self) -> _Steps:
+        names, before = self._names, self._before
+        return _Steps(self._key, self._columns, names, self._truncations, self._within, before, self._applied)
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        given: list[pa.Table] = []
+        state, begin = entries.slice(0, 0), 0
+        for place, truncation in self._places(entries):
+            state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))
+            state, deletes = self._clear(state, truncation)
+            given += [*changes, *deletes]
+            begin = place
+        state, changes = self._step(pa.concat_tables([state, entries.slice(begin)]))
+        return state, [*given, *changes]
+
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        given: list[pa.Table] = []
+        for truncation in sorted(self._pending(), key=lambda each: (each.truncate.position, each.truncate.ts)):
+            state, deletes = self._clear(state, truncation)
+            given += deletes
+        return state, given
+
+    def needs_all(self) -> bool:
+        return bool(self._pending())
+
+    def _pending(self) -> list[Truncation]:
+        return [each for each in self._truncations if each not in self._applied]
+
+    def _places(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
+        """The truncations that have their place in front of some new entry, each with that entry, in this order."""
+        pending = self._pending()
+        if not pending:
+            return []
+        new = np.flatnonzero(numbers_of(entries, "settled") == 0)
+        numbers = {
+            name: numbers_of(entries, name)[new]
+            for name in ("segment", "offset", "kind", "origin", "major", "minor", "row", "ts")
+        }
+        found = []
+        for each in pending:
+            later = self._after(each, numbers)
+            if later.any():
+                found.append((int(new[int(np.argmax(later))]), each))
+        return sorted(found, key=lambda each: (each[0], each[1].truncate.position, each[1].truncate.ts))
+
+    def _after(self, truncation: Truncation, numbers: dict[str, Numbers]) -> Mask:
+        """Which entries come after a truncation: by the place in its own segment, by position or time in others."""
+        truncate = truncation.truncate
+        origin = self._names.origin(truncation.origin)
+        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
+        position = [numbers[name] for name in ("major", "minor", "row")]
+        by_position = older([np.full(len(position[0]), each) for each in truncate.position], position)
+        by_time = (numbers["ts"] > truncate.ts) & (truncate.ts != UNKNOWN)
+        elsewhere = np.where(comparable, by_position, by_time)
+        behind = numbers["offset"] > truncate.offset
+        after: Mask = np.where(numbers["segment"] == truncation.segment, behind, elsewhere)
+        return after
+
+    def _clear(self, state: pa.Table, truncation: Truncation) -> tuple[pa.Table, list[pa.Table]]:
+        """Delete what a truncation clears."""
+        self._applied.add(truncation)
+        self._cleared.add(truncation.origin, truncation.segment, truncation.truncate)
+        truncate = truncation.truncate
+        one = Truncates()
+        one.add(truncation.origin, truncation.segment, truncate)
+        kind = numbers_of(state, "kind")
+        gone = np.flatnonzero((kind != DELETED) & one.cleared(state, self._names))
+        if not len(gone):
+            return state, []
+        origin = self._names.origin(truncation.origin)
+        own = version_of(truncation.origin, truncate.position)
+        numbers = {
+            "kind": DELETED,
+            "origin": origin,
+            "major": truncate.position[0],
+            "minor": truncate.position[1],
+            "row": truncate.position[2],
+            "time": truncate.time,
+            "ts": truncate.ts,
+        }
+        marks = state.take(pa.array(gone))
+        marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in numbers.items()})
+        marks = replaced(marks, version=np.maximum(numbers_of(marks, "version") + 1, own))
+        given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        there = np.ones(len(state), np.bool_)
+        there[gone] = False
+        return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
+
+    def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """Go through entries between which there is no truncation."""
+        stale = self._cleared.cleared(entries, self._names) | self._before.cleared(entries, self._names)
+        stale &= numbers_of(entries, "settled") == 0
+        if stale.any():
+            entries = entries.filter(pa.array(~stale))
+        entries = entries.combine_chunks()
+        order = KeyOrder(entries, self._key)
+        every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
+        every = replaced(every, version=_ascending(numbers_of(every, "version"), order.first))
+        there = numbers_of(every, "kind") != DELETED
+        before = np.arange(len(every)) - 1  # what a key's entry follows lies in front of it
+        was_there = ~order.first & np.where(before >= 0, there[before], False)
+        wanted = numbers_of(every, "settled") == 0
+        both = np.flatnonzero(wanted & there & was_there)
+        both = both[~self._known_before(every, both)]
+        new = np.flatnonzero(wanted & there & ~was_there)
+        gone = np.flatnonzero(wanted & ~there & was_there)
+        causes = np.concatenate([new, gone, both, both])
+        rows = np.concatenate([new, before[gone], before[both], both])
+        kinds = np.repeat([INSERT, DELETE, BEFORE, AFTER], [len(new), len(gone), len(both), len(both)])
+        sequence = np.lexsort((kinds, order.entries[causes]))
+        given = self._given(every, every, causes[sequence], rows[sequence], kinds[sequence])
+        # With those that are gone: versions of a row that comes again go on.
+        kept = order.last[np.argsort(order.entries[order.last])]
+        state = every.take(pa.array(kept))
+        return replaced(state, settled=np.ones(len(state), np.int64)), given
+
+    def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
+        """The history that these changes cause, as far as it is wanted."""
+        versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
+        times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
+        wanted = self._within(versions[cause], times[cause])
+        if not wanted.any():
+            return []
+        cause, row, kinds = cause[wanted], row[wanted], kinds[wanted]
+        names = [value_name(name) for name in (*self._key, *self._columns)]
+        table = rows.select(names).take(pa.array(row))
+        for name, numbers in (("change", kinds), ("version", versions[cause]), ("timestamp", times[cause])):
+            table = table.append_column(name, pa.array(numbers, pa.int64()))
+        return [table]
+
+    def _known_before(self, entries: pa.Table, places: Numbers) -> Mask:
+        """Which entries say only what is known: delivered again or found by a snapshot, and the row is the same."""
+        numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
+        again = numbers["origin"][places] >= 0
+        for name in ("origin", "major", "minor", "row"):
+            again &= numbers[name][places] == numbers[name][places - 1]
+        suspects = np.flatnonzero(again | (numbers["kind"][places] == SNAPSHOT))
+        known = np.zeros(len(places), np.bool_)
+        if len(suspects):
+            same = np.ones(len(suspects), np.bool_)
+            for name in self._columns:
+                column = entries.column(value_name(name))
+                left, right = (column.take(pa.array(places[suspects] - back)).combine_chunks() for back in (0, 1))
+                same &= _equal(left, right)
+            known[suspects] = same
+        return known
+
+
+def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
+    """A position as one number, 0 where the origin is unknown."""
+    if origin is None:
+        return 0
+    major, minor = (np.array([each]) for each in position[:2])
+    return int(commit_versions(origin, major, minor)[0])
+
+
+def versions_of(entries: pa.Table, names: Names) -> Numbers:
+    """The position of each change as one number, 0 where it has none."""
+    origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
+    versions = np.zeros(len(entries), np.int64)
+    for each in np.unique(origin[origin >= 0]).tolist():
+        there = origin == each
+        versions[there] = commit_versions(names.origin_text(each) or "", major[there], minor[there])
+    return versions
+
+
+def _ascending(versions: Numbers, first: Mask) -> Numbers:
+    """The versions of each key such that they ascend: Spark nets changes of a row in the order of their versions.
+
+    A version that does not is one more than that before it. `first` tells where the entries of a key begin.
+    """
+    back = np.append(False, versions[1:] <= versions[:-1]) & ~first
+    if not back.any():
+        return versions
+    fixed = versions.copy()
+    for begin in np.flatnonzero(back).tolist():
+        place = begin
+        while place < len(fixed) and not first[place] and fixed[place] <= fixed[place - 1]:
+            fixed[place] = fixed[place - 1] + 1
+            place += 1
+    return fixed
+
+
+def _equal(left: pa.Array, right: pa.Array) -> Mask:
+    """Which values are the same, nulls and NaN being so too."""
+    if pa.types.is_nested(left.type):
+        # Arrow compares no nested values; texts of them do, NaN included.
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.array([repr(a) == repr(b) for a, b in pairs], np.bool_)
+    same = pc.fill_null(pc.equal(left, right), False)
+    neither = pc.and_(left.is_null(nan_is_null=True), right.is_null(nan_is_null=True))
+    nulls = pc.equal(left.is_null(), right.is_null())
+    result: Mask = pc.or_(same, pc.and_(neither, nulls)).to_numpy(zero_copy_only=False)
+    return result

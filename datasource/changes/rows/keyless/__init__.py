@@ -1,0 +1,1 @@
+"""Folds of changes of tables without a primary key."""

@@ -1,0 +1,282 @@
+"""How often each row is in a bag, from entries that add it and entries that remove it; see `row_bag`.
+
+Truncations and snapshots are boundaries. Between two of them, the span of each, rows are counted by themselves: a
+truncation leaves none, and a snapshot finds all that are there again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyspark_pravega.errors import MalformedEventError
+
+from ..entries import NUMBERS, SNAPSHOT, UNKNOWN, VALUE, Names, Numbers, Truncates, numbers_of
+from ..history import AFTER, DELETE, INSERT, AllTruncates, Truncation, Within, version_of
+from ..order import groups_of
+from .snapshots import Columns, Snapshot, Snapshots
+
+_LOG = logging.getLogger(__name__)
+
+Mask = npt.NDArray[np.bool_]
+
+ROW = ""
+"""The column of entries that tells rows apart: no column of a table has this name."""
+
+_SAME = ("change", "origin", "major", "minor", "row")
+_NOT_COMPLETE = -2
+_ONE_DELIVERY = 2_000_000
+"""Microseconds within which a connector goes on with changes of one position that it delivers once."""
+
+
+@dataclass(frozen=True)
+class BagCounts:
+    """Counts rows when all entries of them have come: those of the end or, with `within`, what each change did.
+
+    `lenient`: events may be missing, so that what is removed need not be there.
+    """
+
+    names: Names
+    truncates: AllTruncates
+    snapshots: Snapshots
+    within: Within | None
+    lenient: bool
+
+    def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """Drop what a truncation has cleared already, where the history does not matter."""
+        if self.within is None and self.truncates.last:
+            entries = entries.filter(pa.array(~self.truncates.cleared(entries, self.names)))
+        return entries, []
+
+    def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+        """Raises MalformedEventError for an entry whose row cannot be told."""
+        state = state.combine_chunks()
+        numbers = {name: numbers_of(state, name) for name in (*NUMBERS, "change", "unique")}
+        own = self.snapshots.of_rows(numbers)
+        self._check_rows_read(numbers, own)
+        rows = groups_of(state, (ROW,))
+        counted = ~_delivered_again(rows, numbers)
+        boundaries = self._boundaries
+        places = {id(boundary): place for place, boundary in enumerate(boundaries)}
+        own = np.array([*(places.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
+        counted &= own != _NOT_COMPLETE
+        chosen = np.flatnonzero(counted)
+        spans = self._spans({name: column[chosen] for name, column in numbers.items()}, own[chosen], boundaries)
+        counts = _Counts(rows[chosen], spans, np.isin(numbers["change"][chosen], [INSERT, AFTER]))
+        last = counts.missing[counts.spans[counts.missing] == len(boundaries)]
+        if len(last) and not self.lenient:
+            raise _not_there(numbers, int(chosen[last[0]]))
+        if len(last):
+            _LOG.warning("%d removals of rows that are not there are left out.", len(last))
+        if self.within is None:
+            return state, [state.take(pa.array(chosen[counts.left[counts.spans[counts.left] == len(boundaries)]]))]
+        history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
+        return state, history.given(self.within)
+
+    def fork(self) -> BagCounts:
+        """It keeps nothing."""
+        return self
+
+    def needs_all(self) -> bool:
+        """Every row is given."""
+        return True
+
+    @cached_property
+    def _boundaries(self) -> list[Truncation | Snapshot]:
+        """In their order; for the rows of the end, truncations are looked at together."""
+        found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
+        if self.within is not None:
+            found += [(each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)]
+        found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
+        return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
+
+    def _check_rows_read(self, numbers: Columns, own: Numbers) -> None:
+        for place in np.flatnonzero(self.snapshots.after_changes(numbers, own))[:1]:
+            raise MalformedEventError(
+                f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} has a row of a "
+                "snapshot that tells neither where it begins nor a position. Whether the row is there already cannot "
+                "be told without a primary key: set the table property 'primary-key', or read the table's changelog."
+            )
+
+    def _spans(self, numbers: Columns, own: Numbers, boundaries: Sequence[Truncation | Snapshot]) -> Numbers:
+        """How many boundaries each entry is behind; `own` is the boundary that its snapshot is."""
+        spans = np.zeros(len(own), np.int64)
+        if self.within is None:
+            # Only what is behind all boundaries counts.
+            spans[:] = len(boundaries)
+            spans[self.truncates.cleared_by(numbers, self.names)] = -1
+            if boundaries:
+                before = _before(boundaries[-1], numbers, self.names)
+                spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
+            return spans
+        left = [(np.arange(len(own)), 0, len(boundaries))]
+        while left:
+            entries, low, high = left.pop()
+            if low == high or not len(entries):
+                spans[entries] = low
+                continue
+            middle = (low + high) // 2
+            part = {name: column[entries] for name, column in numbers.items()}
+            before = _before(boundaries[middle], part, self.names) & (own[entries] < middle)
+            left += [(entries[before], low, middle), (entries[~before], middle + 1, high)]
+        return spans
+
+
+def _before(boundary: Truncation | Snapshot, numbers: Columns, names: Names) -> Mask:
+    if isinstance(boundary, Snapshot):
+        return boundary.before(numbers)
+    one = Truncates()
+    one.add(boundary.origin, boundary.segment, boundary.truncate)
+    return one.cleared_by(numbers, names)
+
+
+def _not_there(numbers: Columns, place: int) -> MalformedEventError:
+    return MalformedEventError(
+        f"The event at offset {numbers['offset'][place]} of segment {numbers['segment'][place]} removes a row that is "
+        "not among those before it. Without a primary key, rows are told by all of their values: if the table has one, "
+        "set the table property 'primary-key', for example 'id' or 'order_id,line_no'. If it has none, the database "
+        "must log whole rows (REPLICA IDENTITY FULL), from a snapshot on, and no column may have been added since with "
+        "a default. The table's changelog can be read in any case."
+    )
+
+
+class _Counts:
+    """What the entries of each span leave of each row; entries by their numbers.
+
+    `left` are those whose rows are left, of equal ones the last; `missing` those that remove what is not there, of
+    equal ones the first.
+    """
+
+    def __init__(self, rows: Numbers, spans: Numbers, adds: Mask) -> None:
+        """`rows` are equal for equal rows."""
+        self.rows, self.spans = rows, spans
+        order = np.lexsort([adds, rows, spans])
+        cells = np.cumsum(_changes(spans[order]) | _changes(rows[order])) - 1
+        count = int(cells[-1]) + 1 if len(cells) else 0
+        added, removed = (np.bincount(cells[adds[order] == each], minlength=count) for each in (True, False))
+        # Of a cell, those that remove come first, each kind in the order of the entries.
+        rank = np.arange(len(order)) - np.append(0, np.cumsum(added + removed))[cells]
+        removing = ~adds[order]
+        self.missing: Numbers = np.sort(order[removing & (rank < (removed - added)[cells])])
+        net = np.minimum(added - removed, added)
+        self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
+
+    def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
+        """Which of these entries' rows are only on the left, and which only on the right."""
+        most = len(self.rows) + 1
+        on_left, on_right = (self.rows[each] * most + _rank(self.rows[each]) for each in (left, right))
+        return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
+
+
+class _History:
+    """What the changes did to the bag."""
+
+    def __init__(
+        self,
+        entries: pa.Table,
+        counts: _Counts,
+        own: Numbers,
+        boundaries: Sequence[Truncation | Snapshot],
+        names: Names,
+    ) -> None:
+        self._entries = entries
+        self._version = numbers_of(entries, "version")
+        time = numbers_of(entries, "time")
+        self._time = np.where(time != UNKNOWN, time, numbers_of(entries, "ts"))
+        there = np.ones(len(entries), np.bool_)
+        # What a snapshot finds counts only where it is not there already.
+        there[counts.missing] = there[own >= 0] = False
+        self._rows = [np.flatnonzero(there)]
+        self._changes = [numbers_of(entries, "change")[there]]
+        self._versions, self._times = [self._version[there]], [self._time[there]]
+        left = _by_number(counts.left, counts.spans[counts.left], len(boundaries))
+        read = _by_number(np.arange(len(own)), own, len(boundaries))
+        for number, boundary in enumerate(boundaries):
+            gone = left[number]
+            if isinstance(boundary, Snapshot):
+                gone, new = counts.differences(gone, read[number])
+                self._add(new, INSERT, self._version[new], self._time[new])
+                origin, position = names.origin_text(boundary.origin), boundary.position
+                at = boundary.time if boundary.time != UNKNOWN else boundary.ts
+            else:
+                origin, position = boundary.origin, boundary.truncate.position
+                at = boundary.truncate.time if boundary.truncate.time != UNKNOWN else boundary.truncate.ts
+            if len(gone):
+                every = np.ones(len(gone), np.int64)
+                self._add(gone, DELETE, every * version_of(origin, position), every * at)
+
+    def _add(self, rows: Numbers, change: int, versions: Numbers, times: Numbers) -> None:
+        self._rows.append(rows)
+        self._changes.append(np.full(len(rows), change))
+        self._versions.append(versions)
+        self._times.append(times)
+
+    def given(self, within: Within) -> list[pa.Table]:
+        """As far as it is wanted."""
+        rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
+        wanted = within(version, time)
+        if not wanted.any():
+            return []
+        table = self._entries.select([name for name in self._entries.column_names if name.startswith(VALUE)])
+        table = table.take(pa.array(rows[wanted]))
+        for name, numbers in (("change", change), ("version", version), ("timestamp", time)):
+            table = table.append_column(name, pa.array(numbers[wanted], pa.int64()))
+        return [table]
+
+
+def _delivered_again(rows: Numbers, numbers: Columns) -> Mask:
+    """Which entries say again what another one says.
+
+    Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
+    that has the most of the row: another may have been cut off.
+    """
+    again = np.zeros(len(rows), np.bool_)
+    suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
+    ts = numbers["ts"]
+    order = suspects[np.lexsort([ts[suspects], rows[suspects], *(numbers[name][suspects] for name in _SAME)])]
+    if len(order) < 2:
+        return again
+    new = _changes(rows[order])
+    for name in _SAME:
+        new |= _changes(numbers[name][order])
+    runs = np.cumsum(new) - 1
+    known = ts[order] != UNKNOWN
+    pause = np.append(False, (np.diff(np.where(known, ts[order], 0)) > _ONE_DELIVERY) & known[1:] & known[:-1])
+    deliveries = np.cumsum(new | pause) - 1
+    sizes = np.bincount(deliveries)
+    of_run = runs[np.flatnonzero(new | pause)]
+    # The largest of each run, the first of equal ones.
+    ranked = np.lexsort([np.arange(len(sizes)), -sizes, of_run])
+    best = np.zeros(len(sizes), np.bool_)
+    best[ranked[_changes(of_run[ranked])]] = True
+    again[order] = np.where(numbers["unique"][order] == 1, ~new, ~best[deliveries])
+    return again
+
+
+def _changes(numbers: Numbers) -> Mask:
+    """Where a number is not the one before it."""
+    found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
+    return found
+
+
+def _rank(rows: Numbers) -> Numbers:
+    """The how manieth of its row each entry is, from 0."""
+    order = np.argsort(rows, kind="stable")
+    new = _changes(rows[order])
+    found = np.empty(len(rows), np.int64)
+    found[order] = np.arange(len(rows)) - np.flatnonzero(new)[np.cumsum(new) - 1] if len(rows) else 0
+    return found
+
+
+def _by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
+    """The values of each number from 0 to `count` - 1."""
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(count + 1))
+    return [values[order[begin:end]] for begin, end in itertools.pairwise(bounds)]

@@ -1,0 +1,152 @@
+"""The rows of a change table without a primary key: a bag, in which equal rows are counted.
+
+A change adds the row in its `after` and removes the one in its `before`, which must be whole therefore, as PostgreSQL
+writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only sums count, so that neither the order of
+events matters nor the segments they lie in, but for three things:
+
+* a truncation clears what `Truncates.cleared` tells;
+* the rows of a snapshot take the place of all rows before it, see `bag_snapshots`;
+* a connector delivers changes again after a restart. Positions tell which, where each is that of one row. PostgreSQL
+  gives one to all rows that a COPY writes to a page, which may be equal: the connector handles those at once, and
+  what it delivers again some seconds later.
+
+`bag_counts` does the counting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, UPDATE
+from pyspark_pravega.formats.changes.feed import DELETE as DELETION
+
+from ..entries import (
+    DELETED,
+    SNAPSHOT,
+    STREAMED,
+    Names,
+    Numbers,
+    Places,
+    entry_numbers,
+    entry_table,
+    members,
+    note_truncates,
+    operations,
+)
+from ..fold import KeyFold, text_of
+from ..history import AFTER, BEFORE, DELETE, INSERT, AllTruncates, Within, versions_of
+from .counts import ROW, BagCounts
+from .snapshots import Snapshots
+
+_BY_ROW = ("mysql", "mariadb", "maxwell")
+"""Connectors whose positions are those of rows where they have the number of the row in its event (`row`)."""
+_ALWAYS = ("sqlserver",)
+
+
+class RowBag(KeyFold):
+    """Takes changes and gives the rows there are in the end, or what each change did. To be closed."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        wanted: Sequence[str],
+        memory: int,
+        within: Within | None = None,
+        *,
+        lenient: bool = False,
+    ) -> None:
+        """`columns` are all of the table, `wanted` those to be given; `memory` is in bytes.
+
+        With `within` the history is given, else the rows of the end. `lenient`: events may be missing, so that a row
+        that is removed need not be there.
+        """
+        self._columns, self._wanted = tuple(columns), tuple(wanted)
+        self._names = Names()
+        self._truncates = AllTruncates()
+        self._snapshots = Snapshots()
+        self._with_versions = within is not None
+        counts = BagCounts(self._names, self._truncates, self._snapshots, within, lenient)
+        super().__init__((ROW,), memory, counts)
+
+    def feed(self, changes: pa.RecordBatch, places: Places) -> None:
+        """Take the changes of some events, with whole images and MARKS.
+
+        Raises MalformedEventError for a change that does not tell its former row, and for an incremental snapshot.
+        """
+        op = operations(changes)
+        numbers = entry_numbers(changes, places, self._names)
+        note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
+        found = members(changes.column(MARKS.name))
+        marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
+        _check(changes, op, marks, places)
+        numbers["unique"] = self._unique(numbers["origin"], found["row"])
+        before, after = members(changes.column("before")), members(changes.column("after"))
+        for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
+            here = pa.array(numbers["missing"] == number)
+            for name in self._names.missing[number]:
+                after[name] = pc.if_else(here, before[name], after[name])
+        numbers["missing"] = np.zeros(len(op), np.int64)
+        of_update = op == UPDATE
+        for there, image, kind, change in (
+            (of_update | (op == DELETION), before, np.full(len(op), DELETED), np.where(of_update, BEFORE, DELETE)),
+            (
+                of_update | (op == CREATE) | (op == READ),
+                after,
+                np.where(op == READ, SNAPSHOT, STREAMED),
+                np.where(of_update, AFTER, INSERT),
+            ),
+        ):
+            rows = np.flatnonzero(there)
+            images = {name: image[name].take(pa.array(rows)) for name in self._columns}
+            values = {ROW: _fingerprints(images.values())} | {name: images[name] for name in self._wanted}
+            own = {**numbers, "kind": kind.astype(np.int64)}
+            entries = entry_table(values, {name: column[rows] for name, column in own.items()})
+            entries = entries.append_column("change", pa.array(change[rows].astype(np.int64)))
+            self._snapshots.note({name: column[rows] for name, column in own.items()}, marks[rows])
+            if self._with_versions:
+                entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
+            self.add(entries)
+
+    def _unique(self, origins: Numbers, rows: pa.Array) -> Numbers:
+        """Whether the position of each change is that of one row, as 1 or 0."""
+        connectors = [text.partition("/")[0] for text in self._names.origin_texts]
+        by_row, always = (np.array([each in kinds for each in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS))
+        found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
+        numbers: Numbers = found.astype(np.int64)
+        return numbers
+
+
+def _check(changes: pa.RecordBatch, op: npt.NDArray[np.str_], marks: npt.NDArray[np.str_], places: Places) -> None:
+    unknown = np.isin(op, [UPDATE, DELETION]) & changes.column("before").is_null().to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(unknown)[:1]:
+        raise MalformedEventError(
+            f"The event at offset {places.offsets[place]} of segment {places.segment} changes a row, but nothing tells "
+            "which: it has no 'before', and the table no primary key. Set the table property 'primary-key', for "
+            "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
+        )
+    again = (marks == "incremental") & (op == READ)
+    for place in np.flatnonzero(again)[:1]:
+        raise MalformedEventError(
+            f"The event at offset {places.offsets[place]} of segment {places.segment} is of an incremental snapshot: "
+            "whether its row is there already cannot be told without a primary key. Set the table property "
+            "'primary-key', or read the table's changelog."
+        )
+
+
+def _fingerprints(columns: Iterable[pa.Array]) -> pa.Array:
+    """A text for each row: the same for equal ones, and for no others (a hash of 128 bits)."""
+    parts = []
+    for column in columns:
+        text = text_of(column)
+        # Lengths keep values apart, whatever is in them.
+        parts += [pc.fill_null(pc.cast(pc.binary_length(text), pa.string()), "-"), pc.fill_null(text, "")]
+    joined = pc.binary_join_element_wise(*parts, ":")
+    found = [hashlib.blake2b(row.encode(), digest_size=16).hexdigest() for row in joined.to_pylist()]
+    return pa.array(found, pa.string())

@@ -1,0 +1,145 @@
+"""Where the snapshots of a table without a primary key begin, and which rows and changes lie before them.
+
+Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
+last one). The rows of a snapshot are those that the connector handled from the first one on. Without such marks, rows
+of one position in the database's log are of one snapshot.
+
+A snapshot takes the place of what was there when it is complete: its last row has come, or changes after it have. One
+that never was complete is as if it had not been, unless there is nothing before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..entries import SNAPSHOT, UNKNOWN, Numbers, older
+
+Mask = npt.NDArray[np.bool_]
+Columns = dict[str, Numbers]
+"""NUMBERS of entries by name."""
+
+_BEGINS = ("first", "first_in_data_collection")
+_LAST_OF_TABLE = "last_in_data_collection"
+_ENDS = ("last", _LAST_OF_TABLE)
+_POSITION = ("major", "minor", "row")
+_NEVER = 2**63 - 1
+
+
+@dataclass
+class Snapshot:
+    """What tells whether a change is before a snapshot; `offsets` is where it begins, by segment."""
+
+    origin: int
+    position: tuple[int, int, int]
+    time: int
+    ts: int
+    offsets: dict[int, int] = field(default_factory=dict)
+    complete: bool = True
+
+    def before(self, numbers: Columns) -> Mask:
+        """Which entries, of which none is of this snapshot, were made before it."""
+        ts, time = numbers["ts"], numbers["time"]
+        before: Mask = (ts != UNKNOWN) & (ts < self.ts)
+        for segment, first in self.offsets.items():
+            before |= (numbers["segment"] == segment) & (numbers["offset"] < first)
+        # Written again after it. A transaction that was open when it began has an older position, but ended later.
+        position = [np.full(len(ts), each) for each in self.position]
+        again = (numbers["origin"] == self.origin) & older([numbers[name] for name in _POSITION], position)
+        before |= again & (self.origin >= 0) & (time != UNKNOWN) & (time < self.time)
+        return before
+
+
+class Snapshots:
+    """The snapshots among entries, of which all are noted before anything is asked."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[int, str, Snapshot]] = []
+        self._by_position: dict[tuple[int, ...], Snapshot] = {}
+        self._first_change, self._last_change = _NEVER, UNKNOWN
+
+    def note(self, numbers: Columns, marks: npt.NDArray[np.str_]) -> None:
+        """Note what is among some entries of one segment; `marks` are the texts of `source.snapshot`."""
+        read = numbers["kind"] == SNAPSHOT
+        times = numbers["ts"][~read & (numbers["ts"] != UNKNOWN)]
+        if len(times):
+            self._first_change = min(self._first_change, int(times.min()))
+            self._last_change = max(self._last_change, int(times.max()))
+        if not read.any():
+            return
+        for place in np.flatnonzero(read & (numbers["ts"] != UNKNOWN) & np.isin(marks, [*_BEGINS, *_ENDS])).tolist():
+            value = {name: int(column[place]) for name, column in numbers.items()}
+            position = (value["major"], value["minor"], value["row"])
+            offsets = {value["segment"]: value["offset"]}
+            snapshot = Snapshot(value["origin"], position, value["time"], value["ts"], offsets)
+            self._marks.append((value["ts"], str(marks[place]), snapshot))
+        rows = np.flatnonzero(read & (numbers["origin"] >= 0))
+        positions = np.stack([numbers[name][rows] for name in ("origin", *_POSITION)])
+        order = np.lexsort(positions)
+        new = np.append(np.ones(min(1, len(order)), np.bool_), (np.diff(positions[:, order]) != 0).any(axis=0))
+        begins = np.flatnonzero(new)
+        if len(begins):
+            least = [
+                np.minimum.reduceat(numbers[name][rows][order], begins).tolist() for name in ("time", "ts", "offset")
+            ]
+            segment = int(numbers["segment"][0])
+            for (origin, *at), time, ts, offset in zip(positions[:, order[begins]].T.tolist(), *least, strict=True):
+                position = (at[0], at[1], at[2])
+                found = self._by_position.setdefault((origin, *position), Snapshot(origin, position, time, ts))
+                found.time, found.ts = min(found.time, time), min(found.ts, ts)
+                found.offsets[segment] = min(found.offsets.get(segment, offset), offset)
+
+    @cached_property
+    def _marked(self) -> list[Snapshot]:
+        """Those whose beginning is marked, in their order."""
+        found: list[Snapshot] = []
+        begins = {mark for _, mark, _ in self._marks if mark in _BEGINS}
+        for _, mark, snapshot in sorted(self._marks, key=lambda each: each[0]):
+            # Connectors that mark no beginning mark the end of all tables.
+            if mark in _BEGINS or ((not found or found[-1].complete) and (begins or mark == _LAST_OF_TABLE)):
+                found.append(snapshot)
+                snapshot.complete = mark not in _BEGINS
+            elif found:
+                found[-1].complete = True
+        if found and self._last_change > found[-1].ts:
+            found[-1].complete = True
+        return found
+
+    @cached_property
+    def all(self) -> list[Snapshot]:
+        """In their order, those that count and, with `complete` false, those that do not."""
+        found = list(self._marked)
+        first = found[0].ts if found else _NEVER
+        found += [each for each in self._by_position.values() if each.ts < first]
+        found.sort(key=lambda each: (each.ts, each.position))
+        there = False
+        for each in found:
+            there = there or each.complete or self._first_change < each.ts
+            # Better a part of the rows than none.
+            each.complete = each.complete or not there
+        return found
+
+    def of_rows(self, numbers: Columns) -> Numbers:
+        """The number of each entry's snapshot in `all`; -1 for changes, and for rows of which it cannot be told."""
+        own = np.full(len(numbers["kind"]), -1, np.int64)
+        read = numbers["kind"] == SNAPSHOT
+        marked = np.array([place for place, each in enumerate(self.all) if id(each) in map(id, self._marked)], np.int64)
+        begins = np.array([self.all[place].ts for place in marked.tolist()], np.int64)
+        behind = np.searchsorted(begins, numbers["ts"], side="right")
+        there = read & (numbers["ts"] != UNKNOWN) & (behind > 0)
+        own[there] = marked[behind[there] - 1]
+        rest = read & (own < 0) & (numbers["origin"] >= 0)
+        for place in set(range(len(self.all))).difference(marked.tolist()) if rest.any() else ():
+            here = rest & (numbers["origin"] == self.all[place].origin)
+            for name, value in zip(_POSITION, self.all[place].position, strict=True):
+                here &= numbers[name] == value
+            own[here] = place
+        return own
+
+    def after_changes(self, numbers: Columns, own: Numbers) -> Mask:
+        """Which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
+        unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
+        return unknown

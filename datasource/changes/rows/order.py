@@ -1,0 +1,130 @@
+"""Entries key by key: which of them count, and which values they keep.
+
+The order of events is that of the changes, but for what a connector delivers again after a restart, and for changes
+that a snapshot holds already. See `current_rows` for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .entries import SNAPSHOT, UNKNOWN, Names, Numbers, numbers_of, older, value_name
+
+
+class KeyOrder:
+    """The entries that count, those of one key together and in the order of their events.
+
+    `entries` are their numbers in the table; `first` tells which begin a key's run, `last` the place of each key's
+    last entry.
+    """
+
+    def __init__(self, table: pa.Table, key: Sequence[str]) -> None:
+        """Sort the entries of a table by the columns of `key`."""
+        self._table = table
+        groups = groups_of(table, key)
+        kept = np.flatnonzero(~_outdated(table, groups))
+        self.entries: Numbers = kept[np.argsort(groups[kept], kind="stable")]
+        ranked = groups[self.entries]
+        change = ranked[1:] != ranked[:-1]
+        self.first = np.append(np.ones(min(1, len(ranked)), np.bool_), change)
+        self.last = np.flatnonzero(np.append(change, np.ones(min(1, len(ranked)), np.bool_)))
+
+    def sources(self, columns: Sequence[str], names: Names, places: Numbers) -> dict[str, pa.Array]:
+        """For columns that some entries at these places keep from earlier ones of their key: whose value each has.
+
+        Null where the value was never seen.
+        """
+        missing = numbers_of(self._table, "missing")
+        wanted = {
+            each for number in np.unique(missing[self.entries[places]]).tolist() for each in names.missing[number]
+        }
+        found: dict[str, pa.Array] = {}
+        if not wanted:
+            return found
+        every = np.arange(len(self.entries))
+        begins = np.maximum.accumulate(np.where(self.first, every, 0))
+        for column in columns:
+            if column not in wanted:
+                continue
+            without = np.array([column in each for each in names.missing])[missing[self.entries]]
+            former = np.maximum.accumulate(np.where(without, -1, every))[places]
+            there = former >= begins[places]
+            found[column] = pa.array(np.where(there, self.entries[np.maximum(former, 0)], 0), mask=~there)
+        return found
+
+    def taken(self, places: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
+        """The entries at these places, no value of theirs missing."""
+        taken = self._table.take(pa.array(self.entries[places]))
+        for column, sources in self.sources(columns, names, places).items():
+            name = value_name(column)
+            taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
+        return replaced(taken, missing=np.zeros(len(taken), np.int64))
+
+
+def replaced(table: pa.Table, **columns: Numbers) -> pa.Table:
+    """The table with other numbers in these columns."""
+    for name, numbers in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(numbers))
+    return table
+
+
+def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
+    """The number of each entry's key, from 0."""
+    groups = np.zeros(len(entries), np.int64)
+    for name in key:
+        coded = entries.column(value_name(name)).combine_chunks().dictionary_encode(null_encoding="encode")
+        groups = groups * len(coded.dictionary) + coded.indices.to_numpy()
+        dense = pa.array(groups).dictionary_encode()
+        groups = dense.indices.to_numpy().astype(np.int64)
+    return groups
+
+
+def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:
+    """Which entries must not replace what came before them."""
+    outdated = np.zeros(len(entries), np.bool_)
+    origin = numbers_of(entries, "origin")
+    known = np.flatnonzero(origin >= 0)
+    position = [numbers_of(entries, name) for name in ("major", "minor", "row")]
+    if not len(known) or _ordered(origin[known], [column[known] for column in position]):
+        return outdated
+    order = np.argsort(groups, kind="stable")
+    kind, time = numbers_of(entries, "kind"), numbers_of(entries, "time")
+    before, after = order[:-1], order[1:]
+    suspect = (groups[before] == groups[after]) & (origin[before] == origin[after]) & (origin[after] >= 0)
+    suspect &= (kind[after] != SNAPSHOT) & older([c[after] for c in position], [c[before] for c in position])
+    suspects = np.unique(groups[after[suspect]])
+    if not len(suspects):
+        return outdated
+    begins = np.searchsorted(groups[order], suspects, side="left")
+    ends = np.searchsorted(groups[order], suspects, side="right")
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        current = order[begin]
+        for entry in order[begin + 1 : end]:
+            if _is_outdated(int(entry), int(current), kind, origin, position, time):
+                outdated[entry] = True
+            else:
+                current = entry
+    return outdated
+
+
+def _ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
+    """Whether positions never go back, so that none can be older than one before it."""
+    if (origin != origin[0]).any():
+        return False
+    return not older([column[1:] for column in position], [column[:-1] for column in position]).any()
+
+
+def _is_outdated(
+    entry: int, current: int, kind: Numbers, origin: Numbers, position: Sequence[Numbers], time: Numbers
+) -> bool:
+    if kind[entry] == SNAPSHOT or origin[entry] < 0 or origin[entry] != origin[current]:
+        return False
+    if tuple(column[entry] for column in position) >= tuple(column[current] for column in position):
+        return False
+    if kind[current] != SNAPSHOT:
+        return True
+    return bool(UNKNOWN < time[entry] < time[current])

@@ -1,0 +1,1 @@
+"""INSERT: encoding in tasks, one transaction, the commit by the driver."""

@@ -1,0 +1,268 @@
+"""The driver's side of an INSERT: begin one transaction, check what the tasks put into it, commit and publish.
+
+Only what the winning tasks reported may become visible. The transaction's segments are sealed first, so that a
+task left over from a failed attempt cannot append any more; then their lengths are compared with the reports. Bytes
+of failed attempts are left behind by copying what the winners wrote into a second transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.registry.types import VersionInfo
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import transaction_segment_id
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PravegaError,
+    TransactionMismatchError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
+
+from ..commit_log import CommitLog
+from ..scan.snapshot import tail_cut
+from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from .task import InsertMessage, InsertSpec
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """Times in seconds, `spool_memory` in bytes."""
+
+    lease: float
+    commit_timeout: float
+    spool_memory: int
+
+
+class Insert:
+    """One INSERT from its transaction's begin to its commit or abort."""
+
+    def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
+        self._pravega = pravega
+        self._table = table
+        self._transaction = transaction
+        self._settings = settings
+
+    @classmethod
+    def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
+        """Begin the transaction; it is kept alive until commit or abort.
+
+        Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
+        """
+        transaction = Transaction.begin(pravega.controller, table.stream, round(settings.lease * 1000))
+        transaction.keep_alive()
+        return cls(pravega, table, transaction, settings)
+
+    @property
+    def transaction(self) -> Transaction:
+        """The shared transaction."""
+        return self._transaction
+
+    def spec(self, schema: StructType) -> InsertSpec:
+        """Return what the tasks need. `schema` is that of the rows Spark will send."""
+        table, transaction = self._table, self._transaction
+        ids = [segment.segment_id for segment in transaction.segments]
+        endpoints = self._pravega.segments.locations(table.stream, ids)
+        return InsertSpec(
+            table=table,
+            config=self._pravega.config,
+            schema=schema,
+            transaction=transaction.id,
+            segments=tuple(transaction.segments),
+            endpoints=endpoints,
+            token=transaction.token,
+            lease_ms=round(self._settings.lease * 1000),
+            spool_memory=self._settings.spool_memory,
+            encoding_id=self._encoding_id(),
+        )
+
+    def _encoding_id(self) -> int | None:
+        table = self._table
+        if not table.framed or table.schema_version is None:
+            return None
+        registry = self._pravega.registry(table.stream.scope)
+        version = VersionInfo.from_json(table.schema_version)
+        # A group that was deleted and made again counts its versions anew.
+        if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
+            raise InvalidSchemaError(
+                f"The table of stream {table.stream} was dropped and made again with other columns since this "
+                "statement was analyzed. Nothing was written; run it again."
+            )
+        return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
+
+    def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT", *, again: bool = False) -> int:
+        """Make all rows of the messages visible at once and return their number.
+
+        `again`: another process may have done so, in part or wholly, and died before it said so. Raises
+        TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it holds
+        bytes that no report explains (either way nothing is visible and the transaction is gone),
+        TransactionOutcomeUnknownError when servers, or the other process, leave it open what has become of it.
+        """
+        rows = sum(message.rows for message in messages)
+        if rows == 0:
+            self.abort()
+            return 0
+        transaction, lost = self._transaction, None
+        try:
+            if transaction.failure is not None:
+                raise transaction.failure
+            expected = self._expected(messages)
+            if again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
+                pass  # all that is missing is its version
+            elif self._sealed_lengths(transaction) != expected:
+                if again:
+                    raise (lost := self._lost_track())
+                transaction = self._copy_winners(messages, expected)
+            self._publish(transaction, rows, operation, again)
+        except PravegaError as error:
+            if error is lost or transaction is not self._transaction:
+                _clean_up(self._transaction.abort)
+            if error is lost or not self._committed_all_the_same(transaction, error):
+                raise
+        if transaction is not self._transaction:
+            _clean_up(self._transaction.abort)
+        return rows
+
+    def abort(self) -> None:
+        """Give the transaction up; nothing of it is visible. Does nothing when it has ended."""
+        self._transaction.abort()
+
+    def _committed_all_the_same(self, transaction: Transaction, error: PravegaError) -> bool:
+        """Abort what a failed commit leaves; True if that shows that it was committed, and only the answer was lost."""
+        try:
+            transaction.abort()
+        except TransactionNotOpenError:
+            if isinstance(error, TransactionOutcomeUnknownError):
+                LOG.warning("Transaction %s turned out to be committed after: %s", transaction.id, error)
+                return True
+        except PravegaError as failed:
+            LOG.warning("Cleaning up after an INSERT: %s", failed)
+            return False
+        if isinstance(error, TransactionOutcomeUnknownError):
+            raise TransactionNotOpenError(
+                f"Transaction {transaction.id} on stream {self._table.stream} was aborted, because its commit could "
+                f"not be confirmed: {error.message}. Nothing of this INSERT is visible; run it again."
+            ) from error
+        return False
+
+    def _lost_track(self) -> PravegaError:
+        """Bytes of failed attempts were being left behind when the process that did so died."""
+        return TransactionOutcomeUnknownError(
+            f"The catalog service ended while it committed to stream {self._table.stream} without the bytes of failed "
+            "attempts. All rows of this INSERT are visible, or none: look at the table before you run it again."
+        )
+
+    def _expected(self, messages: Iterable[InsertMessage]) -> dict[int, int]:
+        transaction = self._transaction.id
+        lengths = {transaction_segment_id(segment.segment_id, transaction): 0 for segment in self._transaction.segments}
+        for message in messages:
+            for segment_id, written in message.segments.items():
+                lengths[transaction_segment_id(segment_id, transaction)] += written.bytes
+        return lengths
+
+    def _sealed_lengths(self, transaction: Transaction) -> dict[int, int]:
+        stream, ids = self._table.stream, [segment.segment_id for segment in transaction.segments]
+        self._pravega.segments.seal_segments(stream, ids, transaction.id)
+        infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
+        missing = [segment_id for segment_id in ids if segment_id not in infos]
+        if missing:
+            raise TransactionNotOpenError(
+                f"Transaction {transaction.id} on stream {stream} is {transaction.status().name.lower()}: its segments "
+                "are gone. Nothing of this INSERT is visible; run it again."
+            )
+        return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
+
+    def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
+        """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""
+        stream, old = self._table.stream, self._transaction
+        if any(written.resumed for message in messages for written in message.segments.values()):
+            raise TransactionMismatchError(
+                f"Transaction {old.id} on stream {stream} mixes bytes of failed attempts with those of the tasks "
+                "that succeeded. It was aborted and nothing of this INSERT is visible; run it again."
+            )
+        fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000))
+        fresh.keep_alive()
+        try:
+            if list(fresh.segments) != list(old.segments):
+                raise TransactionMismatchError(
+                    f"Stream {stream} was scaled while transaction {old.id} held bytes of failed attempts. It was "
+                    "aborted and nothing of this INSERT is visible; run it again."
+                )
+            for message in messages:
+                for segment_id, written in message.segments.items():
+                    self._copy(segment_id, written.ranges, fresh.id)
+            if self._sealed_lengths(fresh) != expected:
+                raise TransactionMismatchError(
+                    f"Transaction {old.id} on stream {stream} does not hold what its tasks wrote. It was aborted and "
+                    "nothing of this INSERT is visible; run it again."
+                )
+        except PravegaError:
+            fresh.abort()
+            raise
+        return fresh
+
+    def _copy(self, segment_id: int, ranges: Iterable[tuple[int, int]], target: uuid.UUID) -> None:
+        store, stream = self._pravega.segments, self._table.stream
+        with SegmentAppender(store, stream, segment_id, uuid.uuid4(), target) as appender:
+            for start, end in ranges:
+                windows = SegmentRangeReader(
+                    store,
+                    stream,
+                    segment_id,
+                    start,
+                    end,
+                    transaction=self._transaction.id,
+                    window_bytes=1 << 20,
+                )
+                for window in windows:
+                    first = int(window.starts[0]) - HEADER_BYTES
+                    last = int(window.starts[-1] + window.lengths[-1])
+                    appender.append(memoryview(window.data)[first:last], len(window.starts))
+            appender.flush()
+
+    def _publish(self, transaction: Transaction, rows: int, operation: str, again: bool) -> None:
+        """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
+        log = CommitLog(self._pravega, self._table.stream, timeout=self._settings.commit_timeout)
+        entered = log.enter(transaction.id)
+        try:
+            transaction.commit(self._settings.commit_timeout)
+        except TransactionNotOpenError:
+            if entered:
+                _clean_up(lambda: log.withdraw(transaction.id))
+            raise
+        if not entered:
+            LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
+            return
+        if again and log.published(transaction.id):
+            log.withdraw(transaction.id)
+            return
+        try:
+            stream = self._table.stream
+            log.publish(transaction.id, lambda: tail_cut(self._pravega, stream), rows=rows, operation=operation)
+        except PravegaError as error:
+            # The rows are committed and visible; a version less in the history is no reason to say they are not.
+            LOG.warning("Stream %s: the commit was not recorded as a version: %s", self._table.stream, error)
+
+
+def _clean_up(step: Callable[[], None]) -> None:
+    """Do what is only tidy: an open transaction ends with its lease, and so does its entry in the commit log."""
+    try:
+        step()
+    except PravegaError as error:
+        LOG.warning("Cleaning up after an INSERT: %s", error)
+
+
+__all__ = ["Insert", "WriteSettings"]

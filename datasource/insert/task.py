@@ -1,0 +1,217 @@
+"""The task's side of an INSERT: encode, route and spool all rows, then append them to the shared transaction."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.store import SegmentStore
+from pyspark_pravega.client.stream import SegmentRange
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import EventTooLargeError, InvalidRowError
+from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
+from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.core.format import find_format
+
+from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from ..user_errors import concise
+from .spool import Spool
+
+
+@dataclass(frozen=True)
+class InsertSpec:
+    """What every task of one INSERT shares."""
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    transaction: uuid.UUID
+    segments: tuple[SegmentRange, ...]
+    endpoints: dict[int, Endpoint]
+    token: str = field(repr=False)
+    lease_ms: int
+    spool_memory: int
+    encoding_id: int | None
+
+
+@dataclass(frozen=True)
+class SegmentWrite:
+    """What one task put into one segment of the transaction.
+
+    `ranges` are the bytes this attempt appended itself; `resumed` says that an earlier attempt with the same
+    content had appended the rest.
+    """
+
+    bytes: int
+    events: int
+    ranges: tuple[tuple[int, int], ...]
+    resumed: bool
+
+
+@dataclass
+class InsertMessage(WriterCommitMessage):
+    """A task's report: rows written and, by segment id, what it wrote there."""
+
+    partition: int
+    rows: int
+    segments: dict[int, SegmentWrite]
+
+
+class InsertWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks. Commit and abort belong to whoever began the transaction."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        self._spec = spec
+
+    @concise
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition.
+
+        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError.
+        """
+        spec = self._spec
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        with connect(spec.config) as pravega, Spool(spec.spool_memory) as spool:
+            stream = spec.table.stream
+            transaction = Transaction(
+                pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token
+            )
+            # The driver keeps it alive too; this covers a driver without service and one that restarts it.
+            transaction.keep_alive()
+            try:
+                rows = _spool_rows(spec, partition, iterator, spool)
+                pravega.segments.seed_token(stream, spec.token)
+                written = {}
+                for segment_id in spool.segments():
+                    if segment_id in spec.endpoints:
+                        pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
+                    written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
+            finally:
+                transaction.stop()
+        return InsertMessage(partition, rows, written)
+
+
+def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
+    table = spec.table
+    encoder = find_format(table.format).encoder(
+        spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
+    )
+    router = _router(spec, partition)
+    rows = 0
+    try:
+        for batch in batches:
+            for segment_id, payloads in router.route(batch, encoder.encode(batch)):
+                spool.add(segment_id, frame(payloads), len(payloads))
+            rows += batch.num_rows
+    except (InvalidRowError, EventTooLargeError) as error:
+        raise type(error)(f"Table {table.stream}: {error.message}. Nothing of this INSERT is visible.") from None
+    return rows
+
+
+def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _PrimaryKeyRouter | _SpreadRouter:
+    if spec.table.routing_key:
+        return _KeyRouter(spec)
+    if spec.table.of_changes and key_columns(spec.table.settings):
+        return _PrimaryKeyRouter(spec)
+    return _SpreadRouter(spec, partition)
+
+
+class _PrimaryKeyRouter:
+    """Routes changes by the text of their primary key as Debezium writes it, `{"id":1}`, to where its own are."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        self._names = key_columns(spec.table.settings)
+        key = [StructField(name, spec.schema[name].dataType, False) for name in self._names]
+        self._texts = RowDocuments(StructType(key), spec.table.settings)
+        self._router = SegmentRouter(spec.segments)
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        texts = self._texts.documents(batch.select(self._names)).cast(pa.large_string())
+        segments = self._router.route(hash_keys(texts))
+        for segment_id in np.unique(segments):
+            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
+
+
+class _KeyRouter:
+    """Routes each row by the hash of its key, as Pravega's own clients do; order within a key is kept."""
+
+    def __init__(self, spec: InsertSpec) -> None:
+        assert spec.table.routing_key is not None
+        self._column = spec.table.routing_key
+        self._router = SegmentRouter(spec.segments)
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        keys = batch.column(self._column)
+        if keys.null_count:
+            raise InvalidRowError(
+                f"the routing key '{self._column}' is null in a row; every event needs a key: filter such rows out, or "
+                f"give them a value with coalesce({self._column}, ...)"
+            )
+        text = keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string())
+        segments = self._router.route(hash_keys(text))
+        for segment_id in np.unique(segments):
+            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
+
+
+class _SpreadRouter:
+    """Without a key, gives each segment an even run of each batch, starting at another segment in each task."""
+
+    def __init__(self, spec: InsertSpec, partition: int) -> None:
+        self._segments = [segment.segment_id for segment in spec.segments]
+        self._next = partition
+
+    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        count = batch.num_rows
+        parts = min(len(self._segments), count)
+        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
+        for first, last in itertools.pairwise(bounds):
+            segment_id = self._segments[self._next % len(self._segments)]
+            self._next += 1
+            yield segment_id, payloads.slice(first, last - first)
+
+
+def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool, segment_id: int) -> SegmentWrite:
+    writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
+    with SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction) as appender:
+        for block, events in spool.blocks(segment_id):
+            appender.append(block, events)
+        appender.flush()
+        size, events = spool.size(segment_id)
+        return SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+
+
+def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content: bytes) -> uuid.UUID:
+    """Name the writer by what it writes: a retry with the same rows resumes, one with other rows is another."""
+    name = transaction.bytes + partition.to_bytes(4, "big") + segment_id.to_bytes(8, "big") + content
+    return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
+
+
+def pickled_write(writer: InsertWriter) -> str:
+    """Return what Spark would get from its write-planning worker, in base64: the function that runs a task."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = CPickleSerializer().dumps(writer.write(batches))
+        yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
+
+    # Spark's worker takes functions of this module for a data source's.
+    write.__module__ = "pyspark.sql.worker.write_into_data_source"
+    message = StructType([StructField("message", BinaryType())])
+    return base64.b64encode(CPickleSerializer().dumps((write, message))).decode("ascii")

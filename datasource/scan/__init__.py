@@ -1,0 +1,1 @@
+"""Batch scans: from a snapshot of a stream to the rows of its events."""

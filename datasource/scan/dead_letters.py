@@ -1,0 +1,189 @@
+"""The dead-letter stream: events that could not be decoded, with where they were found and why.
+
+It is a table of this catalog: JSON events without header, whose columns are kept with the stream, so that it needs
+no schema registry. A task appends the bad events of a batch, and waits until they are stored, before it hands the
+batch on: a bad event that is missing from a result is in the dead-letter stream at least once (more often when a
+task or a query runs again).
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import MAX_EVENT_SIZE, frame
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    SchemaNotFoundError,
+    SegmentSealedError,
+    StreamExistsError,
+    StreamNotFoundError,
+    StreamSealedError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.format import BadEvent, find_format
+
+from ..tables.loading import SCHEMA_KEY, load_table, tags_for
+
+COLUMNS = StructType(
+    [
+        StructField("stream", StringType(), False),
+        StructField("segment", StringType(), False),
+        StructField("offset", LongType(), False),
+        StructField("reason", StringType(), False),
+        StructField("encoding_id", IntegerType()),
+        StructField("event", BinaryType()),
+        StructField("written_at", TimestampType(), False),
+    ]
+)
+"""`stream` is scope/stream. `event` is as stored; null when it is too large to be in another event."""
+
+_FORMAT = "json"
+_REASON_LENGTH = 500
+_LARGEST_EVENT = MAX_EVENT_SIZE * 3 // 4 - 65536
+"""Bytes of an event that, in base64 and with the other columns, still make an event."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One bad event. `encoding_id` is None when it has none."""
+
+    segment: str
+    offset: int
+    reason: str
+    encoding_id: int | None
+    event: bytes
+
+
+def letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
+    """What is written of a bad event, as stored; -1 stands for no encoding id, too."""
+    known = None if encoding_id is None or encoding_id < 0 else encoding_id
+    return Letter(segment, offset, shortened(bad.reason), known, event)
+
+
+def shortened(reason: str) -> str:
+    """As much of a reason as is kept."""
+    return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."
+
+
+def check_target(pravega: Pravega, target: Stream) -> None:
+    """Raise InvalidOptionError when there is a stream of this name that is no dead-letter table."""
+    try:
+        table = load_table(pravega, target).table
+    except StreamNotFoundError:
+        return
+    except (SchemaNotFoundError, UnsupportedOperationError) as error:
+        raise InvalidOptionError(_no_target(target, error.message)) from None
+    found = [(field.name, field.dataType) for field in table.schema]
+    if (table.format, table.framing) != (_FORMAT, "none") or found != [(one.name, one.dataType) for one in COLUMNS]:
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+        raise InvalidOptionError(_no_target(target, f"It is a table of 'format'='{table.format}' with {columns}."))
+
+
+def _no_target(target: Stream, reason: str) -> str:
+    return (
+        f"'dead-letter'='{target}' is a stream for other events. {reason} Name one that does not exist: it is made "
+        "when a bad event is found."
+    )
+
+
+class DeadLetters:
+    """Writes to a dead-letter stream; made on first need. A context manager, not thread-safe."""
+
+    def __init__(self, pravega: Pravega, target: Stream, source: Stream, partition: int) -> None:
+        """Tasks of different `partition`s start with different segments. Nothing is sent yet."""
+        self._pravega = pravega
+        self._target = target
+        self._source = source
+        self._partition = partition
+        self._encoder = find_format(_FORMAT).encoder(COLUMNS)
+        self._appender: SegmentAppender | None = None
+
+    def write(self, letters: Sequence[Letter]) -> None:
+        """Store the letters; returns when they are. Raises what creating or appending to a stream raises."""
+        now = datetime.datetime.now(datetime.UTC)
+        rows = [
+            {
+                "stream": str(self._source),
+                "segment": letter.segment,
+                "offset": letter.offset,
+                "reason": letter.reason,
+                "encoding_id": letter.encoding_id,
+                "event": letter.event if len(letter.event) <= _LARGEST_EVENT else None,
+                "written_at": now,
+            }
+            for letter in letters
+        ]
+        payloads = self._encoder.encode(pa.RecordBatch.from_pylist(rows, schema=arrow_schema(COLUMNS)))
+        blocks: list[tuple[memoryview, int]] = [(frame(payloads), len(payloads))]
+        while blocks:
+            appender = self._appender or self._open()
+            try:
+                for block, events in blocks:
+                    appender.append(block, events)
+                appender.flush()
+                return
+            except SegmentSealedError:
+                # The stream was scaled: none of what is pending is stored.
+                blocks = appender.pending
+                self.close()
+
+    def _open(self) -> SegmentAppender:
+        segments = self._segments()
+        segment = segments[self._partition % len(segments)]
+        self._appender = SegmentAppender(self._pravega.segments, self._target, segment, uuid.uuid4())
+        return self._appender
+
+    def _segments(self) -> list[int]:
+        try:
+            found = self._pravega.controller.current_segments(self._target)
+        except StreamNotFoundError:
+            create_target(self._pravega, self._target)
+            found = self._pravega.controller.current_segments(self._target)
+        if not found:
+            raise StreamSealedError(
+                f"The dead-letter stream {self._target} is sealed and takes no events. Name another one."
+            )
+        return sorted(segment.segment_id for segment in found)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._appender is not None:
+            self._appender.close()
+            self._appender = None
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def create_target(pravega: Pravega, target: Stream) -> None:
+    """Make a dead-letter stream, unless another task has just done so."""
+    text = find_format(_FORMAT).schema_text(COLUMNS, target.name, target.scope)
+    properties = {"format": _FORMAT, "framing": "none", SCHEMA_KEY: text}
+    try:
+        pravega.controller.create_stream(target, StreamConfiguration(tags=tags_for(properties)))
+    except StreamExistsError:
+        check_target(pravega, target)

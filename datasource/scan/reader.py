@@ -1,0 +1,181 @@
+"""A batch scan: one partition per segment slice, each read and decoded by one task, exactly repeatable."""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.serializers import read_int
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import Endpoint
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.formats.core.batches import Overfull
+
+from ..user_errors import concise
+from .dead_letters import DeadLetters
+from .slice_decoder import EventRows
+from .snapshot import SegmentSlice
+from .task_plan import ScanPlan
+
+LOG = logging.getLogger(__name__)
+
+BATCH_EVENTS = 16_384
+BATCH_BYTES = 4 << 20
+_FEWEST_EVENTS = 256
+"""Events looked at together where a scan has a limit: some of them may be no rows."""
+
+
+@dataclass
+class SlicePartition(InputPartition):
+    """One segment slice, with where planning found the segment and a token to read it."""
+
+    piece: SegmentSlice
+    endpoint: Endpoint
+    token: str = field(repr=False)
+
+
+Plan = TypeVar("Plan")
+Partition = TypeVar("Partition", bound=InputPartition)
+
+
+class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
+    """Spark's reader of what was planned: partitions with places and tokens, each read with its own connection."""
+
+    def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
+        self._plan = plan
+        self._partitions = list(partitions)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the planned partitions; one empty partition stands for an empty stream."""
+        return self._partitions or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the partition's rows; MalformedEventError names the first event that does not fit."""
+        if type(partition) is not InputPartition:
+            batches = self.batches(cast(Partition, partition))
+            while (batch := _next(batches)) is not None:
+                yield batch
+
+    def batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Read one planned partition, in a task."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
+
+
+class SegmentScanReader(PlannedReader[ScanPlan, SlicePartition]):
+    """One partition per slice, its events in order."""
+
+    def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+        """Read the events of one slice."""
+        return _read_slice(self._plan, partition)
+
+
+@concise
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next(batches, None)
+
+
+def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+    stream = plan.table.stream
+    piece = partition.piece
+    segment = segment_name(stream, piece.segment_id)
+    left = plan.limit
+    with ExitStack() as opened:
+        pravega = opened.enter_context(connect(plan.config))
+        opened.callback(plan.writer_schemas.close)
+        pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
+        pravega.segments.seed_token(stream, partition.token)
+        letters = None
+        if plan.bad_events.dead_letter is not None:
+            letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id)
+            opened.enter_context(letters)
+        rows = EventRows(plan, segment, letters)
+        reader = SegmentRangeReader(
+            pravega.segments,
+            stream,
+            piece.segment_id,
+            piece.start,
+            piece.end,
+            window_bytes=plan.window_bytes,
+            fail_on_data_loss=plan.fail_on_data_loss,
+        )
+        for window in reader:
+            for first, last in chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
+                pending = [(first, last)]
+                while pending and left != 0:
+                    first, last = pending.pop()
+                    try:
+                        batches = rows.batches(window, first, last, left)
+                    except Overfull:
+                        middle = (first + last) // 2
+                        pending += [(middle, last), (first, middle)]
+                        continue
+                    for batch in batches:
+                        yield batch
+                        if left is not None and not _counts_only(plan, batch):
+                            left -= batch.num_rows
+                if left == 0:
+                    break
+            if left == 0:
+                break
+        if rows.bad:
+            LOG.warning("%d events of segment %s cannot be decoded (mode %s).", rows.bad, segment, plan.bad_events.mode)
+
+
+def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:
+    # By its place, because a column of the table may have its name.
+    return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
+
+
+def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Cut a window into runs of events that make batches of a good size, of at most `most` events each."""
+    events = BATCH_EVENTS if most is None else min(most, BATCH_EVENTS)
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < len(lengths):
+        done = int(ends[first - 1]) if first else 0
+        by_bytes = int(np.searchsorted(ends, done + BATCH_BYTES, side="right"))
+        last = max(first + 1, min(by_bytes, first + events, len(lengths)))
+        yield first, last
+        first = last
+
+
+def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
+    """Return what Spark would get from its planning worker, in base64: the read function and the partitions.
+
+    The catalog service plans in its own process, so that a scan starts no planning worker.
+    """
+    from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
+
+    from ..source import PravegaDataSource
+
+    out = io.BytesIO()
+    write_read_func_and_partitions(
+        out,
+        reader=reader,
+        data_source=PravegaDataSource({}),
+        schema=schema,
+        max_arrow_batch_size=BATCH_EVENTS,
+        binary_as_bytes=True,
+    )
+    out.seek(0)
+    function = out.read(read_int(out))
+    partitions = [out.read(read_int(out)) for _ in range(read_int(out))]
+    return _text(function), [_text(partition) for partition in partitions]
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

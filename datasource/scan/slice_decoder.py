@@ -1,0 +1,227 @@
+"""From the events of one segment to the rows of a scan: chosen by type, decoded, the bad ones dealt with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.segments.range_reader import Window
+from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
+from pyspark_pravega.formats.core.events import EventBuffer, Positions
+from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+from pyspark_pravega.formats.core.framing import encoding_ids
+
+from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
+from .dead_letters import DeadLetters, Letter, letter, shortened
+from .task_plan import CHANGE_COLUMNS, METADATA_COLUMNS, ScanPlan
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The events of one batch that are the table's, and their encoding ids (-1: none), if anybody wants these."""
+
+    events: EventBuffer
+    offsets: Positions
+    ids: Positions | None
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """The data columns, the events that the rows stand for, and the bad ones."""
+
+    columns: pa.RecordBatch | None
+    rows: Positions
+    bad: list[BadEvent]
+
+
+class EventRows:
+    """Makes the Arrow batches of one segment."""
+
+    def __init__(self, plan: ScanPlan, segment: str, letters: DeadLetters | None = None) -> None:
+        """`letters` takes the bad events, if the plan wants them somewhere."""
+        self._plan = plan
+        self._segment = segment
+        self._letters = letters
+        self._schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
+        self._decoder: Decoder | None = None
+        table = plan.table
+        names = set(plan.schema.fieldNames())
+        self._columns = set(plan.columns.fieldNames())
+        mode = plan.bad_events.mode
+        wanted = mode == DROPMALFORMED or bool(self._columns & names) or (mode == PERMISSIVE and "_error" in names)
+        if self._columns and wanted:
+            resolve = plan.writer_schemas if table.framed else None
+            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+        self._needs_ids = table.framed and (
+            table.event_type is not None or letters is not None or bool(names & {"_encoding_id", "_schema_version"})
+        )
+        self.bad = 0
+        """How many bad events there were."""
+
+    def batches(self, window: Window, first: int, last: int, limit: int | None) -> list[pa.RecordBatch]:
+        """Return the rows of the window's events from `first` to `last` - 1, at most `limit` of them.
+
+        With counted bad events a second batch has their number. Raises MalformedEventError where the plan's mode is
+        to fail.
+        """
+        chosen = self._chosen(window, first, last)
+        if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
+            chosen = _first(chosen, limit)
+        decoded = self._decoded(chosen)
+        if limit is not None and limit < len(decoded.rows):
+            decoded = _cut(decoded, limit)
+        self.bad += len(decoded.bad)
+        if decoded.bad and self._letters is not None:
+            self._letters.write([self._letter(chosen, bad) for bad in decoded.bad])
+        batches = []
+        if len(decoded.rows):
+            batches.append(self._batch(chosen, decoded))
+        if decoded.bad and self._plan.counted:
+            batches.append(self._count(len(decoded.bad)))
+        return batches
+
+    def _chosen(self, window: Window, first: int, last: int) -> _Chosen:
+        starts, lengths = window.starts[first:last], window.lengths[first:last]
+        events = EventBuffer(window.data, starts, lengths)
+        offsets = window.base + starts - HEADER_BYTES
+        if not self._needs_ids:
+            return _Chosen(events, offsets, None)
+        ids, _ = encoding_ids(events)
+        if self._plan.table.event_type is None:
+            return _Chosen(events, offsets, ids)
+        others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
+        places = np.flatnonzero(~np.isin(ids, others))
+        return _Chosen(events.take(places), offsets[places], ids[places])
+
+    def _is_of_another_type(self, encoding_id: int) -> bool:
+        try:
+            return self._plan.writer_schemas.encoding(encoding_id).schema.type != self._plan.table.event_type
+        except SchemaNotFoundError:
+            return False  # nobody knows whose event it is, so that it is a bad one of every type
+
+    def _decoded(self, chosen: _Chosen) -> _Decoded:
+        every = np.arange(len(chosen.events))
+        if self._decoder is None:
+            return _Decoded(None, every, [])
+        if self._plan.bad_events.mode == FAILFAST:
+            try:
+                return _Decoded(self._decoder.decode(chosen.events), every, [])
+            except BadEvent as bad:
+                raise self._malformed(int(chosen.offsets[bad.index]), bad.reason) from None
+        columns, bad_events = self._decoder.decode_valid(chosen.events)
+        if not bad_events:
+            return _Decoded(columns, every, [])
+        good = np.ones(len(every), np.bool_)
+        good[[bad.index for bad in bad_events]] = False
+        if self._plan.bad_events.mode == DROPMALFORMED:
+            return _Decoded(columns, np.flatnonzero(good), bad_events)
+        # A null for a place takes a null from every column.
+        places = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
+        arrays = [column.take(places) for column in columns.columns]
+        nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
+        return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), every, bad_events)
+
+    def _malformed(self, offset: int, reason: str) -> MalformedEventError:
+        return MalformedEventError(
+            f"The event at offset {offset} of segment {self._segment} cannot be decoded: {reason}. Its bytes can be "
+            "read with spark.read.format('pravega').option('format', 'raw'). The read option 'mode' set to "
+            f"'{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' set to a stream, reads the events beside it."
+        )
+
+    def _letter(self, chosen: _Chosen, bad: BadEvent) -> Letter:
+        encoding_id = None if chosen.ids is None else int(chosen.ids[bad.index])
+        event = bytes(chosen.events.payload(bad.index))
+        return letter(self._segment, int(chosen.offsets[bad.index]), bad, event, encoding_id)
+
+    def _batch(self, chosen: _Chosen, decoded: _Decoded) -> pa.RecordBatch:
+        count = len(decoded.rows)
+        arrays = []
+        for field in list(self._schema)[: len(self._plan.schema)]:
+            if field.name in self._columns and decoded.columns is not None:
+                column = decoded.columns.column(field.name)
+                # All of a struct is decoded where its badness counts, and the members that are asked for are kept.
+                arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
+            elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
+                arrays.append(self._change(field, chosen.offsets[decoded.rows]))
+            elif field.name in METADATA_COLUMNS and field.name not in self._columns:
+                arrays.append(self._metadata(field.name, chosen, decoded))
+            else:
+                arrays.append(pa.nulls(count, field.type))
+        if self._plan.counted:
+            arrays.append(pa.nulls(count, pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
+        """Of an ordinary table every event is a row inserted."""
+        assert self._plan.versions is not None
+        if field.name == "_change_type":
+            return pa.repeat("insert", len(offsets))
+        versions = self._plan.versions[self._segment]
+        places = np.searchsorted(np.array(versions.ends), offsets, side="right")
+        if field.name == "_commit_version":
+            return pa.array(np.array(versions.numbers, np.int64)[places])
+        times = np.array(versions.times, np.int64)[places]
+        return pa.array(times, mask=times < 0).cast(field.type)
+
+    def _count(self, bad: int) -> pa.RecordBatch:
+        arrays = [pa.nulls(1, field.type) for field in self._schema][:-1]
+        arrays.append(pa.array([bad], pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _metadata(self, name: str, chosen: _Chosen, decoded: _Decoded) -> pa.Array:
+        rows = decoded.rows
+        offsets = chosen.offsets[rows]
+        if name == "_offset":
+            return pa.array(offsets, pa.int64())
+        if name == "_segment":
+            return pa.repeat(self._segment, len(rows))
+        if name == "_raw":
+            return chosen.events.take(rows).to_arrow()
+        if name == "_error":
+            reasons: list[str | None] = [None] * len(chosen.events)
+            for bad in decoded.bad:
+                reasons[bad.index] = shortened(bad.reason)
+            return pa.array([reasons[row] for row in rows.tolist()], pa.string())
+        if name in ("_encoding_id", "_schema_version"):
+            return self._ids(name, chosen, rows)
+        return pc.binary_join_element_wise(
+            f"{self._segment}:",
+            pc.cast(pa.array(offsets), pa.string()),
+            "-",
+            pc.cast(pa.array(chosen.events.lengths[rows] + HEADER_BYTES), pa.string()),
+            "",
+        )
+
+    def _ids(self, name: str, chosen: _Chosen, rows: Positions) -> pa.Array:
+        if chosen.ids is None:
+            return pa.nulls(len(rows), pa.int32())
+        ids = chosen.ids[rows]
+        if name == "_encoding_id":
+            return pa.array(ids, pa.int32(), mask=ids < 0)
+        versions: Any = np.full(len(ids), -1, np.int64)
+        for encoding_id in np.unique(ids[ids >= 0]).tolist():
+            try:
+                version = self._plan.writer_schemas.encoding(encoding_id).version.version
+            except SchemaNotFoundError:
+                continue
+            versions[ids == encoding_id] = version
+        return pa.array(versions, pa.int32(), mask=versions < 0)
+
+
+def _first(chosen: _Chosen, count: int) -> _Chosen:
+    ids = None if chosen.ids is None else chosen.ids[:count]
+    return _Chosen(chosen.events.part(0, count), chosen.offsets[:count], ids)
+
+
+def _cut(decoded: _Decoded, count: int) -> _Decoded:
+    """The first rows, and the bad events before the last of them: those behind it were not asked for."""
+    rows = decoded.rows[:count]
+    end = int(rows[-1]) if count else 0
+    columns = None if decoded.columns is None else decoded.columns.slice(0, count)
+    return _Decoded(columns, rows, [bad for bad in decoded.bad if bad.index < end])

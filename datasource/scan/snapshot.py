@@ -1,0 +1,134 @@
+"""What a scan will read, fixed once at planning: a byte range of every segment between two stream cuts.
+
+A commit merges a transaction segment by segment, so lengths read meanwhile can hold a part of it. The commit
+log says which transactions are being committed; lengths taken during a commit are taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.store import SegmentInfo
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SegmentSlice:
+    """Bytes `start` to `end` of one segment, both on event boundaries."""
+
+    segment_id: int
+    start: int
+    end: int
+
+
+def take_snapshot(
+    pravega: Pravega,
+    stream: Stream,
+    *,
+    start: StreamCut | None,
+    end: StreamCut | None,
+    fail_on_data_loss: bool,
+    settled: Callable[[Callable[[StreamCut | None], list[SegmentSlice]]], list[SegmentSlice]],
+) -> list[SegmentSlice]:
+    """Return the non-empty slices between two cuts; None stands for the stream's head and its tail now.
+
+    `settled` has measurements made, to the tail or to a cut it gives, such that no transaction is seen in part.
+    Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
+    PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
+    """
+    for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
+        if cut is not None and cut.stream != stream:
+            raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
+        if cut is not None and not pravega.controller.stream_cut_valid(cut):
+            raise InvalidOptionError(
+                f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
+                "the key space once. Was the stream dropped and made again since?"
+            )
+
+    def measure(until: StreamCut | None) -> list[SegmentSlice]:
+        return _measure(pravega, stream, start, until, fail_on_data_loss)
+
+    return measure(end) if end is not None else settled(measure)
+
+
+def tail_cut(pravega: Pravega, stream: Stream) -> StreamCut:
+    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction."""
+    ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+    infos = pravega.segments.segment_infos(stream, ids)
+    return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
+
+
+def _measure(
+    pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
+) -> list[SegmentSlice]:
+    first = start if start is not None else pravega.controller.head(stream)
+    strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
+    try:
+        segments, token = pravega.controller.segments_between(first, end)
+    except InvalidOptionError as error:
+        if start is not None:
+            raise InvalidOptionError(f"'start-stream-cut' and 'end-stream-cut' do not fit: {error.message}.") from None
+        # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
+        first = StreamCut(stream, {})
+        segments, token = pravega.controller.segments_between(first, end)
+    pravega.segments.seed_token(stream, token)
+    infos = pravega.segments.segment_infos(stream, segments)
+    slices = []
+    for segment_id in sorted(segments):
+        info = infos.get(segment_id)
+        if info is None:
+            if strict:
+                raise _lost(f"segment {segment_id} of stream {stream} was removed")
+            continue
+        if start is not None:
+            _check_start(stream, segment_id, info, start, strict)
+        slices.append(_slice(stream, segment_id, info, first, end))
+    slices = [piece for piece in slices if piece.end > piece.start]
+    if fail_on_data_loss and not slices and not first.positions:
+        raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
+    return slices
+
+
+def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:
+    asked = start.positions.get(segment_id, 0)
+    if strict and asked < info.start_offset:
+        raise _lost(f"bytes {asked} to {info.start_offset} of segment {segment_id} of stream {stream} were truncated")
+    if asked > info.write_offset:
+        raise _beyond("start-stream-cut", asked, stream, segment_id, info)
+
+
+def _slice(stream: Stream, segment_id: int, info: SegmentInfo, first: StreamCut, end: StreamCut | None) -> SegmentSlice:
+    begin = max(first.positions.get(segment_id, 0), info.start_offset)
+    stop = info.write_offset
+    if end is not None and segment_id in end.positions:
+        stop = end.positions[segment_id]
+        if stop > info.write_offset:
+            raise _beyond("end-stream-cut", stop, stream, segment_id, info)
+    return SegmentSlice(segment_id, begin, stop)
+
+
+def _beyond(option: str, offset: int, stream: Stream, segment_id: int, info: SegmentInfo) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"'{option}' asks for offset {offset} of segment {segment_id} of stream {stream}, which ends at "
+        f"{info.write_offset}."
+    )
+
+
+def _lost(what: str) -> DataLossError:
+    return DataLossError(
+        f"{what[0].upper()}{what[1:]} before this query could read them. Start later, or set "
+        "'fail-on-data-loss' to false to read what is left."
+    )
+
+
+def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[SegmentSlice]:
+    """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
+    cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
+    return [piece for piece in cut if piece.end > piece.start]

@@ -1,0 +1,1 @@
+"""Descriptions of tables: loading them from Pravega and the registry."""

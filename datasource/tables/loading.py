@@ -1,0 +1,249 @@
+"""Finds out what a stream is as a table: its configuration, its stored properties and its schema group.
+
+Properties that Pravega has no place for (format, routing key, framing, codec, comment) are kept as tags of the stream:
+they live and die with it and are readable with the right to read it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
+from pyspark_pravega.formats.changes.feed import is_change_format, table_schema
+from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
+from pyspark_pravega.sql import options as o
+
+from .stream_table import RAW_SCHEMA, StreamTable
+
+TAG_PREFIX = "spark."
+TYPE_SIGN = "$"
+"""Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
+SCHEMA_KEY = "schema"
+"""The tag of a table whose schema no registry has: the schema text of its format."""
+_TAG_LIMIT = 256
+_TAGS_LIMIT = 128
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A stream as found: what tasks need, and what DDL shows of it."""
+
+    table: StreamTable
+    configuration: StreamConfiguration
+    group: GroupProperties | None
+    stored: Mapping[str, str]
+
+
+def load_table(
+    pravega: Pravega, stream: Stream, *, event_type: str | None = None, schema_version: int | None = None
+) -> LoadedTable:
+    """Read a stream's table, or that of the events of one type, with the columns of its latest schema or of a version.
+
+    A stream without a schema is a `raw` table. Raises StreamNotFoundError, UnsupportedOperationError for
+    schema groups whose events cannot be decoded, SchemaNotFoundError for a type or version that is not there, and for
+    a table whose schema is not there: taking it for a raw one would let bytes be written among its events.
+    """
+    configuration = pravega.controller.stream_configuration(stream)
+    stored = stored_properties(configuration.tags)
+    named = stored.get("format")
+    if named is not None and (SCHEMA_KEY in stored or find_format(named).registry_format is None):
+        _check_unregistered(stream, named, event_type, schema_version)
+        return LoadedTable(_unregistered(stream, named, stored), configuration, None, stored)
+    group, schema = _schema(pravega, stream, event_type, schema_version)
+    if schema is None or group is None:
+        if named is not None:
+            raise SchemaNotFoundError(_no_schema(pravega, stream, named))
+        _check_unregistered(stream, "raw", event_type, schema_version)
+        return LoadedTable(_unregistered(stream, "raw", stored), configuration, group, stored)
+    try:
+        found = _format(schema.schema.format, named)
+    except InvalidOptionError as error:
+        raise UnsupportedOperationError(
+            f"The events of stream {stream} cannot be decoded: {error.message}. Their bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw')."
+        ) from None
+    settings = _settings(stored)
+    columns = found.spark_schema(schema.schema.text)
+    table = StreamTable(
+        stream=stream,
+        format=found.name,
+        framing=stored.get("framing", "registry"),
+        schema=table_schema(columns, settings) if is_change_format(found.name) else columns,
+        schema_text=schema.schema.text,
+        schema_version=schema.version.to_json(),
+        codec=stored.get("codec", "none"),
+        routing_key=stored.get("routing-key"),
+        settings=settings,
+        reading=_reading(stored),
+        event_type=None if event_type is None else schema.version.type,
+    )
+    return LoadedTable(table, configuration, group, stored)
+
+
+def _format(registry_format: str, named: str | None) -> Format:
+    """The format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
+    if named is not None and find_format(named).registry_format == registry_format:
+        return find_format(named)
+    return format_of_registry(registry_format)
+
+
+def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
+    """A table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
+    if format == "raw":
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, reading=_reading(stored))
+    found = find_format(format)
+    text = stored.get(SCHEMA_KEY, "")
+    return StreamTable(
+        stream=stream,
+        format=found.name,
+        framing=stored.get("framing", "none"),
+        schema=found.spark_schema(text),
+        schema_text=text or None,
+        routing_key=stored.get("routing-key"),
+        settings=_settings(stored),
+        reading=_reading(stored),
+    )
+
+
+def _settings(stored: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats}
+
+
+def _reading(stored: Mapping[str, str]) -> dict[str, str]:
+    return {key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored}
+
+
+def _check_unregistered(stream: Stream, format: str, event_type: str | None, version: int | None) -> None:
+    what = f"a table of 'format'='{format}' without schemas in the schema registry"
+    if event_type is not None:
+        raise SchemaNotFoundError(f"There are no events of type {event_type} in stream {stream}, {what}.")
+    if version is not None:
+        raise InvalidOptionError(
+            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for stream {stream}, {what}. Leave it out."
+        )
+
+
+def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
+    address = pravega.config.registry_uri
+    what = f"Stream {stream} is a table of 'format'='{format}', "
+    if address is None:
+        return f"{what}whose schema is in a schema registry, but none is set. Set 'schema-registry-uri'."
+    return (
+        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. The events' "
+        "bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+    )
+
+
+def _schema(
+    pravega: Pravega, stream: Stream, event_type: str | None, version: int | None
+) -> tuple[GroupProperties | None, SchemaVersion | None]:
+    if pravega.config.registry_uri is None:
+        return None, None
+    registry = pravega.registry(stream.scope)
+    try:
+        group = registry.group(stream.name)
+    except SchemaNotFoundError:
+        return None, None
+    latest = registry.latest_schemas(stream.name)
+    if not latest:
+        return group, None
+    chosen = latest[0] if event_type is None else _of_type(stream, latest, event_type)
+    if event_type is None and len(latest) > 1:
+        names = sorted(one.version.type for one in latest)
+        tables = ", ".join(f"`{stream.name}{TYPE_SIGN}{name}`" for name in names)
+        raise UnsupportedOperationError(
+            f"Stream {stream} holds events of several types ({', '.join(names)}), which do not make one table. Each "
+            f"type is a table of its own: {tables}. All events' bytes can be read with "
+            "spark.read.format('pravega').option('format', 'raw')."
+        )
+    if version is not None:
+        chosen = _version(stream, registry.versions(stream.name), chosen.version.type, version)
+    return group, chosen
+
+
+def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
+    """The schema of the type of this full name, or whose name ends so, if that is only one."""
+    exact = [one for one in latest if one.version.type == event_type]
+    ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"{TYPE_SIGN}{event_type}"))]
+    found = exact or ending
+    if len(found) != 1:
+        names = ", ".join(sorted(one.version.type for one in latest))
+        raise SchemaNotFoundError(
+            f"Stream {stream} has {'no events' if not found else 'more than one type'} of the name {event_type}. Its "
+            f"types are {names}."
+        )
+    return found[0]
+
+
+def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str, version: int) -> SchemaVersion:
+    found = [one for one in versions if (one.version.type, one.version.version) == (event_type, version)]
+    if not found:
+        there = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
+        raise InvalidOptionError(
+            f"'{o.SCHEMA_VERSION.key}'='{version}': the schema registry has no such version of {event_type} for stream "
+            f"{stream}. There are {there}."
+        )
+    return found[0]
+
+
+def stored_properties(tags: Iterable[str]) -> dict[str, str]:
+    """Return the table properties kept in a stream's tags; other tags are not ours and are passed over."""
+    pieces: dict[str, dict[int, str]] = {}
+    for tag in tags:
+        name, equals, text = tag.removeprefix(TAG_PREFIX).partition("=")
+        if not tag.startswith(TAG_PREFIX) or not equals:
+            continue
+        key, hash_sign, number = name.partition("#")
+        if hash_sign and not number.isdigit():
+            continue
+        pieces.setdefault(key, {})[int(number or 0)] = text
+    stored = {}
+    for key, parts in pieces.items():
+        text = "".join(parts[number] for number in sorted(parts))
+        stored[key] = _unpacked(text)
+    return stored
+
+
+def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the tags that keep these properties, with the tags of others that are already there.
+
+    Raises InvalidNameError when they are too long for the tags a stream can have (about 30 KB).
+    """
+    tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
+    for key, value in sorted(properties.items()):
+        text = _packed(value)
+        room = _TAG_LIMIT - len(f"{TAG_PREFIX}{key}#000=")
+        if len(text) <= room:
+            tags.append(f"{TAG_PREFIX}{key}={text}")
+            continue
+        parts = [text[at : at + room] for at in range(0, len(text), room)]
+        tags.extend(f"{TAG_PREFIX}{key}#{number}={part}" for number, part in enumerate(parts))
+    if len(tags) > _TAGS_LIMIT:
+        longest = max(properties, key=lambda key: len(properties[key]))
+        raise InvalidNameError(
+            f"The table's properties do not fit into the {_TAGS_LIMIT} tags of {_TAG_LIMIT} characters that a stream "
+            f"can have; shorten '{longest}' ({len(properties[longest])} characters)."
+        )
+    return tuple(tags)
+
+
+def _packed(value: str) -> str:
+    """Keep plain text readable; anything the tag store might not keep exactly goes as base64."""
+    if value.isascii() and value.isprintable() and not value.startswith("base64:"):
+        return value
+    return "base64:" + base64.b64encode(value.encode()).decode("ascii")
+
+
+def _unpacked(text: str) -> str:
+    if not text.startswith("base64:"):
+        return text
+    try:
+        return base64.b64decode(text.removeprefix("base64:"), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return text  # a tag of somebody else that happens to look like ours

@@ -1,0 +1,153 @@
+"""What a reader or writer must know of a stream that is a table; small, picklable, without secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import Encoding
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import SchemaNotFoundError
+from pyspark_pravega.formats.changes.feed import changelog_schema, is_change_format
+from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.plain.text import TEXT_SCHEMA
+
+from .change_range import ChangeRange
+
+RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
+"""The columns of a stream that has no schema."""
+
+FIXED_COLUMNS = {"raw": RAW_SCHEMA, "text": TEXT_SCHEMA}
+"""The columns of the formats that have always the same."""
+
+
+REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
+"""The registry's names of the codecs; what it calls `snappy-framed` is in truth the raw block format."""
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A stream with the format of its events.
+
+    `framing` is `registry` (each event starts with the registry's header) or `none`. `schema_text` and
+    `schema_version` are the registry's schema that writers use; both None for raw streams and for tables
+    whose schema the reader gave. `schema_version` is the registry's VersionInfo as a JSON object.
+    """
+
+    stream: Stream
+    format: str
+    framing: str
+    schema: StructType
+    schema_text: str | None = None
+    schema_version: Mapping[str, Any] | None = None
+    codec: str = "none"
+    routing_key: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that only the format understands."""
+    reading: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that count for scans, unless a query says otherwise."""
+    event_type: str | None = None
+    """The registry's name of the type of events that this table has, where the stream has events of several."""
+    changelog: bool = False
+    """Of a table of changes: whether it stands for the changes themselves; `schema` is that of the changelog then."""
+    changes: ChangeRange | None = None
+    """The changes of the table that stand for it in a query with CHANGES."""
+
+    @property
+    def framed(self) -> bool:
+        """Whether events carry the registry's header."""
+        return self.framing == "registry" and find_format(self.format).registry_format is not None
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the rows are the latest states that the events, changes of rows, lead to."""
+        return is_change_format(self.format) and not self.changelog
+
+    def as_changelog(self) -> StreamTable:
+        """Return the table of the changes that the events of a table of changes are, one row per event."""
+        return replace(self, schema=changelog_schema(self.schema), changelog=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes an equal table."""
+        return {
+            "scope": self.stream.scope,
+            "stream": self.stream.name,
+            "format": self.format,
+            "framing": self.framing,
+            "schema": self.schema.json(),
+            "schema_text": self.schema_text,
+            "schema_version": None if self.schema_version is None else dict(self.schema_version),
+            "codec": self.codec,
+            "routing_key": self.routing_key,
+            "settings": dict(self.settings),
+            "reading": dict(self.reading),
+            "event_type": self.event_type,
+            "changelog": self.changelog,
+            "changes": None if self.changes is None else self.changes.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StreamTable:
+        """Make the table that `to_json` described."""
+        return cls(
+            stream=Stream(value["scope"], value["stream"]),
+            format=value["format"],
+            framing=value["framing"],
+            schema=StructType.fromJson(json.loads(value["schema"])),
+            schema_text=value["schema_text"],
+            schema_version=value["schema_version"],
+            codec=value["codec"],
+            routing_key=value["routing_key"],
+            settings=value["settings"],
+            reading=value["reading"],
+            event_type=value["event_type"],
+            changelog=value["changelog"],
+            changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
+        )
+
+
+class WriterSchemas:
+    """Finds the schema an event was written with by the encoding id in its header.
+
+    Travels to tasks with the ids known at planning; an id that appears later is asked of the registry once.
+    """
+
+    def __init__(self, config: ClientConfig, stream: Stream) -> None:
+        self._config = config
+        self._stream = stream
+        self._known: dict[int, Encoding] = {}
+        self._registry: SchemaRegistry | None = None
+
+    def __call__(self, encoding_id: int) -> WriterSchema:
+        """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
+        found = self.encoding(encoding_id)
+        return WriterSchema(schema_text=found.schema.text, format=found.schema.format, codec=found.codec)
+
+    def encoding(self, encoding_id: int) -> Encoding:
+        """Return what an encoding id stands for; SchemaNotFoundError when the registry has no such id."""
+        found = self._known.get(encoding_id)
+        if found is None:
+            if self._config.registry_uri is None:
+                raise SchemaNotFoundError(
+                    f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
+                    "configured. Set 'schema-registry-uri'."
+                )
+            if self._registry is None:
+                self._registry = SchemaRegistry(self._config, self._stream.scope)
+            found = self._known[encoding_id] = self._registry.encoding(self._stream.name, encoding_id)
+        return found
+
+    def close(self) -> None:
+        """End the connection to the registry; what was found stays known, and another id connects anew."""
+        if self._registry is not None:
+            self._registry.close()
+            self._registry = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_registry": None}

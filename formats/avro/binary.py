@@ -1,0 +1,296 @@
+"""Avro's binary encoding -> Python values, by the writer's schema alone.
+
+`reader_of` turns a schema into a function from (payload, position) to (value, position after it). Values
+are what the columns take: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
+symbol numbers, records are lists of the wanted fields' values, values of unions with several types are
+(branch, value). Logical types are not looked at here.
+
+Strict where other readers are not: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
+symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is looked
+at, wanted or not, except whether unwanted strings are UTF-8.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.framing import Undecodable
+from . import schema_model as avro
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+
+_unpack_float = struct.Struct("<f").unpack_from
+_unpack_double = struct.Struct("<d").unpack_from
+
+
+def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
+    """The value that is exactly the payload; `padded`: trailing NULs may follow it.
+
+    Raises Undecodable saying why there is none.
+    """
+    try:
+        value, end = reader(payload, 0)
+    except (IndexError, struct.error):
+        raise Undecodable(_CUT_OFF) from None
+    if end == len(payload):
+        return value
+    if end > len(payload):
+        raise Undecodable(_CUT_OFF)
+    if padded and payload.count(0, end) == len(payload) - end:
+        return value
+    raise Undecodable(f"it has {len(payload) - end} bytes more than its schema accounts for")
+
+
+_CUT_OFF = "it is cut off, or was written with another schema: it ends inside a value"
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    number = byte & 127
+    shift = 7
+    while True:
+        at += 1
+        byte = data[at]
+        number |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 63:
+            raise Undecodable("it has a number of more than 64 bits")
+    if number >> 64:
+        raise Undecodable("it has a number of more than 64 bits")
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _read_int(data: bytes, at: int) -> tuple[int, int]:
+    number, at = read_long(data, at)
+    if not -0x80000000 <= number <= 0x7FFFFFFF:
+        raise Undecodable("it has an int of more than 32 bits")
+    return number, at
+
+
+def _read_null(data: bytes, at: int) -> tuple[None, int]:
+    return None, at
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
+    byte = data[at]
+    if byte > 1:
+        raise Undecodable(f"it has a boolean that is {byte}, neither 0 nor 1")
+    return byte == 1, at + 1
+
+
+def _read_float(data: bytes, at: int) -> tuple[float, int]:
+    return _unpack_float(data, at)[0], at + 4
+
+
+def _read_double(data: bytes, at: int) -> tuple[float, int]:
+    return _unpack_double(data, at)[0], at + 8
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    length = data[at]
+    if length < 128 and not length & 1:
+        # The usual case, a length below 64, without a call.
+        at += 1
+        end = at + (length >> 1)
+    else:
+        length, at = read_long(data, at)
+        if length < 0:
+            raise Undecodable("it has a string of negative length")
+        end = at + length
+    # Beyond the payload's end the slice is short; the position tells, at the latest at the very end.
+    return data[at:end], end
+
+
+_PRIMITIVES: dict[str, Reader] = {
+    "null": _read_null,
+    "boolean": _read_boolean,
+    "int": _read_int,
+    "long": read_long,
+    "float": _read_float,
+    "double": _read_double,
+    "bytes": _read_bytes,
+    "string": _read_bytes,
+}
+
+
+def reader_of(node: avro.Node) -> Reader:
+    """Reads any value of the type. Raises InvalidSchemaError for a record that contains itself."""
+    return _Unwanted().read(node)
+
+
+class _Unwanted:
+    """Readers for what nobody wants but has to be got over."""
+
+    def __init__(self) -> None:
+        self._inside: list[avro.Record] = []
+
+    def read(self, node: avro.Node) -> Reader:
+        if isinstance(node, avro.Record):
+            if any(node is outer for outer in self._inside):
+                raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
+            self._inside.append(node)
+            reader = record_reader([(self.read(each.type), False) for each in node.fields])
+            self._inside.pop()
+            return reader
+        if isinstance(node, avro.Array):
+            return array_reader(node, self.read(node.items))
+        if isinstance(node, avro.Map):
+            return map_reader(self.read(node.values))
+        if isinstance(node, avro.Union):
+            return union_reader([self.read(branch) for branch in node.branches])
+        return scalar_reader(node)
+
+
+def scalar_reader(node: avro.Node) -> Reader:
+    """Reads primitives, enums (as symbol numbers) and fixed."""
+    if isinstance(node, avro.Enum):
+        return _enum_reader(len(node.symbols))
+    if isinstance(node, avro.Fixed):
+        return _fixed_reader(node.size)
+    assert isinstance(node, avro.Primitive)
+    return _PRIMITIVES[node.name]
+
+
+def _enum_reader(count: int) -> Reader:
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        number, at = read_long(data, at)
+        if not 0 <= number < count:
+            raise Undecodable(f"it has the symbol number {number} of an enum with {count} symbols")
+        return number, at
+
+    return read
+
+
+def _fixed_reader(size: int) -> Reader:
+    def read(data: bytes, at: int) -> tuple[bytes, int]:
+        end = at + size
+        return data[at:end], end
+
+    return read
+
+
+def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
+    """Reads fields in the writer's order; those marked true go into the list of values."""
+    if all(wanted for _, wanted in steps):
+        readers = [reader for reader, _ in steps]
+
+        def read_all(data: bytes, at: int) -> tuple[list[Any], int]:
+            values = []
+            for reader in readers:
+                value, at = reader(data, at)
+                values.append(value)
+            return values, at
+
+        return read_all
+
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        values = []
+        for reader, wanted in steps:
+            value, at = reader(data, at)
+            if wanted:
+                values.append(value)
+        return values, at
+
+    return read
+
+
+def array_reader(node: avro.Array, item: Reader) -> Reader:
+    """Reads blocks of items until the empty block.
+
+    Raises InvalidSchemaError for items that take no bytes: a few bytes could claim billions of them.
+    """
+    if _takes_no_bytes(node.items):
+        raise InvalidSchemaError("the Avro schema has an array whose elements take no bytes")
+
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        append = values.append
+        while True:
+            count, at = block_count(data, at)
+            if count == 0:
+                return values, at
+            if count > len(data) - at:
+                raise Undecodable(f"it has an array that claims {count} more elements than there can be")
+            for _ in range(count):
+                value, at = item(data, at)
+                append(value)
+
+    return read
+
+
+def map_reader(item: Reader) -> Reader:
+    """Reads blocks of keys and values; of a key that occurs twice the last value counts."""
+
+    def read(data: bytes, at: int) -> tuple[dict[bytes, Any], int]:
+        values: dict[bytes, Any] = {}
+        while True:
+            count, at = block_count(data, at)
+            if count == 0:
+                return values, at
+            if count > len(data) - at:
+                raise Undecodable(f"it has a map that claims {count} more entries than there can be")
+            for _ in range(count):
+                key, at = _read_bytes(data, at)
+                values[key], at = item(data, at)
+
+    return read
+
+
+def block_count(data: bytes, at: int) -> tuple[int, int]:
+    """How many items follow. A negative count stands before the block's size in bytes, which is not needed."""
+    count, at = read_long(data, at)
+    if count < 0:
+        size, at = read_long(data, at)
+        if size < 0:
+            raise Undecodable("it has a block of negative size")
+        count = -count
+    return count, at
+
+
+def nullable_reader(null_branch: int, reader: Reader) -> Reader:
+    """Reads a union of null and one other type: None or the value."""
+    null_byte, other_byte = (0, 2) if null_branch == 0 else (2, 0)
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        byte = data[at]
+        if byte == other_byte:
+            return reader(data, at + 1)
+        if byte == null_byte:
+            return None, at + 1
+        # Zeros may be written with more bytes than they need.
+        branch, at = read_long(data, at)
+        if not 0 <= branch < 2:
+            raise Undecodable(f"it has the branch number {branch} of a union of 2 types")
+        return (None, at) if branch == null_branch else reader(data, at)
+
+    return read
+
+
+def union_reader(branches: Sequence[Reader]) -> Reader:
+    """Reads (branch number, value)."""
+    count = len(branches)
+
+    def read(data: bytes, at: int) -> tuple[tuple[int, Any], int]:
+        branch, at = read_long(data, at)
+        if not 0 <= branch < count:
+            raise Undecodable(f"it has the branch number {branch} of a union of {count} types")
+        value, at = branches[branch](data, at)
+        return (branch, value), at
+
+    return read
+
+
+def _takes_no_bytes(node: avro.Node) -> bool:
+    if isinstance(node, avro.Record):
+        return all(_takes_no_bytes(each.type) for each in node.fields)
+    if isinstance(node, avro.Fixed):
+        return node.size == 0
+    return avro.is_null(node)

@@ -1,0 +1,75 @@
+"""Columns of numbers as Avro's bytes, whole columns at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..core.writing import BINARY
+
+Numbers = npt.NDArray[np.int64]
+
+
+def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:
+    """Cells over the bytes of all of them, one after the other; `lengths` may be one for all."""
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.broadcast_to(lengths, count), out=offsets[1:])
+    # The buffer's address matters, so that it must be one piece.
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(BINARY, count, buffers)
+
+
+def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
+    """Avro's int and long: zigzag, then 7 bits a byte, the lowest first."""
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    count = len(zigzag)
+    largest = int(zigzag.max(initial=0))
+    if largest < 128:
+        return binary_cells(zigzag.astype(np.uint8), 1, count)
+    most = (largest.bit_length() + 6) // 7
+    lengths = np.ones(count, np.int64)
+    for size in range(1, most):
+        lengths += zigzag >= np.uint64(1 << (7 * size))
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    data = np.empty(int(ends[-1]), np.uint8)
+    for place in range(most):
+        having = np.flatnonzero(lengths > place) if place else slice(None)
+        bits = (zigzag[having] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(127)
+        more = (lengths[having] > place + 1).astype(np.uint8) << np.uint8(7)
+        data[starts[having] + place] = bits | more
+    return binary_cells(data, lengths, count)
+
+
+def decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
+    """The unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of them matter.
+
+    The last n bytes are the shortest two's complement of a number, as Java's BigInteger gives it.
+    """
+    buffer = array.buffers()[1]
+    little = np.frombuffer(buffer, np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
+    big = np.ascontiguousarray(little[:, ::-1])
+    sign = np.where(big[:, :1] >= 128, 255, 0).astype(np.uint8)
+    # Bytes that only repeat the sign may go, as long as the next one begins with the sign's bit.
+    repeated = (big == sign)[:, :15] & ((big[:, 1:] >= 128) == (sign >= 128))
+    needless = np.argmin(np.column_stack([repeated, np.zeros(len(big), np.bool_)]), axis=1)
+    return big, (16 - needless).astype(np.int64)
+
+
+def decimal_cells(array: pa.Array) -> tuple[pa.LargeBinaryArray, Numbers]:
+    """The shortest two's complement of each unscaled number, and its length."""
+    big, lengths = decimal_bytes(array)
+    kept = np.arange(16) >= (16 - lengths)[:, None]
+    return binary_cells(big[kept], lengths, len(big)), lengths
+
+
+def fixed_decimal_cells(array: pa.Array, size: int) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.bool_]]:
+    """Each unscaled number in `size` bytes, and which of them do not fit in there."""
+    big, lengths = decimal_bytes(array)
+    if size <= 16:
+        data = big[:, 16 - size :]
+    else:
+        sign = np.where(big[:, :1] >= 128, 255, 0).astype(np.uint8)
+        data = np.column_stack([np.repeat(sign, size - 16, axis=1), big])
+    return binary_cells(np.ascontiguousarray(data).reshape(-1), size, len(big)), lengths > size

@@ -1,0 +1,166 @@
+"""The Avro format: one binary datum per event, without container, read by the schema it was written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.arrow_types import strings_for_char_types
+from ..core.batches import BatchDecoder, PayloadReader
+from ..core.columns import Column, Problems, StructColumn, require
+from ..core.events import EventBuffer
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.framing import Undecodable
+from ..native.plans import NO_COLUMNS, one_column
+from ..native.reader import avro_plan, native_reader
+from . import schema_model as avro
+from .binary import Reader, read_whole, reader_of
+from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
+from .resolution import link, record_columns
+from .schema_to_spark import avro_to_spark
+from .spark_to_schema import spark_to_avro
+from .writing import AvroEncoder
+
+
+class AvroFormat:
+    """Tables whose events are Avro data, with or without a schema in the registry."""
+
+    name = "avro"
+    registry_format = "Avro"
+    changes = False
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        return spark_to_avro(schema, name, namespace, comment)
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        return avro_to_spark(schema_text)
+
+    def type_name(self, schema_text: str) -> str:
+        """The full name of the root's type; of a root without name, the name of its kind."""
+        root = avro.parse_avro(schema_text)
+        if isinstance(root, avro.Named | avro.Primitive):
+            return root.name
+        return type(root).__name__.lower()
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        return AvroDecoder(reader_schema, table_schema_text, resolve)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return AvroEncoder(schema, schema_text, encoding_id, codec)
+
+
+class AvroDecoder(BatchDecoder):
+    """Reads events of any writer's schema as the table's, by the rules of schema resolution.
+
+    A writer's record must have the name of the table's (without namespace), or one of its aliases:
+    otherwise events of another type in the same stream would be read as rows of nulls.
+    """
+
+    format_name = "Avro"
+
+    def __init__(
+        self, reader_schema: StructType, table_schema_text: str | None = None, resolve: Resolve | None = None
+    ) -> None:
+        super().__init__(reader_schema, resolve)
+        struct = strings_for_char_types(reader_schema)
+        assert isinstance(struct, StructType)
+        self._struct = struct
+        self._any_name = False
+        if not table_schema_text:
+            # Without columns there is nothing to resolve either.
+            if not struct.fields:
+                raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
+            table_schema_text = spark_to_avro(reader_schema, "event", "")
+            self._any_name = True
+        self._table = avro.parse_avro(table_schema_text)
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        node = self._table if writer is None else avro.parse_avro(writer.schema_text)
+        if isinstance(self._table, avro.Record):
+            if not isinstance(node, avro.Record):
+                raise InvalidSchemaError("it is no record, unlike the table's schema")
+            if not self._any_name and not self._table.called(node):
+                raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
+            read, columns = record_columns(node, self._table, self._struct, "")
+            return native_reader(
+                _RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name
+            )
+        fields = self._struct.fields
+        if not fields:
+            counting = _ValueReader(reader_of(node), None, True)
+            return native_reader(counting, lambda: avro_plan(NO_COLUMNS, avro_skipped(node)), "an Avro value")
+        read, column = link(node, self._table, fields[0].dataType, fields[0].name)
+
+        def plan() -> Callable[[Any], Any]:
+            spec, steps = avro_column(node, column, fields[0].nullable)
+            return avro_plan(one_column(fields[0].name, spec), avro_value(steps))
+
+        return native_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
+
+
+def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
+    """The payloads' values; `bad` in place of those that cannot be read."""
+    values = []
+    for row, payload in enumerate(payloads.payloads()):
+        try:
+            values.append(read_whole(reader, payload, padded))
+        except Undecodable as error:
+            problems.add(row, "it is empty" if not payload else str(error))
+            values.append(bad)
+    return values
+
+
+class _RecordReader(PayloadReader):
+    def __init__(self, reader: Reader, columns: StructColumn) -> None:
+        self._reader = reader
+        self._columns = columns
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        bad: Sequence[None] = [None] * self._columns.width
+        rows = _values(self._reader, payloads, padded, bad, problems)
+        return self._columns.children(rows, np.arange(len(rows)), problems)
+
+
+class _ValueReader(PayloadReader):
+    """A root that is no record is the only column."""
+
+    def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
+        self._reader = reader
+        self._column = column
+        self._nullable = nullable
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        values = _values(self._reader, payloads, padded, None, problems)
+        if self._column is None:
+            return []
+        rows = np.arange(len(values))
+        array = self._column.build(values, rows, problems)
+        if not self._nullable:
+            require(array, self._column, rows, problems)
+        return [array]

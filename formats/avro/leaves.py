@@ -1,0 +1,253 @@
+"""Avro's primitive values -> columns: promotion by the rules of schema resolution, and logical types.
+
+The writer's logical type says what the stored number means (its unit, its scale), the reader's what the
+column shows. Beyond the rules of the specification, an enum may be read as a string, a decimal with
+another scale (no digit may be lost) and a timestamp in another unit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DataType
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.columns import Column, Leaf, Misfit
+from ..json.values import exact_decimal
+from . import schema_model as avro
+
+Scalar = avro.Primitive | avro.Fixed | avro.Enum
+
+_INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
+_MILLIS = ("timestamp-millis", "local-timestamp-millis")
+_PROMOTED: dict[str, tuple[str, ...]] = {
+    "boolean": ("boolean",),
+    "int": ("int",),
+    "long": ("int", "long"),
+    "float": ("int", "long", "float"),
+    "double": ("int", "long", "float", "double"),
+    "bytes": ("bytes", "string"),
+    "string": ("string", "bytes"),
+}
+"""What the reader's type may have been written as."""
+_PLAIN = ("plain",)
+"""The native decoder goes by the writer's type and the Arrow type."""
+
+
+def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+    """How values of the writer's type become a column of the reader's.
+
+    Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
+    """
+    if isinstance(reader, avro.Enum) or isinstance(writer, avro.Enum):
+        return _enum(writer, reader, data_type, path)
+    if isinstance(reader, avro.Fixed) or isinstance(writer, avro.Fixed):
+        if not (isinstance(reader, avro.Fixed) and isinstance(writer, avro.Fixed)) or reader.size != writer.size:
+            raise unresolved(writer, reader, path)
+    elif writer.name not in _PROMOTED.get(reader.name, ()):
+        raise unresolved(writer, reader, path)
+    make = _by_reader(writer, reader)
+    column = make(path, data_type)
+    if column is None:
+        raise InvalidSchemaError(
+            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"
+        )
+    return column
+
+
+def unresolved(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
+    """The error for types that schema resolution does not bring together."""
+    where = f"column '{path}'" if path else "the event"
+    return InvalidSchemaError(f"{where} was written as {named(writer)}, which cannot be read as {named(reader)}")
+
+
+def named(node: avro.Node) -> str:
+    """A type in words, for messages."""
+    if isinstance(node, avro.Union):
+        return "union of " + ", ".join(map(named, node.branches))
+    if isinstance(node, avro.Fixed):
+        return f"fixed '{node.name}' of {node.size} bytes"
+    if isinstance(node, avro.Named):
+        return f"{type(node).__name__.lower()} '{node.name}'"
+    if isinstance(node, avro.Primitive):
+        return node.name if node.logical is None else f"{node.name} ({node.logical})"
+    return type(node).__name__.lower()
+
+
+_Make = Callable[[str, DataType], Column | None]
+
+
+def _by_reader(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | avro.Fixed) -> _Make:
+    if reader.logical == "decimal":
+        scale = writer.scale if writer.logical == "decimal" else reader.scale
+        return lambda path, data_type: _decimal(path, data_type, scale)
+    if reader.logical == "uuid":
+        return _uuid if isinstance(reader, avro.Fixed) else _string
+    if isinstance(reader, avro.Fixed):
+        return _binary
+    if reader.logical == "date":
+        return _date
+    if reader.logical is not None:
+        unit = writer.logical if writer.logical and "timestamp" in writer.logical else reader.logical
+        return lambda path, data_type: _timestamp(path, data_type, unit in _MILLIS)
+    if reader.name in ("float", "double"):
+        integral = writer.name in ("int", "long")
+        return lambda path, data_type: _floating(path, data_type, integral)
+    return {"boolean": _boolean, "int": _integer, "long": _integer, "bytes": _binary, "string": _string}[reader.name]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _boolean(path: str, data_type: DataType) -> Column | None:
+    return Leaf(path, pa.bool_(), _same, native=_PLAIN) if data_type.simpleString() == "boolean" else None
+
+
+def _integer(path: str, data_type: DataType) -> Column | None:
+    arrow_type = _INTEGERS.get(data_type.simpleString())
+    if arrow_type is None:
+        return None
+    limit = 1 << (arrow_type.bit_width - 1)
+
+    def exact(value: int) -> int:
+        if not -limit <= value < limit:
+            raise Misfit(f"the integer {value} is out of the range of {data_type.simpleString()}")
+        return value
+
+    return Leaf(path, arrow_type, exact, native=_PLAIN)
+
+
+def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
+    arrow_type = {"float": pa.float32(), "double": pa.float64()}.get(data_type.simpleString())
+    if arrow_type is None:
+        return None
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
+
+    return Leaf(path, arrow_type, _same, store=store if integral else None, native=_PLAIN)
+
+
+def _string(path: str, data_type: DataType) -> Column | None:
+    if not data_type.simpleString().startswith("string"):
+        return None
+
+    def exact(value: bytes) -> bytes:
+        try:
+            value.decode()
+        except UnicodeDecodeError as error:
+            raise Misfit(f"the string is not UTF-8 (byte {error.start})") from None
+        return value
+
+    return Leaf(path, pa.string(), exact, native=_PLAIN)
+
+
+def _binary(path: str, data_type: DataType) -> Column | None:
+    return Leaf(path, pa.binary(), _same, native=_PLAIN) if data_type.simpleString() == "binary" else None
+
+
+def _uuid(path: str, data_type: DataType) -> Column | None:
+    if not data_type.simpleString().startswith("string"):
+        return None
+
+    def store(values: Sequence[bytes | None]) -> pa.Array:
+        return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
+
+    return Leaf(path, pa.string(), _same, store=store, native=("uuid",))
+
+
+def _date(path: str, data_type: DataType) -> Column | None:
+    if data_type.simpleString() != "date":
+        return None
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int32()).view(pa.date32())
+
+    return Leaf(path, pa.date32(), _same, store=store, native=_PLAIN)
+
+
+def _timestamp(path: str, data_type: DataType, millis: bool) -> Column | None:
+    arrow_type = {
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }.get(data_type.simpleString())
+    if arrow_type is None:
+        return None
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        array = pa.array(values, pa.int64())
+        return (pc.multiply_checked(array, 1000) if millis else array).view(arrow_type)
+
+    def exact(value: int) -> int:
+        if millis and not -(2**63) <= value * 1000 < 2**63:
+            raise Misfit(f"the timestamp of {value} milliseconds is out of the range of microseconds")
+        return value
+
+    return Leaf(path, arrow_type, exact, store=store, native=("millis",) if millis else _PLAIN)
+
+
+def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | None:
+    name = data_type.simpleString()
+    if not name.startswith("decimal("):
+        return None
+    precision, scale = (int(part) for part in name[8:-1].split(","))
+    arrow_type = pa.decimal128(precision, scale)
+    wide_type = pa.decimal128(38, written_scale)
+
+    def fast(values: Sequence[bytes | None]) -> pa.Array:
+        numbers = b"".join(
+            [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
+        )
+        there = None
+        if None in values:
+            there = pa.array([value is not None for value in values]).buffers()[1]
+        array = pa.Array.from_buffers(wide_type, len(values), [there, pa.py_buffer(numbers)])
+        array.validate(full=True)
+        return array.cast(arrow_type)
+
+    def exact(value: bytes) -> Decimal:
+        number = int.from_bytes(value, "big", signed=True)
+        if abs(number) >= 10**38:
+            raise Misfit(f"the number is out of the range of {name}")
+        return exact_decimal(f"{number}E-{written_scale}", precision, scale)
+
+    return Leaf(path, arrow_type, exact, fast=fast, native=("decimal", written_scale))
+
+
+def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
+    """Symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
+    is_string = isinstance(reader, avro.Primitive) and reader.name == "string"
+    if not isinstance(writer, avro.Enum) or not (is_string or isinstance(reader, avro.Enum)):
+        raise unresolved(writer, reader, path)
+    if not data_type.simpleString().startswith("string"):
+        raise InvalidSchemaError(
+            f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"
+        )
+    symbols: list[str | None] = list(writer.symbols)
+    if isinstance(reader, avro.Enum):
+        symbols = [symbol if symbol in reader.symbols else reader.default for symbol in writer.symbols]
+    texts = pa.array(symbols, pa.string())
+
+    def exact(value: int) -> int:
+        if symbols[value] is None:
+            raise Misfit(f"the symbol '{writer.symbols[value]}' is not one of {named(reader)}")
+        return value
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return texts.take(pa.array(values, pa.int32()))
+
+    def fast(values: Sequence[int | None]) -> pa.Array:
+        numbers = pa.array(values, pa.int32())
+        found = texts.take(numbers)
+        if found.null_count != numbers.null_count:
+            raise ValueError
+        return found
+
+    return Leaf(path, pa.string(), exact, fast=fast, store=store, native=("enum", symbols))

@@ -1,0 +1,124 @@
+"""Plans for the native decoder from a writer's Avro schema and the columns that take its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
+from ..native.plans import Spec, Unplanned
+from . import schema_model as avro
+from .resolution import Constant
+
+
+def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
+    """The columns of Avro records and the plan that fills them. Raises Unplanned."""
+    return _record(writer, columns, False)
+
+
+def avro_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
+    """A column of a writer's type and the plan that fills it. Raises Unplanned."""
+    if isinstance(writer, avro.Union):
+        if len(writer.branches) != 2 or not writer.nullable or type(column) not in _SINGLE:
+            raise Unplanned(f"column '{column.path}' was written as a union of several types")
+        null_branch = next(place for place, branch in enumerate(writer.branches) if avro.is_null(branch))
+        spec, plan = avro_column(writer.branches[1 - null_branch], column, nullable)
+        return spec, ("nullable", null_branch, plan)
+    if avro.is_null(writer):
+        return ("constant", column.type, nullable, pa.nulls(1, column.type)), ("null",)
+    if isinstance(writer, avro.Record) and type(column) is StructColumn:
+        return _record(writer, column, nullable)
+    if isinstance(writer, avro.Array) and type(column) is ListColumn:
+        spec, plan = avro_column(writer.items, column.element, column.element_nullable)
+        return ("list", column.type, nullable, spec), ("array", plan)
+    if isinstance(writer, avro.Map) and type(column) is MapColumn:
+        key, _ = avro_column(avro.Primitive("string"), column.key, False)
+        value, plan = avro_column(writer.values, column.value, column.value_nullable)
+        return ("map", column.type, nullable, key, value), ("map", plan)
+    if isinstance(writer, avro.Primitive | avro.Fixed | avro.Enum) and type(column) is Leaf:
+        return ("leaf", column.type, nullable), _scalar(writer, column)
+    raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
+
+
+_SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
+"""Columns of one type. Others stand for unions."""
+
+
+def _record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
+    places = {member.key: place for place, member in enumerate(columns.members) if member.key is not None}
+    specs: list[Spec | None] = [None] * len(columns.members)
+    steps: list[tuple[int | None, Spec]] = []
+    slot = 0
+    for field, taken in zip(writer.fields, columns.taken, strict=True):
+        if not taken:
+            steps.append((None, _skip(field.type)))
+            continue
+        place = places[slot]
+        slot += 1
+        member = columns.members[place]
+        specs[place], plan = avro_column(field.type, member.column, member.nullable)
+        steps.append((place, plan))
+    constants = []
+    for place, member in enumerate(columns.members):
+        if member.key is None:
+            if type(member.column) is not Constant:
+                raise Unplanned(f"column '{member.column.path}' has a kind that the native decoder does not know")
+            specs[place] = ("constant", member.column.type, member.nullable, member.column.one)
+            constants.append(place)
+    names = [field.name for field in columns.type]
+    return ("struct", columns.type, nullable, names, specs), ("record", steps, constants)
+
+
+def _scalar(writer: avro.Primitive | avro.Fixed | avro.Enum, column: Leaf) -> Spec:
+    conversion: Sequence[Any] = column.native or ("unknown",)
+    size = writer.size if isinstance(writer, avro.Fixed) else None
+    name = writer.name if isinstance(writer, avro.Primitive) else ""
+    match conversion[0]:
+        case "plain" if size is not None:
+            return ("fixed", size)
+        case "plain" if name in _READ_AS:
+            return (_READ_AS[name],)
+        case "millis" if name in ("int", "long"):
+            return ("millis", name == "int")
+        case "decimal" if size is not None or name in ("bytes", "string"):
+            return ("decimal", size, conversion[1])
+        case "uuid" if size == 16:
+            return ("uuid",)
+        case "enum" if isinstance(writer, avro.Enum):
+            return ("enum", list(conversion[1]))
+    raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")
+
+
+_READ_AS = {
+    **{name: name for name in ("boolean", "int", "long", "float", "double", "bytes")},
+    "string": "bytes",
+}
+
+
+def _skip(node: avro.Node) -> Spec:
+    if isinstance(node, avro.Record):
+        return ("record", [_skip(field.type) for field in node.fields])
+    if isinstance(node, avro.Array):
+        return ("array", _skip(node.items))
+    if isinstance(node, avro.Map):
+        return ("map", _skip(node.values))
+    if isinstance(node, avro.Union):
+        return ("union", [_skip(branch) for branch in node.branches])
+    if isinstance(node, avro.Enum):
+        return ("enum", len(node.symbols))
+    if isinstance(node, avro.Fixed):
+        return ("fixed", node.size)
+    assert isinstance(node, avro.Primitive)
+    return {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name) or (_READ_AS[node.name],)
+
+
+def avro_skipped(writer: avro.Node) -> Spec:
+    """The plan for events of which no column is wanted."""
+    return ("record", [(None, _skip(writer))], [])
+
+
+def avro_value(plan: Spec) -> Spec:
+    """The plan for events that are a single value, which is the only column."""
+    return ("record", [(0, plan)], [])

@@ -1,0 +1,299 @@
+"""An Avro schema as values, with all names resolved: what the Avro mappings and the reader walk.
+
+Parsed by the rules of the Avro 1.11 specification. Logical types that break their own rules (a decimal
+without precision, a timestamp on an int) are ignored, as the specification wants.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.spark_names import valid_decimal
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+_NAME_PART = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+"""With `$`, which the specification forbids and Java's reflection writes for nested classes."""
+
+_LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
+    "date": ("int",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+    "uuid": ("string", "fixed"),
+    "decimal": ("bytes", "fixed"),
+}
+"""The logical types that are read as something else than their base. All others (times of day, nanosecond
+timestamps) are read as the base."""
+
+
+@dataclass(eq=False)
+class Node:
+    """Any type. Compared by identity, because records may contain themselves."""
+
+    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False, kw_only=True)
+
+
+@dataclass(eq=False)
+class Primitive(Node):
+    name: str
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Named(Node):
+    name: str
+    """The full name, with namespace."""
+    aliases: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def simple_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    def called(self, other: Named) -> bool:
+        """Whether a writer's type may be read as this one, going by unqualified names and our aliases."""
+        names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
+        return other.simple_name in names
+
+
+@dataclass(eq=False)
+class Fixed(Named):
+    size: int
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Enum(Named):
+    symbols: tuple[str, ...]
+    default: str | None = None
+
+
+@dataclass(eq=False)
+class Field:
+    name: str
+    type: Node
+    has_default: bool
+    default: Any
+    aliases: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(eq=False)
+class Record(Named):
+    fields: list[Field] = field(default_factory=list, repr=False)
+
+    def field_named(self, name: str) -> Field | None:
+        return next((each for each in self.fields if each.name == name), None)
+
+
+@dataclass(eq=False)
+class Array(Node):
+    items: Node
+
+
+@dataclass(eq=False)
+class Map(Node):
+    values: Node
+
+
+@dataclass(eq=False)
+class Union(Node):
+    branches: list[Node]
+
+    @property
+    def nullable(self) -> bool:
+        return any(is_null(branch) for branch in self.branches)
+
+    @property
+    def not_null(self) -> list[Node]:
+        return [branch for branch in self.branches if not is_null(branch)]
+
+
+def is_null(node: Node) -> bool:
+    return isinstance(node, Primitive) and node.name == "null"
+
+
+def without_null(node: Node) -> tuple[list[Node], bool]:
+    """The types a value may have, and whether it may be null."""
+    if isinstance(node, Union):
+        return node.not_null, node.nullable
+    return ([], True) if is_null(node) else ([node], False)
+
+
+def parse_avro(text: str) -> Node:
+    """Raises InvalidSchemaError naming what is wrong and where."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        # The bare name of a type is a schema too, though not JSON.
+        if text.strip() in PRIMITIVES:
+            value = text.strip()
+        else:
+            raise InvalidSchemaError(f"the Avro schema is not JSON: {error}") from None
+    try:
+        return _Parser().node(value, "", "")
+    except RecursionError:
+        raise InvalidSchemaError("the Avro schema is nested too deeply") from None
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._names: dict[str, Named] = {}
+
+    def node(self, value: Any, namespace: str, where: str) -> Node:
+        if isinstance(value, str):
+            return self._reference(value, namespace, where)
+        if isinstance(value, list):
+            return self._union(value, namespace, where)
+        if not isinstance(value, dict):
+            _wrong(where, f"{value!r} is no type")
+        kind = value.get("type")
+        if isinstance(kind, (dict, list)):
+            return self.node(kind, namespace, where)
+        if kind == "record" or kind == "error":
+            return self._record(value, namespace, where)
+        if kind == "enum":
+            return self._enum(value, namespace, where)
+        if kind == "fixed":
+            return self._fixed(value, namespace, where)
+        if kind == "array":
+            if "items" not in value:
+                _wrong(where, "an array without 'items'")
+            return Array(self.node(value["items"], namespace, f"{where}.element"), attributes=value)
+        if kind == "map":
+            if "values" not in value:
+                _wrong(where, "a map without 'values'")
+            return Map(self.node(value["values"], namespace, f"{where}.value"), attributes=value)
+        if kind in PRIMITIVES:
+            logical, precision, scale = _logical(value, kind, None)
+            return Primitive(kind, logical, precision, scale, attributes=value)
+        if isinstance(kind, str):
+            return self._reference(kind, namespace, where)
+        _wrong(where, "a type without 'type'")
+
+    def _reference(self, name: str, namespace: str, where: str) -> Node:
+        if name in PRIMITIVES:
+            return Primitive(name)
+        for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
+            if full_name in self._names:
+                return self._names[full_name]
+        _wrong(where, f"the type '{name}' is not defined before its use")
+
+    def _union(self, value: list[Any], namespace: str, where: str) -> Node:
+        if not value:
+            _wrong(where, "a union without types")
+        branches = [self.node(branch, namespace, where) for branch in value]
+        seen = set()
+        for branch in branches:
+            if isinstance(branch, Union):
+                _wrong(where, "a union directly inside a union")
+            key = branch.name if isinstance(branch, (Named, Primitive)) else type(branch).__name__
+            if key in seen:
+                _wrong(where, f"a union with '{key.lower()}' twice")
+            seen.add(key)
+        return Union(branches)
+
+    def _name(self, value: dict[str, Any], namespace: str, where: str) -> tuple[str, tuple[str, ...], str]:
+        name = value.get("name")
+        if not isinstance(name, str):
+            _wrong(where, f"a {value['type']} without name")
+        own_namespace = value.get("namespace", namespace)
+        if not isinstance(own_namespace, str):
+            own_namespace = ""
+        full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
+        full_name = full_name.removeprefix(".")
+        for part in full_name.split("."):
+            if not _NAME_PART.fullmatch(part):
+                _wrong(where, f"'{full_name}' is no valid name")
+        if full_name in self._names:
+            _wrong(where, f"the type '{full_name}' is defined twice")
+        inner = full_name.rpartition(".")[0]
+        aliases = _texts(value.get("aliases"))
+        return full_name, tuple(a if "." in a or not inner else f"{inner}.{a}" for a in aliases), inner
+
+    def _record(self, value: dict[str, Any], namespace: str, where: str) -> Node:
+        name, aliases, inner = self._name(value, namespace, where)
+        record = Record(name, aliases=aliases, attributes=value)
+        self._names[name] = record
+        fields = value.get("fields")
+        if not isinstance(fields, list):
+            _wrong(where, f"the record '{name}' has no 'fields'")
+        seen = set()
+        for each in fields:
+            field_name = each.get("name") if isinstance(each, dict) else None
+            if not isinstance(field_name, str) or not _NAME_PART.fullmatch(field_name):
+                _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is no valid name")
+            here = f"{where}.{field_name}" if where else field_name
+            if field_name in seen:
+                _wrong(here, f"the record '{name}' has this field twice")
+            if "type" not in each:
+                _wrong(here, "a field without type")
+            seen.add(field_name)
+            record.fields.append(
+                Field(
+                    field_name,
+                    self.node(each["type"], inner, here),
+                    "default" in each,
+                    each.get("default"),
+                    _texts(each.get("aliases")),
+                    each,
+                )
+            )
+        return record
+
+    def _enum(self, value: dict[str, Any], namespace: str, where: str) -> Node:
+        name, aliases, _ = self._name(value, namespace, where)
+        symbols = value.get("symbols")
+        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
+            _wrong(where, f"the enum '{name}' has no 'symbols'")
+        if len(set(symbols)) != len(symbols):
+            _wrong(where, f"the enum '{name}' has a symbol twice")
+        default = value.get("default")
+        if default is not None and default not in symbols:
+            _wrong(where, f"the default of the enum '{name}' is not one of its symbols")
+        self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
+        return found
+
+    def _fixed(self, value: dict[str, Any], namespace: str, where: str) -> Node:
+        name, aliases, _ = self._name(value, namespace, where)
+        size = value.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+            _wrong(where, f"the fixed '{name}' has no valid 'size'")
+        logical, precision, scale = _logical(value, "fixed", size)
+        found = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
+        self._names[name] = found
+        return found
+
+
+def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
+    logical = value.get("logicalType")
+    if not isinstance(logical, str) or base not in _LOGICAL_BASE.get(logical, ()):
+        return None, 0, 0
+    if logical == "uuid" and size not in (None, 16):
+        return None, 0, 0
+    if logical != "decimal":
+        return logical, 0, 0
+    precision, scale = value.get("precision"), value.get("scale", 0)
+    if not valid_decimal(precision, scale):
+        return None, 0, 0
+    return logical, int(precision or 0), int(scale)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def _wrong(where: str, reason: str) -> NoReturn:
+    place = f"at '{where.strip('.')}'" if where else "at its root"
+    raise InvalidSchemaError(f"the Avro schema is invalid {place}: {reason}")

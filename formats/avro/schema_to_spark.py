@@ -1,0 +1,181 @@
+"""Avro schema text -> Spark types, for texts of our own and of anybody else.
+
+| Avro | Spark |
+|---|---|
+| boolean, int, long, float, double, bytes, string | boolean, int, bigint, float, double, binary, string |
+| "spark.type" on an int or a string | what it says |
+| decimal on bytes or fixed, up to 38 digits | decimal(p, s); binary if larger |
+| date; timestamp-millis, -micros; local-timestamp-... | date; timestamp; timestamp_ntz |
+| time-millis, time-micros, timestamp-nanos | the base type: int, bigint, bigint |
+| duration | refused: months, days and milliseconds together are no Spark type |
+| uuid on string or fixed(16), enum | string |
+| fixed | binary |
+| array, map, record | array, map<string, v>, struct |
+| [null, T], [T, null] | T, nullable |
+| [int, long]; [float, double] | bigint; double |
+| other unions | struct of nullable member0, member1, ... of which one is set |
+| a root that is no record | one column `value` |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.spark_names import spark_type_named
+from ..core.spark_visitor import child_path
+from . import schema_model as avro
+from .spark_to_schema import SPARK_METADATA, SPARK_TYPE
+
+ROOT_COLUMN = "value"
+"""The column of a schema whose root is no record."""
+
+LARGEST_SCHEMA = 10_000
+"""Types a schema may have when all names are replaced by what they stand for; some lines of text can stand
+for billions."""
+
+_PRIMITIVES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+}
+_LOGICAL: dict[str, DataType] = {
+    "date": DateType(),
+    "timestamp-millis": TimestampType(),
+    "timestamp-micros": TimestampType(),
+    "local-timestamp-millis": TimestampNTZType(),
+    "local-timestamp-micros": TimestampNTZType(),
+    "uuid": StringType(),
+}
+
+
+def avro_to_spark(text: str) -> StructType:
+    """The columns of a table with this schema.
+
+    Raises InvalidSchemaError if the text is no Avro schema, contains itself (naming the record) or has
+    parts that no column can hold.
+    """
+    return spark_struct(avro.parse_avro(text))
+
+
+def spark_struct(root: avro.Node) -> StructType:
+    """As `avro_to_spark`, of a parsed schema."""
+    visitor = _AvroToSpark()
+    if isinstance(root, avro.Record):
+        return visitor.record(root, "")
+    data_type, nullable = visitor.visit(root, ROOT_COLUMN)
+    return StructType([StructField(ROOT_COLUMN, data_type, nullable)])
+
+
+def targets(node: avro.Node) -> list[avro.Node]:
+    """The types that a column of this type may hold, apart from null: one, or the members of a struct."""
+    branches = avro.without_null(node)[0]
+    names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
+    if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
+        return [avro.Primitive("long" if "long" in names else "double")]
+    return branches
+
+
+class _AvroToSpark:
+    """Visits every type, and knows which records it is inside of."""
+
+    def __init__(self) -> None:
+        self._inside: list[avro.Record] = []
+        self._count = 0
+
+    def visit(self, node: avro.Node, path: str) -> tuple[DataType, bool]:
+        """The Spark type, and whether it may be null."""
+        self._count += 1
+        if self._count > LARGEST_SCHEMA:
+            raise InvalidSchemaError(f"the Avro schema stands for more than {LARGEST_SCHEMA} columns")
+        nullable = avro.without_null(node)[1]
+        branches = targets(node)
+        if len(branches) == 1:
+            return self._single(branches[0], path), nullable
+        if not branches:
+            raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
+        members = [
+            StructField(f"member{place}", self._single(branch, child_path(path, f"member{place}")))
+            for place, branch in enumerate(branches)
+        ]
+        return StructType(members), nullable
+
+    def _single(self, node: avro.Node, path: str) -> DataType:
+        if isinstance(node, avro.Record):
+            return self.record(node, path)
+        if isinstance(node, avro.Array):
+            element, nullable = self.visit(node.items, child_path(path, "element"))
+            return ArrayType(element, nullable)
+        if isinstance(node, avro.Map):
+            value, nullable = self.visit(node.values, child_path(path, "value"))
+            return MapType(StringType(), value, nullable)
+        if isinstance(node, avro.Enum):
+            return StringType()
+        assert isinstance(node, (avro.Primitive, avro.Fixed))
+        if node.logical == "decimal":
+            return DecimalType(node.precision, node.scale)
+        if node.logical is not None:
+            return _LOGICAL[node.logical]
+        if isinstance(node, avro.Fixed):
+            if node.attributes.get("logicalType") == "duration":
+                raise InvalidSchemaError(
+                    f"column '{path}' is an Avro duration: months, days and milliseconds together, for which Spark has "
+                    "no type"
+                )
+            return BinaryType()
+        own = spark_type_named(node.attributes.get(SPARK_TYPE))
+        if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):
+            return own
+        if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):
+            return own
+        return _PRIMITIVES[node.name]
+
+    def record(self, record: avro.Record, path: str) -> StructType:
+        if any(record is outer for outer in self._inside):
+            raise InvalidSchemaError(
+                f"the Avro record '{record.name}' contains itself (at '{path}'); Spark has no recursive types"
+            )
+        if not record.fields:
+            raise InvalidSchemaError(f"the Avro record '{record.name}' has no fields, so there is no column to read")
+        self._inside.append(record)
+        fields = []
+        for each in record.fields:
+            data_type, nullable = self.visit(each.type, child_path(path, each.name))
+            own = each.attributes.get(SPARK_METADATA)
+            metadata = dict(own) if isinstance(own, dict) else {}
+            doc = each.attributes.get("doc")
+            if isinstance(doc, str):
+                metadata["comment"] = doc
+            fields.append(StructField(each.name, data_type, nullable, metadata))
+        self._inside.pop()
+        return StructType(fields)
+
+
+def comment_of_avro(text: str) -> str | None:
+    """The table's comment: the "doc" of the root record."""
+    doc = avro.parse_avro(text).attributes.get("doc")
+    return doc if isinstance(doc, str) else None

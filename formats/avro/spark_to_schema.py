@@ -1,0 +1,162 @@
+"""Spark types -> Avro schema text.
+
+| Spark | Avro |
+|---|---|
+| boolean, int, bigint, float, double, binary | boolean, int, long, float, double, bytes |
+| tinyint, smallint | int with "spark.type" |
+| string; char(n), varchar(n), collated | string; with "spark.type" |
+| decimal(p, s) | bytes, logical decimal |
+| date, timestamp, timestamp_ntz | int date, long timestamp-micros, long local-timestamp-micros |
+| array, map<string, v>, struct | array, map, record named after its path |
+
+A nullable column is the union [null, T] with the default null, so that it may be added to a table or
+dropped later. A column's comment is its "doc", other metadata is kept in "spark.metadata".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from pyspark_pravega.errors import InvalidNameError
+
+from ..core.spark_names import valid_decimal
+from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
+
+SPARK_TYPE = "spark.type"
+SPARK_METADATA = "spark.metadata"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_PRIMITIVES: dict[type[DataType], Any] = {
+    BooleanType: "boolean",
+    ByteType: {"type": "int", SPARK_TYPE: "tinyint"},
+    ShortType: {"type": "int", SPARK_TYPE: "smallint"},
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    BinaryType: "bytes",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+
+
+def spark_to_avro(schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+    """The Avro schema of a table as JSON text; `avro_to_spark` gives back exactly the same columns.
+
+    `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
+    names become `_`. Raises UnsupportedTypeError or InvalidNameError naming the column by its path.
+    """
+    record_name = _record_name(name)
+    parts = [_record_name(part) for part in namespace.split(".") if part]
+    full_name = ".".join([*parts, record_name])
+    record = _SparkToAvro(full_name).visit(schema)
+    if comment is not None:
+        record = _with_doc(record, comment)
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _record_name(text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return name if _NAME.fullmatch(name) else "_" + name
+
+
+def _with_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
+    fields = record.pop("fields")
+    return record | {"doc": comment, "fields": fields}
+
+
+class _SparkToAvro(SparkTypeVisitor[Any]):
+    format_name = "avro"
+
+    def __init__(self, full_name: str) -> None:
+        self._full_name = full_name
+
+    def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Any]]) -> Any:
+        # A nested record is named after its column, in the namespace of the record around it.
+        full_name = f"{self._full_name}.{path}" if path else self._full_name
+        namespace, _, name = full_name.rpartition(".")
+        record: dict[str, Any] = {"type": "record", "name": name}
+        if namespace:
+            record["namespace"] = namespace
+        return record | {"fields": [_field(field, path, avro_type) for field, avro_type in members]}
+
+    def array(self, array: ArrayType, path: str, element: Any) -> Any:
+        return {"type": "array", "items": _nullable(element, array.containsNull)}
+
+    def map(self, map_type: MapType, path: str, value: Any) -> Any:
+        return {"type": "map", "values": _nullable(value, map_type.valueContainsNull)}
+
+    def primitive(self, data_type: DataType, path: str) -> Any:
+        found = _PRIMITIVES.get(type(data_type))
+        if found is not None:
+            return found
+        if isinstance(data_type, (StringType, CharType, VarcharType)):
+            name = data_type.simpleString()
+            return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
+        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+            return {
+                "type": "bytes",
+                "logicalType": "decimal",
+                "precision": data_type.precision,
+                "scale": data_type.scale,
+            }
+        self.unsupported(data_type, path, why_unsupported(data_type))
+
+
+def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
+    if not _NAME.fullmatch(field.name):
+        raise InvalidNameError(
+            f"column '{child_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
+            "A-Z, a-z, 0-9 and _ and do not begin with a digit; use format json, or give the column another "
+            f"name (SELECT `{field.name}` AS {_record_name(field.name)})"
+        )
+    result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}
+    if field.nullable:
+        result["default"] = None
+    comment, metadata = split_comment(field.metadata)
+    if comment is not None:
+        result["doc"] = comment
+    if metadata:
+        result[SPARK_METADATA] = metadata
+    return result
+
+
+def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """A column's comment, and the rest of its metadata."""
+    rest = dict(metadata or {})
+    comment = rest.get("comment")
+    if not isinstance(comment, str):
+        return None, rest
+    del rest["comment"]
+    return comment, rest
+
+
+def _nullable(avro_type: Any, nullable: bool) -> Any:
+    return ["null", avro_type] if nullable else avro_type

@@ -1,0 +1,386 @@
+"""Rows -> Avro data, by the table's schema text, whether of our own making or not.
+
+A timestamp is cut to the unit of the schema (milliseconds). A union of several types is written from a
+struct of which exactly one member is set.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.arrow_types import strings_for_char_types
+from ..core.spark_visitor import child_path
+from ..core.writing import (
+    BINARY,
+    BatchEncoder,
+    Cells,
+    Rows,
+    constant,
+    joined,
+    joined_lists,
+    list_bounds,
+    spread,
+    valid_text,
+)
+from . import schema_model as avro
+from .cells import binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
+from .leaves import named
+from .schema_to_spark import spark_struct, targets
+from .spark_to_schema import spark_to_avro
+
+Parts = list[Any]
+"""Binary arrays and constants that make up the bytes of each row, in this order."""
+
+_MICROS_PER_MILLI = 1000
+
+
+class AvroEncoder(BatchEncoder):
+    """Writes rows by a schema text; without one, by the text that `spark_to_avro` makes."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+    ) -> None:
+        super().__init__(schema, encoding_id, codec)
+        struct = strings_for_char_types(schema)
+        assert isinstance(struct, StructType)
+        node = avro.parse_avro(schema_text or spark_to_avro(schema, "event", ""))
+        # Refuses schemas that contain themselves.
+        spark_struct(node)
+        self._wrapped = not isinstance(node, avro.Record)
+        if isinstance(node, avro.Record):
+            self._root: _Value = _Record("", node, struct)
+        else:
+            self._root = _value(node, struct[0].dataType, struct[0].name)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        struct = self.struct_of(batch)
+        rows = np.arange(len(struct))
+        root = struct.field(0) if self._wrapped else struct
+        return self.framed(self._root.all_parts(root, rows), len(struct))
+
+
+class _Value(Cells):
+    """Writes the values of one type."""
+
+    def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
+        """Of an array that may have nulls, which most types refuse."""
+        if array.null_count:
+            place = pc.index(array.is_null(), True).as_py()
+            self.refuse(rows[place], "null, but the column is NOT NULL")
+        return self.parts(array, rows)
+
+    @abstractmethod
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        """Of an array without nulls."""
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return joined(self.parts(array, rows), len(array))
+
+
+class _Record(_Value):
+    def __init__(self, path: str, record: avro.Record, struct: StructType) -> None:
+        super().__init__(path)
+        names = {field.name: place for place, field in enumerate(struct.fields)}
+        unknown = [name for name in names if record.field_named(name) is None]
+        missing = [each.name for each in record.fields if each.name not in names]
+        for name in unknown + missing:
+            lacking = "the schema text" if name in unknown else "the rows to write"
+            raise InvalidSchemaError(f"column '{child_path(path, name)}' is not in {lacking}")
+        self._fields = [
+            (names[each.name], _value(each.type, struct[each.name].dataType, child_path(path, each.name)))
+            for each in record.fields
+        ]
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        children = array.flatten()
+        return [part for place, value in self._fields for part in value.all_parts(children[place], rows)]
+
+
+class _Union(_Value):
+    """Null or a value of one type; `null_branch` is None if there is no null."""
+
+    def __init__(self, path: str, null_branch: int | None, branch: int, value: _Value) -> None:
+        super().__init__(path)
+        self._null_branch = null_branch
+        self._null = None if null_branch is None else _branch_number(null_branch)
+        self._number = _branch_number(branch)
+        self._value = value
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        return [self._number, *self._value.parts(array, rows)]
+
+    def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
+        if array.null_count == 0 or self._null is None:
+            return super().all_parts(array, rows)
+        there = array.is_valid()
+        places = there.to_numpy(zero_copy_only=False)
+        numbers = pc.if_else(there, self._number, self._null)
+        cells = self._value.present(array.drop_null(), rows[places])
+        return [numbers, spread(cells, places).fill_null(constant(b""))]
+
+
+class _Members(_Value):
+    """A union of several types, from a struct with a member for each."""
+
+    def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, _Value]]) -> None:
+        super().__init__(path)
+        self._null = None if null_branch is None else _branch_number(null_branch)
+        self._members = members
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        return self.all_parts(array, rows)
+
+    def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
+        children = array.flatten()
+        set_members = [child.is_valid().to_numpy(zero_copy_only=False) for child in children]
+        counts = np.sum(set_members, axis=0)
+        self.refuse_first(counts > 1, rows, "a union with more than one member set")
+        if self._null is None:
+            self.refuse_first(counts == 0, rows, "null (no member of the union is set), but it is NOT NULL")
+        parts: Parts = []
+        for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
+            if there.any():
+                cells = joined([_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum())
+                parts.append(spread(cells, there).fill_null(constant(b"")))
+        if self._null is not None:
+            parts.append(pc.if_else(pa.array(counts == 0), self._null, constant(b"")))
+        return parts
+
+
+class _Array(_Value):
+    def __init__(self, path: str, element: _Value) -> None:
+        super().__init__(path)
+        self._element = element
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        offsets, elements = list_bounds(array)
+        lengths = np.diff(offsets)
+        cells = joined(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
+        return _block(cells, offsets, lengths)
+
+
+class _Map(_Value):
+    def __init__(self, path: str, value: _Value) -> None:
+        super().__init__(path)
+        self._key = _String(child_path(path, "key"))
+        self._value = value
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        offsets, entries = list_bounds(array)
+        lengths = np.diff(offsets)
+        owners = np.repeat(rows, lengths)
+        keys, values = entries.flatten()
+        parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
+        return _block(joined(parts, len(entries)), offsets, lengths)
+
+
+def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
+    """One block of items and the empty one that ends it; the empty one alone if there are no items."""
+    end = pc.if_else(pa.array(lengths == 0), constant(b""), constant(b"\0"))
+    return [varint_cells(lengths), joined_lists(cells, offsets, b""), end]
+
+
+class _Boolean(_Value):
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        return [pc.if_else(array, constant(b"\1"), constant(b"\0"))]
+
+
+class _Integer(_Value):
+    """Integers, dates and timestamps in microseconds: what Arrow stores is what Avro writes."""
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        return [varint_cells(self.numbers(array))]
+
+    def numbers(self, array: pa.Array) -> Rows:
+        stored = pa.int32() if pa.types.is_date32(array.type) else array.type
+        if pa.types.is_timestamp(array.type):
+            stored = pa.int64()
+        return np.asarray(array.view(stored).to_numpy().astype(np.int64))
+
+
+class _Millis(_Integer):
+    def numbers(self, array: pa.Array) -> Rows:
+        return super().numbers(array) // _MICROS_PER_MILLI
+
+
+class _Floating(_Value):
+    def __init__(self, path: str, stored: str) -> None:
+        super().__init__(path)
+        self._stored = np.dtype(stored)
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        data = np.ascontiguousarray(array.to_numpy().astype(self._stored)).view(np.uint8)
+        return [binary_cells(data, self._stored.itemsize, len(array))]
+
+
+class _Bytes(_Value):
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        lengths = pc.binary_length(array).to_numpy().astype(np.int64)
+        return [varint_cells(lengths), array.cast(BINARY)]
+
+
+class _String(_Value):
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        cells = valid_text(array, self, rows)
+        return [varint_cells(pc.binary_length(cells).to_numpy()), cells]
+
+
+class _Uuid(_String):
+    """As a string, or as 16 bytes."""
+
+    def __init__(self, path: str, as_bytes: bool) -> None:
+        super().__init__(path)
+        self._as_bytes = as_bytes
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        cells = []
+        for text, row in zip(array.to_pylist(), rows, strict=True):
+            try:
+                cells.append(uuid.UUID(text).bytes)
+            except ValueError:
+                self.refuse(row, f"'{text[:40]}', which is no UUID")
+        return [pa.array(cells, BINARY)] if self._as_bytes else super().parts(array, rows)
+
+
+class _Enum(_Value):
+    def __init__(self, path: str, enum: avro.Enum) -> None:
+        super().__init__(path)
+        self._enum = enum
+        self._symbols = pa.array(enum.symbols, pa.large_string())
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        numbers = pc.index_in(array.cast(pa.large_string()), self._symbols)
+        if numbers.null_count:
+            place = pc.index(numbers.is_null(), True).as_py()
+            symbols = ", ".join(self._enum.symbols[:20])
+            self.refuse(
+                rows[place], f"'{array[place].as_py()[:40]}', which is no symbol of {named(self._enum)}: {symbols}"
+            )
+        return [varint_cells(numbers.to_numpy().astype(np.int64))]
+
+
+class _Fixed(_Value):
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path)
+        self._size = size
+
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        wrong = pc.binary_length(array).to_numpy() != self._size
+        self.refuse_first(wrong, rows, f"binary of another length than {self._size}, as the schema's fixed wants")
+        return [array.cast(BINARY)]
+
+
+class _Decimal(_Value):
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        cells, lengths = decimal_cells(array)
+        return [varint_cells(lengths), cells]
+
+
+class _FixedDecimal(_Fixed):
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        cells, wrong = fixed_decimal_cells(array, self._size)
+        self.refuse_first(wrong, rows, f"a number too large for the {self._size} bytes of the schema's fixed")
+        return [cells]
+
+
+def _branch_number(branch: int) -> pa.Scalar:
+    return constant(varint_cells(np.array([branch], np.int64))[0].as_py())
+
+
+def _value(node: avro.Node, data_type: DataType, path: str) -> _Value:
+    """What writes a column of `data_type` as `node`. Raises InvalidSchemaError if it cannot."""
+    if not isinstance(node, avro.Union):
+        return _single(node, data_type, path)
+    places = {id(branch): place for place, branch in enumerate(node.branches)}
+    null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
+    wanted = targets(node)
+    if len(wanted) == 1:
+        # Of [int, long] and [float, double] the wider is written.
+        same = [branch for branch in node.not_null if _kind(branch) == _kind(wanted[0])]
+        return _Union(path, null_branch, places[id(same[0])], _single(wanted[0], data_type, path))
+    if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
+        raise _mismatch(node, data_type, path)
+    members = []
+    for place, branch in enumerate(node.not_null):
+        field = data_type.fields[place]
+        members.append((places[id(branch)], _single(branch, field.dataType, child_path(path, field.name))))
+    return _Members(path, null_branch, members)
+
+
+def _kind(node: avro.Node) -> str:
+    return node.name if isinstance(node, avro.Primitive | avro.Named) else type(node).__name__
+
+
+def _single(node: avro.Node, data_type: DataType, path: str) -> _Value:
+    if isinstance(node, avro.Record) and isinstance(data_type, StructType):
+        return _Record(path, node, data_type)
+    if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
+        return _Array(path, _value(node.items, data_type.elementType, child_path(path, "element")))
+    if isinstance(node, avro.Map) and isinstance(data_type, MapType):
+        return _Map(path, _value(node.values, data_type.valueType, child_path(path, "value")))
+    name = data_type.simpleString()
+    if isinstance(node, avro.Enum) and name.startswith("string"):
+        return _Enum(path, node)
+    if isinstance(node, avro.Fixed | avro.Primitive):
+        found = _scalar(node, name, path)
+        if found is not None:
+            return found
+    raise _mismatch(node, data_type, path)
+
+
+def _mismatch(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
+    return InvalidSchemaError(
+        f"column '{path}' of type {data_type.simpleString()} cannot be written as the schema's {named(node)}"
+    )
+
+
+def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> _Value | None:
+    """`name` is the Spark type's."""
+    if node.logical == "decimal":
+        if name != f"decimal({node.precision},{node.scale})":
+            return None
+        return _FixedDecimal(path, node.size) if isinstance(node, avro.Fixed) else _Decimal(path)
+    if node.logical == "uuid":
+        return _Uuid(path, isinstance(node, avro.Fixed)) if name.startswith("string") else None
+    if isinstance(node, avro.Fixed):
+        return _Fixed(path, node.size) if name == "binary" else None
+    if node.logical is not None:
+        wanted = "date" if node.logical == "date" else "timestamp"
+        if node.logical.startswith("local-"):
+            wanted = "timestamp_ntz"
+        if name != wanted:
+            return None
+        return _Millis(path) if node.logical.endswith("-millis") else _Integer(path)
+    make = _PRIMITIVES.get((node.name, "string" if name.startswith("string") else name))
+    return None if make is None else make(path)
+
+
+_PRIMITIVES: dict[tuple[str, str], Callable[[str], _Value]] = {
+    ("boolean", "boolean"): _Boolean,
+    ("int", "tinyint"): _Integer,
+    ("int", "smallint"): _Integer,
+    ("int", "int"): _Integer,
+    ("long", "tinyint"): _Integer,
+    ("long", "smallint"): _Integer,
+    ("long", "int"): _Integer,
+    ("long", "bigint"): _Integer,
+    ("float", "float"): lambda path: _Floating(path, "<f4"),
+    ("double", "float"): lambda path: _Floating(path, "<f8"),
+    ("double", "double"): lambda path: _Floating(path, "<f8"),
+    ("bytes", "binary"): _Bytes,
+    ("string", "string"): _String,
+}

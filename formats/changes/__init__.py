@@ -1,0 +1,1 @@
+"""Formats whose events are changes of rows in a database."""

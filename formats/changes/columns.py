@@ -1,0 +1,298 @@
+"""Parsed changes -> the columns of the changelog, whatever format they were parsed from.
+
+A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
+built together.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from ..core.arrow_types import arrow_schema, strings_for_char_types
+from ..core.columns import Problems, Rows, StructColumn
+from ..core.events import EventBuffer, Positions
+from ..json.timestamps import FIRST_MICROS, LAST_MICROS
+from ..json.values import json_text
+from .encodings.kafka_connect_schema import FieldSchema
+from .encodings.settings import Rules
+from .encodings.values import image_column
+from .feed import MARKS, POSITION_TYPE, utf8
+from .positions import positions_of
+
+_IMAGES = ("before", "after")
+
+
+Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
+"""What one event says: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and the
+kind of its source."""
+
+NO_CHANGE: Change = (None, None, None, None, None, None)
+"""An event that changes no row."""
+
+
+@dataclass(frozen=True)
+class SourceEncoding:
+    """How the changes of one kind of source are encoded: the schemas of both images, if known, and the rules else."""
+
+    before: FieldSchema | None
+    after: FieldSchema | None
+    rules: Rules
+
+
+class ChangeColumns:
+    """Builds the wanted columns of `changelog_schema`."""
+
+    def __init__(
+        self,
+        wanted: StructType,
+        table: StructType | None,
+        placeholder: str,
+        encoding_of: Callable[[Hashable], SourceEncoding],
+    ) -> None:
+        """`table`: all columns of the table, if known; `encoding_of` tells a source kind's encoding."""
+        struct = strings_for_char_types(wanted)
+        assert isinstance(struct, StructType)
+        self._struct = struct
+        self._schema = arrow_schema(struct)
+        self._encoding_of = encoding_of
+        self._images: dict[tuple[str, Hashable], StructColumn] = {}
+        after = next((each.dataType for each in struct.fields if each.name == "after"), None)
+        assert after is None or isinstance(after, StructType)
+        columns = table if table is not None else after
+        self._placeholders = _placeholders(columns, placeholder) if columns is not None else {}
+        self._read = set(struct.fieldNames())
+
+    @property
+    def wants_numbers(self) -> bool:
+        """Whether the exact digits of numbers matter in some column."""
+        return any(_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
+
+    def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
+        """One array per wanted column. `suspects`: the events in which some value may be the placeholder."""
+        rows = np.arange(len(changes))
+        columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
+        operations, befores, afters, sources, times, kinds = columns
+        missing: dict[int, list[str]] = {}
+        if self._read & {"after", "unavailable"}:
+            missing = self._take_placeholders(afters, suspects)
+        arrays = []
+        for spark_field, arrow_field in zip(self._struct.fields, self._schema, strict=True):
+            name = spark_field.name
+            if name in _IMAGES:
+                assert isinstance(spark_field.dataType, StructType)
+                images = befores if name == "before" else afters
+                arrays.append(self._image(name, spark_field.dataType, images, kinds, rows, problems))
+            elif name == "op":
+                arrays.append(pa.array(operations, pa.string()))
+            elif name == "ts":
+                arrays.append(_timestamps(times))
+            elif name == "source":
+                arrays.append(_texts(sources, arrow_field.type))
+            elif name == "unavailable":
+                lists: list[list[str] | None] = [None if each is None else [] for each in operations]
+                for row, names in missing.items():
+                    lists[row] = names
+                arrays.append(pa.array(lists, arrow_field.type))
+            elif name == MARKS.name:
+                arrays.append(_marks(sources, arrow_field.type))
+            else:
+                arrays.append(_positions(sources, arrow_field.type))
+        return arrays
+
+    def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
+        """The columns without value by event; None takes the place of the placeholder there."""
+        missing: dict[int, list[str]] = {}
+        for row in suspects:
+            image = images[row]
+            if image is None:
+                continue
+            for column, candidates in self._placeholders.items():
+                if image.get(column) in candidates:
+                    image[column] = None
+                    missing.setdefault(row, []).append(column)
+        return missing
+
+    def _image(
+        self,
+        name: str,
+        struct: StructType,
+        images: Sequence[Any],
+        kinds: Sequence[Hashable],
+        rows: Rows,
+        problems: Problems,
+    ) -> pa.Array:
+        distinct = set(kinds)
+        distinct.discard(None)  # events that change no row
+        if len(distinct) <= 1:
+            kind = next(iter(distinct), None)
+            return self._column(name, struct, kind).build(images, rows, problems)
+        parts, places = [], []
+        for kind in [*distinct, None]:
+            here = np.flatnonzero([each == kind for each in kinds])
+            chosen = [images[place] for place in here.tolist()]
+            parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
+            places.append(here)
+        order = np.argsort(np.concatenate(places), kind="stable")
+        return pa.concat_arrays(parts).take(pa.array(order))
+
+    def image(self, name: str, kind: Hashable) -> StructColumn:
+        """How one of the images is read that are wanted, from changes of a kind of source."""
+        struct = self._struct[name].dataType
+        assert isinstance(struct, StructType)
+        return self._column(name, struct, kind)
+
+    def _column(self, name: str, struct: StructType, kind: Hashable) -> StructColumn:
+        found = self._images.get((name, kind))
+        if found is None:
+            encoding = self._encoding_of(kind)
+            schema = encoding.before if name == "before" else encoding.after
+            found = self._images[(name, kind)] = image_column(struct, name, schema, encoding.rules)
+        return found
+
+
+def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
+    """What stands for a value that was not sent, by column, as it is after parsing."""
+    raw = utf8(placeholder)
+    coded = base64.b64encode(raw).decode("ascii")
+    codes = [ord(character) for character in placeholder]
+    found: dict[str, list[Any]] = {}
+    strings = strings_for_char_types(columns)
+    assert isinstance(strings, StructType)
+    for each in strings.fields:
+        if isinstance(each.dataType, ArrayType):
+            found[each.name] = [[placeholder], codes, [coded], [raw], list(raw)]
+        elif isinstance(each.dataType, MapType):
+            found[each.name] = [placeholder, {placeholder: placeholder}]
+        elif isinstance(each.dataType, StringType | BinaryType | DecimalType | StructType):
+            found[each.name] = [placeholder, coded, raw]
+    return found
+
+
+class PlaceholderSearch:
+    """Finds the events in which some value may be the placeholder, by their bytes alone."""
+
+    def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
+        raw = utf8(placeholder)
+        codes = [ord(character) for character in placeholder]
+        self._texts = [raw] if avro else [raw, base64.b64encode(raw)]
+        self._codes: re.Pattern[bytes] | None = None
+        if avro:
+            # The items may be a union with null, the branch before each.
+            self._texts += [branch.join(map(avro_long, codes)) for branch in (b"", b"\0", b"\2")]
+        elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
+            self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
+        # JSON may write it with escapes, in one way or another.
+        self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
+
+    def suspects(self, events: EventBuffer) -> Iterable[int]:
+        """The positions of the events; of all, where it cannot be told."""
+        if not self._plain:
+            return range(len(events))
+        every = _bytes_of(events)
+        found = [events_with(events, re.escape(text)) for text in self._texts if text in every]
+        if self._codes is not None:
+            found.append(events_with(events, self._codes.pattern))
+        return sorted({place for each in found for place in each.tolist()})
+
+
+def _bytes_of(events: EventBuffer) -> bytes:
+    """All that lies between the first and the last byte of some events."""
+    if not len(events):
+        return b""
+    first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
+    return bytes(memoryview(events.data)[first:last])
+
+
+def avro_long(number: int) -> bytes:
+    """A whole number as Avro writes it."""
+    rest = (number << 1) ^ (number >> 63)
+    found = bytearray()
+    while rest > 0x7F:
+        found.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
+def events_with(events: EventBuffer, pattern: bytes) -> Positions:
+    """The events whose bytes have something in them that a regular expression fits."""
+    if not len(events):
+        return np.zeros(0, np.int64)
+    order = np.argsort(events.starts, kind="stable")
+    starts, ends = events.starts[order], (events.starts + events.lengths)[order]
+    data = memoryview(events.data)[: int(ends.max())]
+    found = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
+    places = np.searchsorted(starts, found, side="right") - 1
+    inside = (places >= 0) & (found < ends[places])
+    return np.unique(order[places[inside]])
+
+
+def _exact_numbers(data_type: DataType) -> bool:
+    if isinstance(data_type, StructType):
+        return any(_exact_numbers(each.dataType) for each in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return _exact_numbers(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _exact_numbers(data_type.valueType)
+    return isinstance(data_type, StringType | DecimalType)
+
+
+def _timestamps(micros: Sequence[int | None]) -> pa.Array:
+    safe = [each if each is not None and FIRST_MICROS <= each <= LAST_MICROS else None for each in micros]
+    return pa.array(safe, pa.int64()).view(pa.timestamp("us", "UTC"))
+
+
+def _texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
+    items = [
+        None if source is None else [(_clean(key), _shown(value)) for key, value in source.items()]
+        for source in sources
+    ]
+    return pa.array(items, arrow_type)
+
+
+def _shown(value: Any) -> str | None:
+    if value is None:
+        return None
+    return _clean(value if type(value) is str else json_text(value))
+
+
+def _clean(text: str) -> str:
+    return text if text.isascii() else utf8(text).decode()
+
+
+def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+    blocks = [{} if source is None else source for source in sources]
+    rows = [block.get("row") for block in blocks]
+    found = {
+        "snapshot": pa.array([_shown(block.get("snapshot")) for block in blocks], pa.string()),
+        "row": pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64()),
+    }
+    absent = pa.array([source is None for source in sources], pa.bool_())
+    return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
+
+
+def _positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+    columns = list(zip(*positions_of(sources), strict=True)) or [()] * len(POSITION_TYPE)
+    arrays = {
+        each.name: _timestamps(column) if each.name == "time" else pa.array(column, each.type)
+        for each, column in zip(POSITION_TYPE, columns, strict=True)
+    }
+    chosen = [arrays[each.name] for each in wanted]
+    absent = pa.array([source is None for source in sources], pa.bool_())
+    return pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=absent)

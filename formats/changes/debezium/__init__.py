@@ -1,0 +1,1 @@
+"""Debezium events as JSON and as Avro."""

@@ -1,0 +1,307 @@
+"""Debezium's events as Avro.
+
+By which schema an event was written:
+
+* with `debezium.avro-schemas`: by the schema whose id stands behind a zero byte (Confluent's framing, which Kafka
+  Connect's converters write; Apicurio's with `as-confluent`);
+* with `framing`=`registry`: by the schema that the encoding id of the registry's header stands for;
+* else: by the table's schema, without any header. Rows that are inserted are written so.
+
+A schema that is none of an envelope is that of rows, and events are the envelope that `envelope_schema` makes around
+it. No bytes are a tombstone. The names and parameters that Connect leaves in a schema say how values are encoded.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+
+from ...avro import schema_model as avro
+from ...avro.binary import Reader, read_whole
+from ...avro.documents import document_reader
+from ...avro.format import AvroFormat
+from ...avro.spark_to_schema import spark_to_avro
+from ...avro.writing import AvroEncoder
+from ...core.batches import BatchDecoder, PayloadReader
+from ...core.columns import Problems
+from ...core.events import EventBuffer, Positions
+from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ...core.framing import Undecodable
+from ...core.writing import BatchEncoder, constant
+from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, events_with
+from ..encodings import kafka_connect_schema as connect_schema
+from ..encodings.kafka_connect_to_spark import columns_of
+from ..encodings.settings import Rules
+from ..feed import AVRO_SCHEMAS, WRITTEN_AT
+from .json import change_of
+from .writing import CONNECTOR
+
+_TRUNCATE = b"\x02t"
+_CONFLUENT_HEADER = struct.Struct(">bI")
+
+
+class DebeziumAvroFormat(AvroFormat):
+    """Tables whose events are Debezium's changes as Avro; their rows have an Avro schema in the registry."""
+
+    name = "debezium-avro"
+    changes = True
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        table = self.spark_schema(table_schema_text) if table_schema_text else None
+        return DebeziumAvroDecoder(reader_schema, table, table_schema_text, resolve, settings)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the newest event whose schema is given; None if there is none."""
+        if AVRO_SCHEMAS not in settings:
+            return None
+        find = _Confluent(_schemas_by_id(settings[AVRO_SCHEMAS]))
+        for payload in reversed(list(events.payloads())):
+            try:
+                writer = find(payload)[0] if payload else None
+            except Undecodable:
+                continue  # reading it will say why
+            if writer is not None and writer.after is not None:
+                return columns_of(writer.after)
+        return None
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        return events_with(events, _TRUNCATE)
+
+
+def is_envelope(schema_text: str) -> bool:
+    """Whether an Avro schema is one of Debezium's envelopes."""
+    try:
+        return _is_envelope(avro.parse_avro(schema_text))
+    except InvalidSchemaError:
+        return False
+
+
+def _is_envelope(node: avro.Node) -> bool:
+    if not isinstance(node, avro.Record) or node.field_named("op") is None:
+        return False
+    return node.field_named("after") is not None or node.field_named("before") is not None
+
+
+def columns_of_envelope(schema_text: str) -> StructType | None:
+    """The columns of the rows in such an envelope; None if it tells none."""
+    after = _Writer.of(schema_text).after
+    return None if after is None else columns_of(after)
+
+
+def envelope_schema(row_schema_text: str) -> str:
+    """The schema of envelopes around rows of a schema; the text itself if it is one of envelopes."""
+    row = avro.parse_avro(row_schema_text)
+    if not isinstance(row, avro.Record):
+        raise InvalidSchemaError("it is no record, and so neither of rows nor of envelopes")
+    if _is_envelope(row):
+        return row_schema_text
+    source = [
+        {"name": "version", "type": "string"},
+        {"name": "connector", "type": "string"},
+        {"name": "name", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+    ]
+    return json.dumps(
+        {
+            "type": "record",
+            "name": "pyspark_pravega.Envelope",
+            "fields": [
+                {"name": "before", "type": ["null", json.loads(row_schema_text)], "default": None},
+                {"name": "after", "type": ["null", row.name], "default": None},
+                {"name": "source", "type": {"type": "record", "name": "pyspark_pravega.Source", "fields": source}},
+                {"name": "op", "type": "string"},
+                {"name": "ts_ms", "type": "long"},
+            ],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """How events of one schema are read, and what it says about the values of both images."""
+
+    read: Reader
+    before: connect_schema.FieldSchema | None
+    after: connect_schema.FieldSchema | None
+
+    @classmethod
+    def of(cls, text: str) -> _Writer:
+        """Raises InvalidSchemaError."""
+        node = avro.parse_avro(envelope_schema(text))
+        found = connect_schema.of_avro(node)
+        fields = found.fields if found is not None else {}
+        return cls(document_reader(node), fields.get("before"), fields.get("after"))
+
+
+class DebeziumAvroDecoder(BatchDecoder):
+    """Reads events of any number of schemas, each by its own."""
+
+    format_name = "Avro"
+
+    def __init__(
+        self,
+        reader_schema: StructType,
+        table: StructType | None,
+        table_schema_text: str | None,
+        resolve: Resolve | None,
+        settings: Settings,
+    ) -> None:
+        super().__init__(reader_schema, resolve)
+        self._wanted = reader_schema
+        self._table = table
+        self._text = table_schema_text
+        self._settings = settings
+        self._schemas = _schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        if writer is not None:
+            return self._reader(_one(_Writer.of(writer.schema_text)))
+        if self._schemas is not None:
+            return self._reader(_Confluent(self._schemas))
+        if self._text is None:
+            raise InvalidSchemaError(
+                f"nothing says by which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
+            )
+        return self._reader(_one(_Writer.of(self._text)))
+
+    def _reader(self, find: Callable[[bytes], tuple[_Writer, bytes]]) -> PayloadReader:
+        return _EnvelopeReader(self._wanted, self._table, self._settings, find)
+
+
+def _one(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
+    return lambda payload: (writer, payload)
+
+
+def _schemas_by_id(text: str) -> dict[int, str]:
+    """The schemas of the option's text. Raises InvalidOptionError."""
+    found: dict[int, str] = {}
+    try:
+        content = json.loads(text)
+        pairs = content.items() if isinstance(content, dict) else [(each["id"], each["schema"]) for each in content]
+        for number, schema in pairs:
+            found[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
+    except (ValueError, KeyError, TypeError):
+        raise InvalidOptionError(
+            f'\'{AVRO_SCHEMAS}\' should be a JSON object of schemas by id, such as {{"7": {{"type": "record", '
+            '...}}, or a list of objects with "id" and "schema"'
+        ) from None
+    return found
+
+
+class _Confluent:
+    """Finds what an event was written with by the id behind its zero byte."""
+
+    def __init__(self, schemas: dict[int, str]) -> None:
+        self._schemas = schemas
+        self._writers: dict[int, _Writer] = {}
+
+    def __call__(self, payload: bytes) -> tuple[_Writer, bytes]:
+        if len(payload) < _CONFLUENT_HEADER.size or payload[0] != 0:
+            raise Undecodable("it does not begin with a zero byte and the id of a schema, as Confluent's framing does")
+        _, number = _CONFLUENT_HEADER.unpack_from(payload)
+        found = self._writers.get(number)
+        if found is None:
+            if number not in self._schemas:
+                raise Undecodable(f"its schema id {number} is not among those of '{AVRO_SCHEMAS}'")
+            try:
+                found = self._writers[number] = _Writer.of(self._schemas[number])
+            except InvalidSchemaError as error:
+                raise Undecodable(f"what was written with schema id {number} cannot be read: {error.message}") from None
+        return found, payload[_CONFLUENT_HEADER.size :]
+
+
+class _EnvelopeReader(PayloadReader):
+    def __init__(
+        self,
+        wanted: StructType,
+        table: StructType | None,
+        settings: Settings,
+        find: Callable[[bytes], tuple[_Writer, bytes]],
+    ) -> None:
+        self._rules = Rules.of(settings)
+        self._find = find
+        self._writers: dict[int, _Writer] = {}
+        self._columns = ChangeColumns(wanted, table, self._rules.placeholder, self._encoding_of)
+        self._search = PlaceholderSearch(self._rules.placeholder, table, avro=True)
+
+    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+        writer = self._writers.get(kind) if isinstance(kind, int) else None
+        if writer is None:
+            return SourceEncoding(None, None, self._rules)
+        return SourceEncoding(writer.before, writer.after, self._rules)
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        changes = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                changes.append(self._change(payload, padded))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
+
+    def _change(self, payload: bytes, padded: bool) -> Change:
+        if not payload:
+            return NO_CHANGE
+        writer, datum = self._find(payload)
+        self._writers[id(writer)] = writer
+        return change_of(read_whole(writer.read, datum, padded), id(writer))
+
+
+class DebeziumAvroEncoder(BatchEncoder):
+    """Writes envelopes with `op` c by the schema that `envelope_schema` makes of the table's."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        schema_text: str | None,
+        encoding_id: int | None,
+        codec: str,
+        settings: Settings,
+    ) -> None:
+        super().__init__(schema, encoding_id, codec)
+        if AVRO_SCHEMAS in settings:
+            raise UnsupportedOperationError(
+                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing are given by "
+                "its own registry"
+            )
+        self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
+        now = int(settings.get(WRITTEN_AT, "0"))
+        texts = b"".join(map(_avro_text, ("1", CONNECTOR, CONNECTOR)))
+        self._end = texts + avro_long(now) + _avro_text("c") + avro_long(now)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        rows = self._rows.encode(batch)
+        # The first branch, null, for `before`; the second, the row, for `after`.
+        return self.framed([constant(b"\x00\x02"), rows, constant(self._end)], len(rows))
+
+
+def _avro_text(text: str) -> bytes:
+    data = text.encode()
+    return avro_long(len(data)) + data
+
+
+__all__ = ["DebeziumAvroDecoder", "DebeziumAvroEncoder", "DebeziumAvroFormat", "envelope_schema"]

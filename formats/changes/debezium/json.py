@@ -1,0 +1,296 @@
+"""Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
+
+What an event may be, besides a change of a row:
+
+* no bytes, or `null`: a tombstone;
+* a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
+
+All of these change no row. Anything else without `op`, such as a row that ExtractNewRecordState flattened, makes the
+event bad. What columns take is said in `debezium_values`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega import native
+
+from ...core.batches import BatchDecoder, PayloadReader
+from ...core.columns import Problems, StructColumn, kind_of
+from ...core.events import EventBuffer, Positions
+from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ...core.framing import Undecodable
+from ...json.documents import DocumentParser
+from ...json.format import JsonFormat
+from ...native.plans import Unplanned
+from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, events_with
+from ..encodings import kafka_connect_schema as connect_schema
+from ..encodings.kafka_connect_to_spark import columns_of
+from ..encodings.settings import Rules
+from ..feed import INFER_COLUMNS, OPERATIONS, UPSERTS
+from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
+from ..positions import micros_of_block
+from ..sampled_columns import sampled_columns
+from .writing import DebeziumJsonEncoder
+
+_log = logging.getLogger(__name__)
+
+_PAYLOAD_NEXT = ',"payload":'
+_TRUNCATE = rb'"op"\s*:\s*"t"'
+_KNOWN_SCHEMAS = 64
+"""Schemas kept per decoder; a stream has one for each version of its table."""
+
+_BLOCK = (dict, type(None))
+_HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
+_TRANSACTION = {"status", "id"}
+_OF_TRANSACTIONS = {*_TRANSACTION, *_HEARTBEAT, "event_count", "data_collections"}
+_SCHEMA_CHANGE = {"ddl", "tableChanges"}
+
+
+class DebeziumJsonFormat(JsonFormat):
+    """Tables whose events are Debezium's changes as JSON; their rows have a JSON schema in the registry."""
+
+    name = "debezium-json"
+    changes = True
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        table = self.spark_schema(table_schema_text) if table_schema_text else None
+        return DebeziumJsonDecoder(reader_schema, table, resolve, settings)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the newest event that has a schema and no mistake; None if there is none.
+
+        With `infer-columns`=`sample` those of all values then, None if no event has any.
+        """
+        parser = DocumentParser(False)
+        rows: list[dict[str, Any]] = []
+        for payload in reversed(list(events.payloads())):
+            try:
+                document = parser.document(parser.text(payload)) if payload else None
+                root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
+                after = None if root is None else root.fields.get("after")
+                if after is not None and after.fields:
+                    return columns_of(after)
+                change = change_of(_payload(document), None)
+                rows += [image for image in change[2:0:-1] if image]
+            except Undecodable:
+                continue  # reading it will say why
+        if not rows or settings.get(INFER_COLUMNS) != "sample":
+            return None
+        return sampled_columns(rows, Rules.of(settings).placeholder)
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        return events_with(events, _TRUNCATE)
+
+
+class DebeziumJsonDecoder(BatchDecoder):
+    """Envelopes describe themselves: a writer's schema only matters for the codec."""
+
+    format_name = "Json"
+
+    def __init__(
+        self, reader_schema: StructType, table: StructType | None, resolve: Resolve | None, settings: Settings
+    ) -> None:
+        super().__init__(reader_schema, resolve)
+        reference = _EnvelopeReader(reader_schema, table, settings)
+        self._reader = reference.native() or reference
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
+class _EnvelopeReader(EnvelopeReader):
+    def __init__(self, wanted: StructType, table: StructType | None, settings: Settings) -> None:
+        self._wanted = wanted
+        self._settings = settings
+        placeholder = Rules.of(settings).placeholder
+        self._search = PlaceholderSearch(placeholder, table, avro=False)
+        self._schemas = _Schemas()
+        self._columns = ChangeColumns(wanted, table, placeholder, self._encoding_of)
+        self._documents = DocumentParser(self._columns.wants_numbers)
+
+    def native(self) -> PayloadReader | None:
+        """What reads the same natively, if there is anything."""
+        module = native.module()
+        if module is None:
+            return None
+        try:
+            return NativeEnvelopeReader(module, self, self._wanted)
+        except Unplanned as reason:
+            _log.info("Debezium's events are decoded in Python: %s", reason)
+            return None
+
+    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
+        return self._search.suspects(payloads)
+
+    def image(self, name: str, kind: Hashable) -> StructColumn:
+        return self._columns.image(name, kind)
+
+    def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
+        try:
+            return self._schemas.beginning(self._documents.text(payload), self._documents)
+        except Undecodable:
+            return None  # reading it will say why
+
+    def _encoding_of(self, kind: Hashable) -> SourceEncoding:
+        """`kind`: the number of an envelope's schema, or the name of the connector where there is none."""
+        if isinstance(kind, int):
+            before, after = self._schemas.images(kind)
+            return SourceEncoding(before, after, Rules.of(self._settings))
+        return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        changes = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                changes.append(self._change(payload.rstrip(b"\0") if padded else payload))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, self._search.suspects(payloads))
+
+    def _change(self, payload: bytes) -> Change:
+        """Raises Undecodable for what is no event of Debezium's."""
+        if not payload:
+            return NO_CHANGE
+        text = self._documents.text(payload)
+        if text.startswith(SCHEMA_FIRST):
+            return change_of(*self._schemas.payload(text, self._documents))
+        envelope = self._documents.document(text)
+        payload = _payload(envelope)
+        return change_of(payload, None if payload is envelope else self._schemas.number_of(envelope.get("schema")))
+
+
+def _payload(document: Any) -> Any:
+    """What lies in the schema envelope, if a document is one; else the document."""
+    wrapped = type(document) is dict and "payload" in document and "op" not in document
+    return document["payload"] if wrapped else document
+
+
+def change_of(envelope: Any, schema: int | None) -> Change:
+    """What an envelope says. `schema`: a number for its schema, None if it has none.
+
+    Raises Undecodable for what is no envelope.
+    """
+    if envelope is None:
+        return NO_CHANGE
+    if type(envelope) is not dict:
+        raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
+    find = envelope.get
+    operation = find("op")
+    if operation not in OPERATIONS:
+        if operation is not None:
+            raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
+        if _changes_no_row(envelope):
+            return NO_CHANGE
+        raise Undecodable(
+            "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
+            "rows, for 'format'='json'"
+        )
+    before, after, source = find("before"), find("after"), find("source")
+    if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
+        for name in ("before", "after", "source"):
+            if type(find(name)) not in _BLOCK:
+                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
+    if after is None and operation in UPSERTS:
+        raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
+    micros = find("ts_us")
+    time = micros if type(micros) is int else micros_of_block(envelope)
+    if schema is not None:
+        return operation, before, after, source, time, schema
+    return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
+
+
+def _changes_no_row(event: Mapping[str, Any]) -> bool:
+    """Whether this is a heartbeat, a transaction's begin or end, or a schema change."""
+    properties = event.keys()
+    return (
+        (len(properties) > 0 and properties <= _HEARTBEAT)
+        or (_TRANSACTION <= properties <= _OF_TRANSACTIONS and event["status"] in ("BEGIN", "END"))
+        or len(properties & _SCHEMA_CHANGE) > 0
+    )
+
+
+class _Schemas:
+    """The schemas seen in envelopes, by number, and the texts that they began with."""
+
+    def __init__(self) -> None:
+        self._prefixes: dict[str, int] = {}
+        self._last = ""
+        self._images: list[tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]] = []
+
+    def images(self, number: int) -> tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]:
+        """The schemas of before and after."""
+        return self._images[number]
+
+    def number_of(self, schema: Any) -> int | None:
+        """The number of a schema; None if an envelope has none."""
+        root = connect_schema.of_json(schema)
+        if root is None:
+            return None
+        images = root.fields.get("before"), root.fields.get("after")
+        if images not in self._images:
+            self._images.append(images)
+        return self._images.index(images)
+
+    def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
+        """What stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
+        if text.startswith(SCHEMA_FIRST):
+            self.payload(text, documents)
+            if self._last and text.startswith(self._last):
+                return self._last.encode(), self._prefixes[self._last]
+        return None
+
+    def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
+        """The payload of an envelope that begins with its schema, which is parsed once for all that begin alike.
+
+        Raises Undecodable.
+        """
+        prefix = self._last
+        if not prefix or not text.startswith(prefix):
+            prefix = next((each for each in self._prefixes if text.startswith(each)), "")
+        if not prefix:
+            begin = len(SCHEMA_FIRST)
+            schema, end = documents.value(text, begin)
+            if not text.startswith(_PAYLOAD_NEXT, end):
+                document = documents.document(text)
+                if type(document) is not dict or "payload" not in document:
+                    raise Undecodable("it has a 'schema', but no 'payload'")
+                return document["payload"], self.number_of(schema)
+            number = self.number_of(schema)
+            if number is None:
+                return documents.document(text)["payload"], None
+            prefix = text[: end + len(_PAYLOAD_NEXT)]
+            if len(self._prefixes) >= _KNOWN_SCHEMAS:
+                self._prefixes.clear()
+            self._prefixes[prefix] = number
+        self._last = prefix
+        payload, end = documents.value(text, len(prefix))
+        if text[end:].strip() != "}":
+            # Something unusual follows: all of the document counts.
+            return documents.document(text)["payload"], self._prefixes[prefix]
+        return payload, self._prefixes[prefix]
+
+
+__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "change_of"]

@@ -1,0 +1,186 @@
+"""Rows -> Debezium's envelopes with `op` c, in the encodings that a table with the same properties reads.
+
+| Spark | value in `after` |
+|---|---|
+| date | days since 1970 |
+| timestamp | "2024-01-31T12:00:00.000000Z" |
+| timestamp_ntz | number in the column's unit (`debezium.time-units`, `debezium.time-precision`), else microseconds |
+| decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
+| all else | as format json writes it |
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from decimal import Context
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DecimalType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ...core.arrow_types import strings_for_char_types
+from ...core.format import Settings
+from ...core.writing import BatchEncoder, constant
+from ...json.schema_to_spark import json_schema_to_spark
+from ...json.writing import JsonEncoder
+from ..encodings.settings import Rules
+from ..feed import UNITS, WRITTEN_AT
+
+CONNECTOR = "pyspark-pravega"
+_EXACT = Context(prec=80)
+
+
+class DebeziumJsonEncoder(BatchEncoder):
+    """Writes `{"before":null,"after":row,...,"op":"c"}` without schema."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        schema_text: str | None,
+        encoding_id: int | None,
+        codec: str,
+        settings: Settings,
+    ) -> None:
+        super().__init__(schema, encoding_id, codec)
+        if schema_text:
+            JsonEncoder(schema, schema_text)  # raises what does not fit the table
+            schema = _with_nullability(schema, json_schema_to_spark(schema_text))
+        self._rows = RowDocuments(schema, settings)
+        now = int(settings.get(WRITTEN_AT, "0"))
+        source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
+        self._begin = b'{"before":null,"after":'
+        tail = json.dumps({"source": source, "transaction": None, "op": "c", "ts_ms": now}, separators=(",", ":"))
+        self._end = b"," + tail[1:].encode()
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        self.struct_of(batch)
+        rows = self._rows.documents(batch)
+        return self.framed([constant(self._begin), rows, constant(self._end)], len(rows))
+
+
+class RowDocuments:
+    """Writes rows as JSON objects in Debezium's encodings; those of a primary key are its routing key's text."""
+
+    def __init__(self, schema: StructType, settings: Settings) -> None:
+        rules = Rules.of(settings, CONNECTOR)
+        struct = strings_for_char_types(schema)
+        assert isinstance(struct, StructType)
+        self._fields = struct.fields
+        self._units = [rules.unit(field.name) or "us" for field in struct.fields]
+        self._decimal = rules.decimal
+        self._encoder = JsonEncoder(
+            StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
+        )
+
+    def documents(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        """One document for each row of a batch, of which only the schema's columns are looked at.
+
+        Raises InvalidRowError naming the column for a row that the schema does not allow.
+        """
+        columns = [
+            self._converted(batch.column(field.name), field.dataType, unit)
+            for field, unit in zip(self._fields, self._units, strict=True)
+        ]
+        names = [field.name for field in self._fields]
+        return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
+
+    def _type(self, data_type: DataType) -> DataType:
+        """The type whose JSON is what Debezium writes for a column."""
+        if isinstance(data_type, StructType):
+            return StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
+        if isinstance(data_type, ArrayType):
+            return ArrayType(self._type(data_type.elementType), data_type.containsNull)
+        if isinstance(data_type, MapType):
+            return MapType(data_type.keyType, self._type(data_type.valueType), data_type.valueContainsNull)
+        if isinstance(data_type, DateType | TimestampNTZType):
+            return LongType()
+        if isinstance(data_type, DecimalType):
+            return data_type if self._decimal == "double" else StringType()
+        return data_type
+
+    def _converted(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
+        """The values as of `_type`."""
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if isinstance(data_type, DateType):
+            return array.view(pa.int32()).cast(pa.int64())
+        if isinstance(data_type, TimestampNTZType):
+            return _counted(array.view(pa.int64()), unit)
+        if isinstance(data_type, DecimalType) and self._decimal != "double":
+            return array.cast(pa.string()) if self._decimal == "string" else _unscaled(array)
+        if isinstance(data_type, StructType):
+            children = [
+                self._converted(child, field.dataType, unit)
+                for child, field in zip(array.flatten(), data_type.fields, strict=True)
+            ]
+            return pa.StructArray.from_arrays(children, names=data_type.names, mask=array.is_null())
+        if isinstance(data_type, ArrayType):
+            lists = array.cast(pa.list_(array.type.value_type))
+            values = self._converted(lists.values, data_type.elementType, unit)
+            return pa.ListArray.from_arrays(_offsets(lists), values)
+        if isinstance(data_type, MapType):
+            values = self._converted(array.items, data_type.valueType, unit)
+            return pa.MapArray.from_arrays(_offsets(array), array.keys, values)
+        return array
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Offsets that tell which lists are null."""
+    if lists.null_count == 0:
+        return lists.offsets
+    missing = lists.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
+
+
+def _counted(micros: pa.Array, unit: str) -> pa.Array:
+    """Microseconds as whole units; what is finer than the unit is cut off, downwards."""
+    factor = UNITS[unit]
+    if factor == 0:
+        return pc.multiply_checked(micros, 1000)
+    if factor == 1:
+        return micros
+    numbers = micros.fill_null(0).to_numpy(zero_copy_only=False) // factor
+    return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
+
+
+def _unscaled(array: pa.Array) -> pa.Array:
+    """The unscaled numbers in base64, as few bytes as they need."""
+    scale = array.type.scale
+    texts: list[str | None] = []
+    for value in array.to_pylist():
+        if value is None:
+            texts.append(None)
+            continue
+        number = int(value.scaleb(scale, _EXACT))
+        size = number.bit_length() // 8 + 1
+        texts.append(base64.b64encode(number.to_bytes(size, "big", signed=True)).decode("ascii"))
+    return pa.array(texts, pa.string())
+
+
+def _with_nullability(rows: StructType, table: StructType) -> StructType:
+    """The columns of rows under the table's rules on nulls."""
+    fields = []
+    for field in rows.fields:
+        if field.name not in table.names:
+            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
+        fields.append(StructField(field.name, field.dataType, table[field.name].nullable))
+    return StructType(fields)
+
+
+__all__ = ["CONNECTOR", "DebeziumJsonEncoder", "RowDocuments"]

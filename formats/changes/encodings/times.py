@@ -1,0 +1,219 @@
+"""Debezium's dates, timestamps and times of day -> days and microseconds.
+
+A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
+ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
+and is null; in a column of strings it can be read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...core.columns import Leaf, Misfit, kind_of
+from ...json.timestamps import FIRST_MICROS, LAST_MICROS
+from ...json.values import FIRST_DAY, LAST_DAY
+from ..feed import UNITS
+from .settings import ASSUMED_MS
+
+_NONE = type(None)
+_KINDS = frozenset((int, str, _NONE))
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d)?)?", re.ASCII
+)
+_DAYS_OF_CYCLE = 146_097
+_ENDLESS = ("infinity", "-infinity")
+_ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
+"""Debezium's numbers for what PostgreSQL calls so."""
+_FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+
+UNKNOWN_UNIT = (
+    "the unit of the number {} is unknown: SQL Server's types have different ones; set the table property "
+    "'debezium.time-units', for example 'created=ms'"
+)
+
+
+TOO_LARGE = (
+    "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
+    "column has more digits, set the table property 'debezium.time-units', for example 'created=us'"
+)
+
+
+def date_column(path: str) -> Leaf:
+    """Days since 1970, or a date as text."""
+
+    def exact(value: Any) -> int | None:
+        if type(value) is int:
+            return value if FIRST_DAY <= value <= LAST_DAY else None
+        if type(value) is not str:
+            raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
+        return _days(value)
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int32()).view(pa.date32())
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        days = pa.array(values, pa.int64())
+        return within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
+
+    kinds = frozenset((int, _NONE))
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=store, native=("days",))
+
+
+def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
+    """Units since 1970, or a timestamp as text; without offset it is in UTC."""
+    assumed = unit == ASSUMED_MS
+    if assumed:
+        unit = "ms"
+
+    def exact(value: Any) -> int | None:
+        if type(value) is int:
+            micros = _in_range(_micros_of(value, unit))
+            if micros is None and assumed:
+                raise Misfit(TOO_LARGE.format(value))
+            return micros
+        if type(value) is not str:
+            raise Misfit(f"expected a whole number or a timestamp as a string, found {kind_of(value)}")
+        return micros_of_text(value)
+
+    def store(values: Sequence[int | None]) -> pa.Array:
+        return pa.array(values, pa.int64()).view(arrow_type)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values)) - {_NONE}
+        if kinds == {str}:
+            texts = pa.array(values, pa.string())
+            if not pc.all(pc.match_substring_regex(texts, _FAST_TIMESTAMP)).as_py():
+                raise ValueError
+            # Texts with and without Z in one cast would be refused.
+            plain = pc.utf8_rtrim(texts, "Z")
+            micros = plain.cast(pa.timestamp("us")).view(pa.int64())
+            return within(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
+        if unit is None and kinds:
+            raise ValueError
+        numbers = pa.array(values, pa.int64())
+        factor = UNITS[unit or "us"]
+        if factor == 0:
+            numbers = pc.divide(pc.subtract(numbers, _floor_rest(numbers)), 1000)
+        elif factor > 1:
+            limit = 2**63 // factor - 1
+            small = within(numbers, -limit, limit)
+            if assumed and small.null_count != numbers.null_count:
+                raise ValueError
+            numbers = pc.multiply(small, factor)
+        micros = within(numbers, FIRST_MICROS, LAST_MICROS)
+        if assumed and micros.null_count != numbers.null_count:
+            raise ValueError
+        return micros.view(arrow_type)
+
+    native = ("moment", -1 if unit is None else UNITS[unit])
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
+
+
+def _floor_rest(numbers: pa.Array) -> pa.Array:
+    filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(filled % 1000)
+
+
+def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
+    """The numbers, null where out of range."""
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
+        return numbers
+    there = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.if_else(there, numbers, pa.scalar(None, numbers.type))
+
+
+def _in_range(micros: int) -> int | None:
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
+
+
+def _micros_of(value: int, unit: str | None) -> int:
+    if unit is None:
+        raise Misfit(UNKNOWN_UNIT.format(value))
+    factor = UNITS[unit]
+    return value * factor if factor else value // 1000
+
+
+def _days(text: str) -> int | None:
+    if text in _ENDLESS:
+        return None
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
+    return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+
+
+def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
+    if not 1 <= year <= 9999:
+        return None
+    try:
+        return datetime.date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        raise Misfit(f"the string '{text[:40]}' is no date of the calendar") from None
+
+
+def micros_of_text(text: str) -> int | None:
+    """Microseconds since 1970 in UTC; further digits are cut off. None for what Spark has no value for.
+
+    Raises Misfit for a text that is no timestamp.
+    """
+    if text in _ENDLESS:
+        return None
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise Misfit(f"the string '{text[:40]}' is no timestamp such as 2024-01-31T12:00:00.5Z")
+    days = _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+    hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise Misfit(f"the string '{text[:40]}' is no time of a day")
+    offset = 0
+    if match[9]:
+        offset = (int(match[10]) * 3600 + int(match[11] or 0) * 60) * (-1 if match[9] == "-" else 1)
+    if days is None:
+        return None
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    return _in_range(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
+
+
+def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
+    """How a number of a semantic type is written in a column of strings: as ISO 8601."""
+    if kind == "date":
+        return lambda value: _iso_date(value)
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
+    per_second = 10**digits
+    per_unit = 10 ** max(6 - digits, 0)
+
+    def clock(value: int) -> str:
+        seconds, fraction = divmod(value, per_second)
+        text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return f"{text}.{fraction:0{digits}}" if digits else text
+
+    def moment(value: int) -> str:
+        if value * per_unit in _ENDLESS_MICROS:
+            return _ENDLESS_MICROS[value * per_unit]
+        days, rest = divmod(value, 86_400 * per_second)
+        return f"{_iso_date(days)}T{clock(rest)}"
+
+    return clock if kind == "time" else moment
+
+
+def _iso_date(days: int) -> str:
+    """With a sign, as ISO 8601 has it, outside the years 0000 to 9999."""
+    if FIRST_DAY <= days <= LAST_DAY:
+        return datetime.date.fromordinal(days + _EPOCH).isoformat()
+    # The calendar repeats itself after 400 years.
+    cycles = (days - FIRST_DAY) // _DAYS_OF_CYCLE
+    same = datetime.date.fromordinal(days - cycles * _DAYS_OF_CYCLE + _EPOCH)
+    year = same.year + 400 * cycles
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{same.month:02}-{same.day:02}"

@@ -1,0 +1,224 @@
+"""Formats whose events are changes of rows: the changelog they decode to, and what their tables must say.
+
+A change format (`Format.changes`) speaks of two schemas. Its schema text, `spark_schema` and the encoder are about the
+rows of the table. Its decoder gives the changelog of such rows: one row per event, with the columns of
+`changelog_schema`, so that it can be asked for any of these, nested ones cut down like others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
+
+from ..core.events import EventBuffer, Positions
+from ..core.format import Format, Settings, find_format
+
+CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
+"""Debezium's letters, for all formats: created, updated, deleted, read in a snapshot, table truncated, message."""
+
+UPSERTS = (CREATE, UPDATE, READ)
+
+PRIMARY_KEY = "primary-key"
+TIME_UNITS = "debezium.time-units"
+TIME_PRECISION = "debezium.time-precision"
+DECIMAL = "debezium.decimal"
+UNAVAILABLE_VALUE = "debezium.unavailable-value"
+AVRO_SCHEMAS = "debezium.avro-schemas"
+INFER_COLUMNS = "infer-columns"
+WRITTEN_AT = "written-at"
+"""Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
+
+UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
+"""Names of the units of time, and how many microseconds one is (0: less than one)."""
+
+DEFAULT_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+
+POSITION = StructType(
+    [
+        StructField("origin", StringType()),
+        StructField("major", LongType()),
+        StructField("minor", LongType()),
+        StructField("row", LongType()),
+        StructField("time", TimestampType()),
+    ]
+)
+"""Where the database made a change. Positions of one `origin` (connector, server) are ordered by `major`, `minor`,
+`row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN, LSN elsewhere. `time` is when
+the database committed the change, or read the row for a snapshot."""
+
+MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), StructField("row", LongType())]))
+"""Not a column of changelogs, but what a decoder can be asked for beside them: `snapshot` and `row` of the source
+block, by which rows without a primary key are counted."""
+
+_ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
+
+
+class ChangeFormat(Format, Protocol):
+    """A format whose events are changes of rows."""
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """The columns of the rows that events tell by their schemas; None if they tell none."""
+        ...
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        """Which events may be truncations, found without decoding them; all others certainly are none."""
+        ...
+
+
+def find_change_format(name: str) -> ChangeFormat:
+    """The change format of this name. Raises InvalidOptionError for any other."""
+    found = find_format(name)
+    if not is_change_format(name):
+        raise InvalidOptionError(f"the format '{name}' is none of changes of rows")
+    return cast(ChangeFormat, found)
+
+
+def is_change_format(name: str) -> bool:
+    """Whether events of this format are changes of rows. Raises InvalidOptionError for an unknown one."""
+    return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
+
+
+def nullable(struct: StructType) -> StructType:
+    """The struct with all of its own fields nullable: an image of a row may be a part of it."""
+    return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
+
+
+def changelog_schema(table: StructType) -> StructType:
+    """The columns of the changelog of a table with these columns.
+
+    * `op`: one of OPERATIONS; null for an event that changes no row (tombstone, heartbeat, transaction metadata,
+      schema change), so that there is one row for each event.
+    * `before`, `after`: the row, as far as the event tells.
+    * `source`: the source block of the event as texts, nested values as JSON.
+    * `ts`: when the connector handled the change.
+    * `unavailable`: columns whose value in `after` the database did not send because it had not changed; they are
+      null there.
+    * `position`: where in the database's log the change is, see POSITION.
+    """
+    image = nullable(table)
+    return StructType(
+        [
+            StructField("op", StringType()),
+            StructField("before", image),
+            StructField("after", image),
+            StructField("source", MapType(StringType(), StringType())),
+            StructField("ts", TimestampType()),
+            StructField("unavailable", ArrayType(StringType(), containsNull=False)),
+            StructField("position", POSITION),
+        ]
+    )
+
+
+def table_schema(columns: StructType, settings: Settings) -> StructType:
+    """The columns of a change table as they are read: all nullable but those of the primary key.
+
+    Events of a time before a column was added have no value for it, whatever the database says now.
+    """
+    key = key_columns(settings)
+    return StructType(
+        [StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
+    )
+
+
+def key_columns(settings: Settings) -> list[str]:
+    """The columns of the property `primary-key`, in its order; none if it is not set."""
+    return [name for part in settings.get(PRIMARY_KEY, "").split(",") if (name := part.strip())]
+
+
+def time_units(settings: Settings) -> dict[str, str]:
+    """The units of the property `debezium.time-units` by column. Raises InvalidOptionError for what is none."""
+    text = settings.get(TIME_UNITS, "")
+    pairs: dict[str, str] = {}
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise InvalidOptionError(f"'{TIME_UNITS}' is no JSON object: {error}") from None
+        pairs = {str(column): str(unit) for column, unit in found.items()}
+    else:
+        for part in filter(None, map(str.strip, text.split(","))):
+            column, _, unit = part.rpartition("=")
+            pairs[column.strip()] = unit.strip()
+    for column, unit in pairs.items():
+        if unit not in UNITS or not column:
+            raise InvalidOptionError(
+                f"'{TIME_UNITS}'='{text}' is not valid: '{column}={unit}' should be a column and one of "
+                f"{', '.join(UNITS)}, for example 'created=ms,updated=us'"
+            )
+    return pairs
+
+
+def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
+    """The settings with column names spelled as the table's.
+
+    Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of
+    values that cannot be told apart.
+    """
+    checked = dict(settings)
+    if PRIMARY_KEY in checked:
+        key = [_column(PRIMARY_KEY, name, columns.fieldNames()) for name in key_columns(settings)]
+        if not key or len(set(key)) != len(key):
+            raise InvalidOptionError(
+                f"'{PRIMARY_KEY}'='{checked[PRIMARY_KEY]}' should name one or more different columns, such as 'id' or "
+                "'order_id,line_no'"
+            )
+        for name in key:
+            _check_key_type(name, columns[name].dataType)
+        checked[PRIMARY_KEY] = ",".join(key)
+    for column in time_units(settings):
+        _column(TIME_UNITS, column, columns.fieldNames())
+    return checked
+
+
+def _column(option: str, name: str, names: Sequence[str]) -> str:
+    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+    if len(found) == 1:
+        return found[0]
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    hint = f"Did you mean '{near[0]}'?" if near else f"It has the columns {', '.join(names)}."
+    raise InvalidOptionError(f"'{option}' names '{name}', which is no column of the table. {hint}")
+
+
+def _check_key_type(name: str, data_type: DataType) -> None:
+    if isinstance(data_type, _ATOMIC_BUT_NO_KEY):
+        raise UnsupportedTypeError(
+            f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, by whose values rows cannot "
+            "be told apart. A primary key is made of strings, whole numbers, decimals, booleans, dates, timestamps or "
+            "bytes."
+        )
+
+
+def utf8(text: object) -> bytes:
+    """The bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
+    return str(text).encode("utf-8", "replace")
+
+
+POSITION_TYPE = pa.struct(
+    [
+        ("origin", pa.string()),
+        ("major", pa.int64()),
+        ("minor", pa.int64()),
+        ("row", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+    ]
+)
+"""The Arrow type of POSITION."""

@@ -1,0 +1,150 @@
+"""Maxwell's events (changes of MySQL as JSON), as the changes that Debezium's are.
+
+| `type` | change |
+|---|---|
+| insert, update, delete | c, u, d |
+| bootstrap-insert | r |
+| bootstrap-start, bootstrap-complete, table-..., database-... | none |
+
+`old` has the former values of the changed columns only, so `before` of an update is `data` with them. Times are texts
+without zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. What columns take is said in
+`debezium_values`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import UnsupportedOperationError
+
+from ..core.batches import BatchDecoder, PayloadReader
+from ..core.columns import Problems, kind_of
+from ..core.events import EventBuffer, Positions
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.framing import Undecodable
+from ..json.documents import DocumentParser
+from ..json.format import JsonFormat
+from .columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
+from .encodings.settings import Rules
+from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, READ, UPDATE
+from .sampled_columns import sampled_columns
+
+_OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
+_NO_CHANGE = re.compile(r"bootstrap-(start|complete)|(table|database)-.*")
+_POSITION = re.compile(r"(.+):(\d{1,18})")
+
+
+class MaxwellJsonFormat(JsonFormat):
+    """Tables whose events are Maxwell's changes; their rows have a JSON schema in the registry."""
+
+    name = "maxwell-json"
+    changes = True
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        return MaxwellJsonDecoder(reader_schema, resolve)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        raise UnsupportedOperationError(
+            "rows cannot be written in format maxwell-json, whose events only Maxwell makes; use format debezium-json"
+        )
+
+    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
+        """With `infer-columns`=`sample` those of all values; None if no event has any."""
+        if settings.get(INFER_COLUMNS) != "sample":
+            return None
+        reader, rows = _MaxwellReader(StructType([])), []
+        for payload in reversed(list(events.payloads())):
+            try:
+                rows += [image for image in reader.change(payload)[2:0:-1] if image]
+            except Undecodable:
+                continue  # reading it will say why
+        return sampled_columns(rows, DEFAULT_UNAVAILABLE_VALUE) if rows else None
+
+    def truncate_candidates(self, events: EventBuffer) -> Positions:
+        """None: Maxwell tells of no truncation but as a statement."""
+        return EventBuffer.of([]).starts
+
+
+class MaxwellJsonDecoder(BatchDecoder):
+    """Events describe themselves: a writer's schema only matters for the codec."""
+
+    format_name = "Json"
+
+    def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
+        super().__init__(reader_schema, resolve)
+        self._reader = _MaxwellReader(reader_schema)
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
+class _MaxwellReader(PayloadReader):
+    def __init__(self, wanted: StructType) -> None:
+        encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS))
+        self._columns = ChangeColumns(wanted, None, encoding.rules.placeholder, lambda kind: encoding)
+        self._documents = DocumentParser(self._columns.wants_numbers)
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        changes = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                changes.append(self.change(payload.rstrip(b"\0") if padded else payload))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                changes.append(NO_CHANGE)
+        return self._columns.arrays(changes, problems, ())
+
+    def change(self, payload: bytes) -> Change:
+        """What an event says. Raises Undecodable for what is no event of Maxwell's."""
+        if not payload:
+            return NO_CHANGE
+        event = self._documents.document(self._documents.text(payload))
+        if type(event) is not dict:
+            raise Undecodable(f"it should be an event of Maxwell's but is {kind_of(event)}")
+        kind = event.get("type")
+        operation = _OPERATIONS.get(kind) if type(kind) is str else None
+        if operation is None:
+            if type(kind) is str and _NO_CHANGE.fullmatch(kind):
+                return NO_CHANGE
+            raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
+        data, old = event.get("data"), event.get("old") or {}
+        if type(data) is not dict or type(old) is not dict:
+            raise Undecodable("its 'data' and 'old' should be objects")
+        seconds = event.get("ts")
+        time = seconds * 1_000_000 if type(seconds) is int else None
+        source = _source(event)
+        if operation == DELETE:
+            return operation, data, None, source, time, "maxwell"
+        before = {**data, **old} if operation == UPDATE else None
+        return operation, before, data, source, time, "maxwell"
+
+
+def _source(event: dict[str, Any]) -> dict[str, Any]:
+    """All but the row, with the position as MySQL's connector of Debezium writes it."""
+    source: dict[str, Any] = {key: value for key, value in event.items() if key not in ("data", "old", "type")}
+    source["connector"] = "maxwell"
+    seconds = event.get("ts")
+    if type(seconds) is int:
+        source["ts_ms"] = seconds * 1000
+    match = _POSITION.fullmatch(str(event.get("position")))
+    if match is not None:
+        offset = event.get("xoffset")
+        source |= {"file": match[1], "pos": int(match[2]), "row": offset}
+    return source

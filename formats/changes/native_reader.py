@@ -1,0 +1,204 @@
+"""Reading Debezium's envelopes by the native decoder of JSON, with the reference behind it.
+
+The native decoder reads an envelope as an object with `op`, both images and the block `source`, the images as the
+reference's own columns say. What the envelope means beyond that is looked at in columns. An event goes to the reference
+if it is no plain change, has another schema or comes from another connector than the others (whose encoding may
+differ), may hold the placeholder for unavailable values, or is anything that the native decoder does not accept.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from ..core.batches import PayloadReader
+from ..core.columns import Problems, StructColumn
+from ..core.events import EventBuffer, Positions
+from ..json.native_plan import json_column
+from ..native.plans import NO_COLUMNS, Spec, Unplanned
+from ..native.reader import NATIVE_PIECE_EVENTS, with_reference
+from .columns import events_with
+from .feed import MARKS, OPERATIONS, UPSERTS
+from .position_columns import SOURCE_TYPE, positions, timestamps
+
+_log = logging.getLogger(__name__)
+
+_OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
+
+SCHEMA_FIRST = '{"schema":'
+"""What an envelope with a schema begins with."""
+
+
+class EnvelopeReader(PayloadReader):
+    """The reference, as the native reader must know it."""
+
+    @abstractmethod
+    def suspects(self, payloads: EventBuffer) -> Iterable[int]:
+        """The events in which some value may be the placeholder for unavailable ones, by their bytes alone."""
+
+    @abstractmethod
+    def image(self, name: str, kind: Hashable) -> StructColumn:
+        """How `before` or `after` is read: by the name of a connector, or the number of an envelope's schema."""
+
+    @abstractmethod
+    def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
+        """What an event with a schema begins with, up to its payload, and the number of that schema."""
+
+
+class NativeEnvelopeReader(PayloadReader):
+    """Reads envelopes natively, with or without schema, where all of the wanted columns allow it."""
+
+    piece_events = NATIVE_PIECE_EVENTS
+
+    def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
+        """Raises Unplanned for columns that only the reference makes."""
+        if "source" in wanted.names:
+            raise Unplanned("the column 'source' has all of a source block")
+        self._module = module
+        self._reference = reference
+        self._names = wanted.names
+        marked = [pa.field("snapshot", pa.string())] if MARKS.name in wanted.names else []
+        self._source = pa.struct([*SOURCE_TYPE, *marked])
+        self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
+        self._decoders: dict[Hashable, Any] = {}
+        self._connector = ""
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        decoder, connector = None, None
+        if len(payloads) and not padded:
+            decoder, connector = self._decoder_for(payloads)
+        if decoder is None:
+            return self._reference.arrays(payloads, padded, problems)
+        batch, unread = decoder.decode(*payloads.octets(), False)
+        found = pa.record_batch(batch)
+        there = np.ones(len(payloads), np.bool_)
+        if unread is not None:
+            there[np.frombuffer(unread, np.int64)] = False
+        read = np.flatnonzero(there)
+        there[read[~self._plain(found, connector)]] = False
+        there[list(self._reference.suspects(payloads))] = False
+        if connector is not None:
+            there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
+        chosen = there[read]
+        if not chosen.all():
+            found = found.filter(pa.array(chosen))
+        arrays = self._columns(found)
+        places: Positions = np.flatnonzero(~there)
+        if not len(places):
+            return arrays
+        return with_reference(arrays, places, self._reference, payloads, False, problems)
+
+    def _plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
+        """Which of the envelopes are changes, if it matters of the connector that they were read for."""
+        operation, after = found.column("op"), found.column("after")
+        known = pc.is_in(operation, _OPERATIONS)
+        plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
+        if connector is not None:
+            names = pc.fill_null(pc.struct_field(found.column("source"), "connector"), "")
+            same = pc.equal(names, connector)
+            others = pc.filter(names, pc.invert(same))
+            if len(others) * 2 > len(names):
+                self._connector = others[-1].as_py()  # the next piece will be of this one
+            plain = pc.and_(plain, same)
+        return plain.to_numpy(zero_copy_only=False)
+
+    def _columns(self, found: pa.RecordBatch) -> list[pa.Array]:
+        arrays = []
+        for name, wanted in zip(self._names, self._types, strict=True):
+            if name == "ts":
+                array = timestamps(found.column("ts_us"), found.column("ts_ms"))
+            elif name == "unavailable":
+                # Whoever has such columns was suspected.
+                offsets = pa.array(np.zeros(len(found) + 1, np.int32))
+                array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
+            elif name == "position":
+                source = found.column("source")
+                members = positions(source)
+                chosen = [members[each.name] for each in wanted]
+                array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
+            elif name == MARKS.name:
+                source = found.column("source")
+                block = dict(zip(source.type.names, source.flatten(), strict=True))
+                array = pa.StructArray.from_arrays(
+                    [block[each.name] for each in wanted], fields=list(wanted), mask=source.is_null()
+                )
+            else:
+                array = found.column(name)
+            arrays.append(array)
+        return arrays
+
+    def _decoder_for(self, payloads: EventBuffer) -> tuple[Any, str | None]:
+        """The decoder for events like the first of these, None if there is none; their connector if that matters."""
+        kind: Hashable
+        first = bytes(payloads.payload(0))
+        prefix, connector = None, None
+        if first.startswith(SCHEMA_FIRST.encode()):
+            envelope = self._reference.envelope(first)
+            if envelope is None:
+                return None, None
+            prefix, kind = envelope
+        else:
+            self._connector = self._connector or _connector_of(payloads)
+            kind = connector = self._connector
+        if (prefix, kind) not in self._decoders:
+            self._decoders[(prefix, kind)] = self._decoder(kind, prefix)
+        return self._decoders[(prefix, kind)], connector
+
+    def _decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
+        try:
+            spec, make = self._spec(kind), self._module.Decoder
+            decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
+            self._check(decoder)
+        except (Unplanned, ValueError) as reason:
+            _log.info("Debezium's events of the kind '%s' are decoded in Python: %s", kind, reason)
+            return None
+        return decoder
+
+    def _check(self, decoder: Any) -> None:
+        batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
+        if [array.type for array in self._columns(pa.record_batch(batch))] != self._types:
+            raise Unplanned("a column has a type that the native decoder does not give exactly")
+
+    def _spec(self, kind: Hashable) -> Spec:
+        images = {
+            name: json_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
+            for name in ("before", "after")
+        }
+        members = {
+            "op": ("leaf", pa.string(), True),
+            **images,
+            "source": _struct(self._source, [("leaf", each.type, True) for each in self._source], True),
+            "ts_ms": ("leaf", pa.int64(), True),
+            "ts_us": ("leaf", pa.int64(), True),
+        }
+        fields = pa.struct([pa.field(name, spec[1], True) for name, spec in members.items()])
+        return _struct(fields, list(members.values()), False)
+
+
+_LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
+"""An image of which no column is wanted, but which must be an object or null."""
+
+
+def _struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
+    return ("struct", fields, nullable, [each.name for each in fields], specs)
+
+
+def _connector_of(payloads: EventBuffer) -> str:
+    """The connector of the first envelope that says it plainly; a guess, which is checked for every event."""
+    for payload in payloads.part(0, min(len(payloads), 16)).payloads():
+        try:
+            connector = json.loads(payload)["source"]["connector"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue  # the reference will say what is wrong
+        if type(connector) is str and connector:
+            return connector
+    return ""

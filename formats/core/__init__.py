@@ -1,0 +1,1 @@
+"""Shared by all formats: the protocols, events in buffers, columns, batches, framing."""

@@ -1,0 +1,245 @@
+"""From events to a record batch: by encoding id and in pieces, back in the order of the events.
+
+One decoder reads events of any number of writer schemas. Events of one encoding id are read together, in
+pieces small enough that the Python objects of a piece fit in the processor's caches. A bad event, an
+unknown encoding id or a writer's schema that does not fit makes the events concerned bad and no others.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
+
+from .arrow_types import arrow_schema
+from .columns import Problems
+from .events import EventBuffer, Positions
+from .format import BadEvent, Resolve, WriterSchema
+from .framing import HEADER_LENGTH, LARGEST_PAYLOAD, Codec, Undecodable, common_encoding_id, encoding_ids, find_codec
+
+_log = logging.getLogger(__name__)
+
+PIECE_EVENTS = 4096
+PIECE_BYTES = 4 * 1024 * 1024
+"""Limits of a piece; an event larger than that is a piece of its own."""
+
+LARGEST_BATCH = 2 * LARGEST_PAYLOAD
+"""Bytes that the events of a batch may have together after decompression."""
+
+
+class Overfull(Exception):
+    """Events that would need too much memory together; fewer of them may not."""
+
+
+class PayloadReader(ABC):
+    """Reads payloads that were written with one schema."""
+
+    piece_events: int = PIECE_EVENTS
+    """How many payloads it takes at once."""
+
+    @abstractmethod
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        """One array per wanted column, each as long as there are payloads.
+
+        `padded`: the payloads were compressed and may carry trailing NULs. Bad payloads are noted in
+        `problems` by their position and have any value.
+        """
+
+
+class _Room:
+    """What is left of LARGEST_BATCH."""
+
+    def __init__(self) -> None:
+        self._left = LARGEST_BATCH
+
+    def take(self, size: int) -> None:
+        """Raises Overfull."""
+        self._left -= size
+        if self._left < 0:
+            raise Overfull
+
+
+@dataclass(frozen=True)
+class _Source:
+    reader: PayloadReader
+    codec: Codec
+
+
+class BatchDecoder(ABC):
+    """The common part of the decoders. Sub-classes say how a writer's schema is read."""
+
+    format_name: str
+    """The registry's name of the format that can be read."""
+
+    def __init__(self, reader_schema: StructType, resolve: Resolve | None) -> None:
+        self.schema: pa.Schema = arrow_schema(reader_schema)
+        self._resolve = resolve
+        self._sources: dict[int, _Source] = {}
+        self._unframed: _Source | None = None
+
+    @abstractmethod
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        """Reads payloads of this writer's schema; None means the table's.
+
+        Raises InvalidSchemaError if that is not possible.
+        """
+
+    def decode(self, events: EventBuffer) -> pa.RecordBatch:
+        batch, bad = self.decode_valid(events)
+        if bad:
+            raise bad[0]
+        return batch
+
+    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        """Raises Overfull for several events that are too large together."""
+        pieces: list[list[pa.Array]] = []
+        order: list[Positions] = []
+        reasons: dict[int, str] = {}
+        room = _Room()
+        for places, source in self._sorted_by_source(events, reasons):
+            group = events if len(places) == len(events) else events.take(places)
+            if self._resolve is not None:
+                group = group.without_first(HEADER_LENGTH)
+            for begin, payloads in _pieces(group, source, places, reasons, room):
+                problems = Problems()
+                pieces.append(_read(source, payloads, problems))
+                here = places[begin : begin + len(payloads)]
+                order.append(here)
+                for position, reason in problems.reasons.items():
+                    reasons.setdefault(int(here[position]), reason)
+        batch = self._batch(pieces, order, len(events), reasons)
+        return batch, [BadEvent(index, reasons[index]) for index in sorted(reasons)]
+
+    def _batch(
+        self, pieces: list[list[pa.Array]], order: list[Positions], count: int, reasons: dict[int, str]
+    ) -> pa.RecordBatch:
+        done = np.concatenate(order) if order else np.zeros(0, np.int64)
+        good = np.ones(count, np.bool_)
+        good[list(reasons)] = False
+        wanted: Positions | None = None
+        if reasons or bool(np.any(done[1:] < done[:-1])):
+            kept = np.flatnonzero(good[done])
+            wanted = kept[np.argsort(done[kept], kind="stable")]
+        if len(self.schema) == 0:
+            rows = pa.array([{}] * (count - len(reasons)), pa.struct([]))
+            return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(self.schema.metadata)
+        columns = []
+        for place, field in enumerate(self.schema):
+            parts = [piece[place] for piece in pieces]
+            array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
+            columns.append(array if wanted is None else array.take(pa.array(wanted)))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _sorted_by_source(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[Positions, _Source]]:
+        if self._resolve is None:
+            if self._unframed is None:
+                self._unframed = _Source(self.reader_of(None), find_codec(""))
+            if len(events):
+                yield np.arange(len(events)), self._unframed
+            return
+        for encoding_id, places in _by_encoding_id(events, reasons):
+            try:
+                source = self._source(encoding_id, self._resolve)
+            except Undecodable as error:
+                reasons.update(dict.fromkeys(places.tolist(), str(error)))
+            else:
+                yield places, source
+
+    def _source(self, encoding_id: int, resolve: Resolve) -> _Source:
+        """Raises Undecodable for an id that stands for nothing readable. Only readable ones are remembered."""
+        found = self._sources.get(encoding_id)
+        if found is None:
+            try:
+                writer = resolve(encoding_id)
+            except SchemaNotFoundError:
+                raise Undecodable(f"its encoding id {encoding_id} is not in the schema registry") from None
+            if writer.format != self.format_name:
+                raise Undecodable(
+                    f"its encoding id {encoding_id} stands for a schema of format {writer.format}, but the "
+                    f"table is read as {self.format_name}"
+                )
+            try:
+                found = _Source(self.reader_of(writer), find_codec(writer.codec))
+            except (InvalidSchemaError, UnsupportedOperationError) as error:
+                raise Undecodable(
+                    f"what was written with encoding id {encoding_id} cannot be read: {error.message}"
+                ) from None
+            self._sources[encoding_id] = found
+        return found
+
+
+def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
+    """The arrays of a piece. An event at which the reader itself fails is bad, and no other."""
+    try:
+        return source.reader.arrays(payloads, source.codec.compressed, problems)
+    except PravegaError:
+        raise
+    except Exception as error:
+        if len(payloads) == 1:
+            _log.exception("An event of %d bytes was too much for its reader.", int(payloads.lengths[0]))
+            problems.add(0, f"reading it failed ({type(error).__name__}: {error})")
+            return source.reader.arrays(EventBuffer.of([b""]), source.codec.compressed, Problems())
+    half = len(payloads) // 2
+    parts = []
+    for begin, end in ((0, half), (half, len(payloads))):
+        found = Problems()
+        parts.append(_read(source, payloads.part(begin, end), found))
+        for position, reason in found.reasons.items():
+            problems.add(begin + position, reason)
+    return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
+
+
+def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
+    common = common_encoding_id(events)
+    if common is not None:
+        yield common, np.arange(len(events))
+        return
+    ids, unframed = encoding_ids(events)
+    reasons.update(unframed)
+    for encoding_id in np.unique(ids[ids >= 0]).tolist():
+        yield encoding_id, np.flatnonzero(ids == encoding_id)
+
+
+def _pieces(
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
+) -> Iterator[tuple[int, EventBuffer]]:
+    """The events in pieces, decompressed, each with the position of its first in the group."""
+    if source.codec.compressed:
+        yield from _decompressed(group, source, places, reasons, room)
+        return
+    ends = np.cumsum(group.lengths)
+    begin = 0
+    while begin < len(group):
+        limit = (ends[begin - 1] if begin else 0) + PIECE_BYTES
+        end = int(np.searchsorted(ends, limit, side="right"))
+        end = min(max(end, begin + 1), begin + source.reader.piece_events)
+        yield begin, group.part(begin, end)
+        begin = end
+
+
+def _decompressed(
+    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
+) -> Iterator[tuple[int, EventBuffer]]:
+    payloads: list[bytes] = []
+    begin = size = 0
+    for position, stored in enumerate(group.payloads()):
+        try:
+            payload = source.codec.decompress(stored)
+        except Undecodable as error:
+            reasons[int(places[position])] = str(error)
+            payload = b""
+        payloads.append(payload)
+        size += len(payload)
+        room.take(len(payload))
+        if size >= PIECE_BYTES or len(payloads) >= source.reader.piece_events:
+            yield begin, EventBuffer.of(payloads)
+            begin, size, payloads = position + 1, 0, []
+    if payloads:
+        yield begin, EventBuffer.of(payloads)

@@ -1,0 +1,284 @@
+"""Python values of one column -> an Arrow array of exactly the wanted type, bad values told by row.
+
+A decoder parses events into Python values and hands each column's values to a `Column`. The usual case,
+all values fit, is one call into Arrow; only when that fails is each value looked at. A value that does not
+fit makes its row bad (`Problems`) and is replaced by null, so that no row moves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Rows = npt.NDArray[np.int64]
+"""For each value the event it belongs to; several values of a list belong to the same."""
+
+_CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
+"""What Arrow raises for a value that does not fit."""
+
+
+class Misfit(ValueError):
+    """A value that does not fit its column; the text says why."""
+
+
+class Problems:
+    """Why rows are bad: the first reason found for each."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, str] = {}
+
+    def add(self, row: int, reason: str) -> None:
+        self.reasons.setdefault(int(row), reason)
+
+
+class Column(ABC):
+    """Builds the array of one column."""
+
+    def __init__(self, path: str, arrow_type: pa.DataType) -> None:
+        self.path = path
+        self.type = arrow_type
+
+    @abstractmethod
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        """One cell per value, of type `self.type`; None stays null. Never raises for a value."""
+
+    def misfit(self, row: int, reason: object, problems: Problems) -> None:
+        problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
+
+
+class Leaf(Column):
+    """A column of plain values.
+
+    `kinds`: the Python types that `fast` is right for, None if the parser yields no others. `fast` converts
+    all values and raises if one does not fit. `exact` turns one value into what `store` (by default
+    `pa.array`) takes, or raises Misfit; it must agree with `fast` wherever both succeed. `native` is what
+    the native plans must know to have the same done by the native decoder; None: it cannot.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        arrow_type: pa.DataType,
+        exact: Callable[[Any], Any],
+        *,
+        fast: Callable[[Sequence[Any]], pa.Array] | None = None,
+        kinds: frozenset[type] | None = None,
+        store: Callable[[Sequence[Any]], pa.Array] | None = None,
+        native: tuple[Any, ...] | None = None,
+    ) -> None:
+        super().__init__(path, arrow_type)
+        self.native = native
+        self._store = store or (lambda values: pa.array(values, arrow_type))
+        self._fast = fast or self._store
+        self._exact = exact
+        self._kinds = kinds
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        if self._kinds is None or self._kinds.issuperset(map(type, values)):
+            try:
+                return self._fast(values)
+            except _CONVERSION_ERRORS:
+                pass  # One of them does not fit; which one is found below.
+        return self._store([self._one(value, row, problems) for value, row in zip(values, rows, strict=True)])
+
+    def _one(self, value: Any, row: int, problems: Problems) -> Any:
+        if value is None:
+            return None
+        try:
+            return self._exact(value)
+        except Misfit as error:
+            self.misfit(row, error, problems)
+            return None
+
+
+@dataclass(frozen=True)
+class Member:
+    """One field of a struct: `key` finds its value in the parsed struct; None if it is not in there."""
+
+    key: Any
+    column: Column
+    nullable: bool
+
+
+class StructColumn(Column):
+    """A struct, parsed as a dict (missing keys are null) or as a list of its members' values.
+
+    `taken` says of each field of a writer's record whether its value is in such a list.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        arrow_type: pa.StructType,
+        members: Sequence[Member],
+        kind: type,
+        taken: Sequence[bool] = (),
+    ) -> None:
+        super().__init__(path, arrow_type)
+        self.members = members
+        self.taken = taken
+        self._kind = kind
+        # All members of a struct in one call; of one key alone it would give no tuple.
+        self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
+
+    @property
+    def width(self) -> int:
+        """How many values a struct parsed as a list has."""
+        return sum(member.key is not None for member in self.members)
+
+    def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
+        """The arrays of the members, for structs that are all there."""
+        columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
+        arrays = []
+        for member, column in zip(self.members, columns, strict=True):
+            array = member.column.build(column, rows, problems)
+            if not member.nullable:
+                require(array, member.column, rows, problems)
+            arrays.append(array)
+        return arrays
+
+    def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        if self._getter is not None and values:
+            try:
+                return list(zip(*map(self._getter, values), strict=True))
+            except KeyError:
+                pass  # Some member is missing somewhere, so each is asked for.
+        return [[value.get(member.key) for value in values] for member in self.members]
+
+    def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        parts = list(zip(*values, strict=True))
+        nothing = [None] * len(values)
+        return [nothing if member.key is None or not parts else parts[member.key] for member in self.members]
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        kinds = set(map(type, values))
+        if kinds == {self._kind}:
+            return self._assemble(self.children(values, rows, problems), len(values))
+        for index, value in enumerate(values):
+            if value is not None and type(value) is not self._kind:
+                self.misfit(rows[index], f"expected an object, found {kind_of(value)}", problems)
+        there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
+        present = [value for value in values if type(value) is self._kind]
+        places = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
+        children = [array.take(places) for array in self.children(present, rows[there], problems)]
+        return self._assemble(children, len(values), pa.array(~there))
+
+    def _assemble(self, children: list[pa.Array], count: int, mask: pa.Array | None = None) -> pa.Array:
+        if not children:
+            return pa.array([None if mask is not None and mask[i].as_py() else {} for i in range(count)], self.type)
+        return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
+
+
+class ListColumn(Column):
+    """A list. `element_nullable` says whether its elements may be null."""
+
+    def __init__(self, path: str, arrow_type: pa.ListType, element: Column, element_nullable: bool) -> None:
+        super().__init__(path, arrow_type)
+        self.element = element
+        self.element_nullable = element_nullable
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        lists, lengths, offsets = self._bounds(values, rows, problems)
+        owners = np.repeat(rows, lengths)
+        elements = self.element.build(list(chain.from_iterable(lists)), owners, problems)
+        if not self.element_nullable:
+            require(elements, self.element, owners, problems)
+        return pa.ListArray.from_arrays(offsets, elements, type=self.type)
+
+    def as_list(self, value: Any) -> list[Any]:
+        """The list that a parsed value stands for; raises Misfit if none."""
+        if type(value) is list:
+            return value
+        raise Misfit(f"expected an array, found {kind_of(value)}")
+
+    def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
+        if set(map(type, values)) != {list}:
+            values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
+        lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
+        return [value for value in values if value is not None], lengths, list_offsets(values, lengths)
+
+    def _one(self, value: Any, row: int, problems: Problems) -> list[Any] | None:
+        if value is None:
+            return None
+        try:
+            return self.as_list(value)
+        except Misfit as error:
+            self.misfit(row, error, problems)
+            return None
+
+
+class MapColumn(Column):
+    """A map with string keys, parsed as a dict."""
+
+    def __init__(self, path: str, arrow_type: pa.MapType, key: Column, value: Column, value_nullable: bool) -> None:
+        super().__init__(path, arrow_type)
+        self.key = key
+        self.value = value
+        self.value_nullable = value_nullable
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        maps = []
+        for value, row in zip(values, rows, strict=True):
+            if value is not None and type(value) is not dict:
+                self.misfit(row, f"expected an object, found {kind_of(value)}", problems)
+                value = None
+            maps.append(value)
+        lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
+        owners = np.repeat(rows, lengths)
+        present = [value for value in maps if value]
+        keys = self.key.build(list(chain.from_iterable(present)), owners, problems)
+        if keys.null_count:
+            # A key that does not fit: its row is bad, but Arrow wants a key all the same.
+            keys = keys.fill_null("")
+        items = [item for value in present for item in value.values()]
+        array = self.value.build(items, owners, problems)
+        if not self.value_nullable:
+            require(array, self.value, owners, problems)
+        return pa.MapArray.from_arrays(list_offsets(maps, lengths), keys, array, type=self.type)
+
+
+def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
+    """Where the elements of each list begin; null for a list that is None."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    if None not in values:
+        return pa.array(offsets)
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
+    return pa.array(offsets, mask=np.append(missing, False))
+
+
+def require(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
+    """Every null of a NOT NULL column makes its row bad."""
+    if array.null_count:
+        for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+            column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
+
+
+def kind_of(value: object) -> str:
+    """What a parsed value is, in the words of JSON."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int):
+        return "an integer"
+    if isinstance(value, (float, NumberText)):
+        return "a number with a fraction or exponent"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, dict):
+        return "an object"
+    return "null"
+
+
+NumberText = bytes
+"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. As bytes, which no JSON
+value is otherwise: nothing is cheaper to make of a text and to tell from a string, and `float` takes it as it is."""

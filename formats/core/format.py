@@ -1,0 +1,239 @@
+"""What a format is, and the table of all formats.
+
+A `Format` turns events into Arrow batches (`Decoder`), batches into events (`Encoder`) and Spark schemas
+into schema texts and back. Everything here can be used in a Python worker: decoders are built from
+picklable parts (schemas, texts and a function that looks encoding ids up).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidOptionError
+
+from .events import EventBuffer
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """What an encoding id stands for.
+
+    `format` is the registry's name of the serialization format ("Avro", "Json", ...), `codec` the
+    registry's codec name ("" means none).
+    """
+
+    schema_text: str
+    format: str
+    codec: str
+
+
+Resolve = Callable[[int], WriterSchema]
+"""Looks an encoding id up. Raises SchemaNotFoundError for an id that the registry does not have; that
+makes the events with this id bad, while any other error (server away, no right) ends the decoding."""
+
+
+Settings = Mapping[str, str]
+"""Table properties that belong to the format, by key, as text that has been checked."""
+
+NO_SETTINGS: Settings = MappingProxyType({})
+
+
+class BadEvent(Exception):
+    """An event that cannot be read. Internal to formats and their callers, who know segment and offset.
+
+    `index` is the position in the decoded EventBuffer, `reason` one phrase, with the column path in it
+    where there is one.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(index, reason)
+        self.index = index
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"event {self.index}: {self.reason}"
+
+
+class Decoder(Protocol):
+    """Reads events as rows."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Exactly `to_arrow_schema(reader_schema, timezone="UTC")`."""
+        ...
+
+    def decode(self, events: EventBuffer) -> pa.RecordBatch:
+        """One row per event, in the order of the events. Raises BadEvent for the first event that is bad."""
+        ...
+
+    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        """One row per good event, in order, and all bad ones by ascending index. Never raises BadEvent."""
+        ...
+
+
+class Encoder(Protocol):
+    """Writes rows as events."""
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        """The payload of each row, registry header included if there is an encoding id.
+
+        Takes the Arrow layout that Spark hands to Python writers. Raises InvalidRowError naming the
+        column for a row that the schema does not allow.
+        """
+        ...
+
+
+class Format(Protocol):
+    """One kind of payload."""
+
+    @property
+    def name(self) -> str:
+        """As in the table property `format`."""
+        ...
+
+    @property
+    def registry_format(self) -> str | None:
+        """The registry's name of the format; None if the registry does not know it."""
+        ...
+
+    @property
+    def changes(self) -> bool:
+        """Whether events are changes of rows, which the decoder gives as `change_feed.changelog_schema`."""
+        ...
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        """The text to register for a table.
+
+        Raises UnsupportedTypeError or InvalidNameError naming the column that the format cannot hold.
+        """
+        ...
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        """The columns of a table with this schema text. Raises InvalidSchemaError."""
+        ...
+
+    def type_name(self, schema_text: str) -> str:
+        """The name of the type, as the registry wants it beside the text. Raises InvalidSchemaError."""
+        ...
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        """Reads the columns of `reader_schema`, the table's schema already cut down to what is needed.
+
+        `resolve=None` means events without registry header, written with the table's schema.
+        """
+        ...
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        """Writes rows of `schema` with `schema_text` (None: the text that `schema_text` would make).
+
+        `encoding_id=None` means no registry header. `codec` is "", "gzip" or "snappy", or the registry's
+        name of one of these.
+        """
+        ...
+
+
+FORMATS: dict[str, str] = {
+    "avro": "pyspark_pravega.formats.avro.format:AvroFormat",
+    "csv": "pyspark_pravega.formats.plain.csv:CsvFormat",
+    "debezium-avro": "pyspark_pravega.formats.changes.debezium.avro:DebeziumAvroFormat",
+    "debezium-json": "pyspark_pravega.formats.changes.debezium.json:DebeziumJsonFormat",
+    "json": "pyspark_pravega.formats.json.format:JsonFormat",
+    "maxwell-json": "pyspark_pravega.formats.changes.maxwell_json:MaxwellJsonFormat",
+    "protobuf": "pyspark_pravega.formats.protobuf.format:ProtobufFormat",
+    "raw": "pyspark_pravega.formats.plain.raw:RawFormat",
+    "text": "pyspark_pravega.formats.plain.text:TextFormat",
+}
+"""Where each format lives; imported on first use, so that nobody pays for formats he does not use."""
+
+REGISTRY_FORMATS = {"Avro": "avro", "Json": "json", "Protobuf": "protobuf"}
+"""The formats that read what the schema registry calls so, unless a table says otherwise."""
+
+ENTRY_POINTS = "pyspark_pravega.formats"
+"""The group of entry points by which other distributions bring formats: name -> class of a `Format`."""
+
+
+def find_format(name: str) -> Format:
+    """The format of this name, in any case: one of this package, or of another by its entry point.
+
+    Raises InvalidOptionError listing the names there are, or saying why one that is installed cannot be used.
+    """
+    name = name.lower()
+    place = FORMATS.get(name)
+    if place is None:
+        return _installed_format(name)
+    module_name, _, class_name = place.partition(":")
+    found: Format = getattr(importlib.import_module(module_name), class_name)()
+    return found
+
+
+def format_names() -> list[str]:
+    """The names of all formats, those of other distributions included."""
+    return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})
+
+
+@functools.cache
+def _installed_format(name: str) -> Format:
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.lower() == name:
+            break
+    else:
+        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(format_names())}")
+    try:
+        found = point.load()()
+    except Exception as error:
+        raise InvalidOptionError(
+            f"the format '{name}' ({point.value}) cannot be used: {type(error).__name__}: {error}"
+        ) from error
+    missing = [member for member in _MEMBERS if not hasattr(found, member)]
+    if missing:
+        raise InvalidOptionError(f"the format '{name}' ({point.value}) has no {', '.join(missing)}")
+    if found.name != name:
+        raise InvalidOptionError(f"the format '{name}' ({point.value}) calls itself '{found.name}'")
+    checked: Format = found
+    return checked
+
+
+_MEMBERS = ("name", "registry_format", "schema_text", "spark_schema", "type_name", "decoder", "encoder")
+
+
+def format_of_registry(registry_format: str) -> Format:
+    """The format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
+
+    Raises InvalidOptionError for one that cannot be read (Custom).
+    """
+    name = REGISTRY_FORMATS.get(registry_format)
+    if name is None:
+        raise InvalidOptionError(
+            f"schemas of the registry's format '{registry_format}' cannot be read; those of "
+            f"{', '.join(sorted(REGISTRY_FORMATS))} can"
+        )
+    return find_format(name)

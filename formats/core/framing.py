@@ -1,0 +1,168 @@
+"""The header that the registry's serializers put before a payload, and the codecs of payloads.
+
+Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version
+and a codec. The codec `application/x-snappy-framed` is in truth a raw snappy block, as the official
+serializer writes it; the same serializer compresses its whole backing buffer, so that a decompressed
+payload may carry trailing NUL bytes (each format says how it deals with these).
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import cramjam
+import numpy as np
+
+from pyspark_pravega import native
+from pyspark_pravega.errors import UnsupportedOperationError
+
+from .events import EventBuffer, Positions
+
+PROTOCOL_BYTE = 1
+HEADER_LENGTH = 5
+
+LARGEST_PAYLOAD = 64 * 1024 * 1024
+"""Bytes one event may have after decompression. Events are at most 8 MiB as stored, so that anything
+beyond this is a compression bomb or broken."""
+_GZIP_MEMBERS = 64
+_SNAPPY_RATIO = 64
+"""More than a snappy block can grow: 3 bytes make at most 64."""
+
+
+def header(encoding_id: int) -> bytes:
+    """What stands before each payload written with this encoding id."""
+    return bytes([PROTOCOL_BYTE]) + encoding_id.to_bytes(4, "big", signed=True)
+
+
+def common_encoding_id(events: EventBuffer) -> int | None:
+    """The encoding id of all events; None if they have several, if one has none, or if finding out takes long."""
+    module = native.module()
+    if module is None:
+        return None
+    found: int | None = module.common_encoding_id(*events.octets())
+    return found
+
+
+def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
+    """The encoding id of each event, and why some have none (those have the id -1)."""
+    ids = np.full(len(events), -1, np.int64)
+    reasons: dict[int, str] = {}
+    long_enough = np.flatnonzero(events.lengths >= HEADER_LENGTH)
+    if len(long_enough):
+        data = np.frombuffer(events.data, np.uint8)
+        begin = events.starts[long_enough]
+        framed = data[begin] == PROTOCOL_BYTE
+        value = np.zeros(len(begin), np.uint32)
+        for place in range(1, HEADER_LENGTH):
+            value = (value << np.uint32(8)) | data[begin + place]
+        signed = value.view(np.int32).astype(np.int64)
+        ids[long_enough] = np.where(framed & (signed >= 0), signed, -1)
+        for index in long_enough[~framed].tolist():
+            byte = int(data[events.starts[index]])
+            reasons[index] = f"its first byte is 0x{byte:02x}, not the 0x01 of a registry header"
+        for index in long_enough[framed & (signed < 0)].tolist():
+            reasons[index] = "the encoding id in its registry header is negative"
+    for index in np.flatnonzero(events.lengths < HEADER_LENGTH).tolist():
+        length = int(events.lengths[index])
+        reasons[index] = (
+            "it is empty"
+            if length == 0
+            else f"it has {length} bytes, fewer than the {HEADER_LENGTH} of a registry header"
+        )
+    return ids, reasons
+
+
+class Undecodable(ValueError):
+    """A payload that cannot be decompressed or read; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A way to compress payloads. `name` is ours, `registry_name` what the schema registry calls it."""
+
+    name: str
+    registry_name: str
+    compress: Callable[[bytes], bytes]
+    decompress: Callable[[bytes], bytes]
+    """Raises Undecodable."""
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.registry_name)
+
+
+def _keep(payload: bytes) -> bytes:
+    return payload
+
+
+def _gzip(payload: bytes) -> bytes:
+    # No time in the header: the same row gives the same bytes, which resuming a write relies on.
+    return gzip.compress(payload, mtime=0)
+
+
+def _gunzip(payload: bytes) -> bytes:
+    parts = []
+    size = 0
+    rest = payload
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, LARGEST_PAYLOAD + 1 - size)
+        except zlib.error as error:
+            raise Undecodable(f"its gzip data is broken ({error})") from None
+        size += len(part)
+        if size > LARGEST_PAYLOAD:
+            raise Undecodable(_too_large(f"more than {LARGEST_PAYLOAD}"))
+        if not member.eof:
+            raise Undecodable("its gzip data is cut off")
+        parts.append(part)
+        if len(parts) > _GZIP_MEMBERS:
+            raise Undecodable(f"its gzip data has more than {_GZIP_MEMBERS} members")
+        rest = member.unused_data
+    if not parts:
+        raise Undecodable("it should be gzip data but is empty")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy(payload: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(payload))
+
+
+def _unsnappy(payload: bytes) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(payload)
+        if size > LARGEST_PAYLOAD:
+            raise Undecodable(_too_large(str(size)))
+        if size > _SNAPPY_RATIO * len(payload):
+            # So as not to make room for what cannot come.
+            raise Undecodable(f"its snappy data is broken ({len(payload)} bytes cannot become {size})")
+        return bytes(cramjam.snappy.decompress_raw(payload))
+    except cramjam.DecompressionError as error:
+        raise Undecodable(f"its snappy data is broken ({error})") from None
+
+
+def _too_large(size: str) -> str:
+    return f"it would have {size} bytes after decompression; at most {LARGEST_PAYLOAD} are allowed"
+
+
+CODECS = (
+    Codec("none", "", _keep, _keep),
+    Codec("gzip", "application/x-gzip", _gzip, _gunzip),
+    Codec("snappy", "application/x-snappy-framed", _snappy, _unsnappy),
+)
+
+
+def find_codec(name: str) -> Codec:
+    """The codec of this name, ours or the registry's; "" is none.
+
+    Raises UnsupportedOperationError for a custom codec.
+    """
+    for codec in CODECS:
+        if name in (codec.name, codec.registry_name):
+            return codec
+    raise UnsupportedOperationError(
+        f"the codec '{name}' is not supported; use {', '.join(codec.name for codec in CODECS)}"
+    )

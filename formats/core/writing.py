@@ -1,0 +1,133 @@
+"""What the encoders share: rows to bytes column by column, by Arrow's kernels instead of row by row.
+
+Each column becomes one or more binary arrays with a cell per row, and joining the cells of a row gives its
+payload. Lists are encoded by their flattened elements, which are then joined per list.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidRowError
+
+from .framing import Codec, find_codec, header
+
+Rows = npt.NDArray[np.int64]
+
+BINARY = pa.large_binary()
+"""64-bit offsets: a batch of large rows may be beyond 2 GiB when encoded."""
+
+
+def constant(value: bytes) -> pa.Scalar:
+    """The same bytes for every row, as one part of a join."""
+    return pa.scalar(value, BINARY)
+
+
+_NOTHING = constant(b"")
+
+
+def joined(parts: list[Any], count: int) -> pa.LargeBinaryArray:
+    """The parts of each row one after the other; null where any part is null."""
+    if not any(isinstance(part, pa.Array) for part in parts):
+        return pa.array([b"".join(part.as_py() for part in parts)] * count, BINARY)
+    return pc.binary_join_element_wise(*parts, _NOTHING)
+
+
+def joined_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
+    """The cells of each list one after the other."""
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), cells)
+    return pc.binary_join(lists, constant(separator))
+
+
+def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
+    """Offsets from 0 and flattened elements (of maps: entries as a struct) of a list array without nulls."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        elements = pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
+    else:
+        elements = array.values
+    return offsets - first, elements.slice(first, last - first)
+
+
+def spread(cells: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
+    """The cells at the places where `there` is true, null at the others."""
+    return cells.take(pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there))
+
+
+class Cells(ABC):
+    """Turns one column into binary cells."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @abstractmethod
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        """The cells of an array without nulls."""
+
+    def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
+        """The cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
+        if array.null_count == 0:
+            return self.present(array, rows)
+        there = array.is_valid().to_numpy(zero_copy_only=False)
+        if not nullable:
+            self.refuse(rows[np.flatnonzero(~there)[0]], "null, but the column is NOT NULL")
+        return spread(self.present(array.drop_null(), rows[there]), there)
+
+    def refuse(self, row: int, value: str) -> None:
+        """Raise InvalidRowError: the value at this row of the batch cannot be written."""
+        column = f"column '{self.path}'" if self.path else "the row"
+        raise InvalidRowError(f"row {int(row)} of the batch cannot be written: {column} is {value}")
+
+    def refuse_first(self, wrong: npt.NDArray[np.bool_], rows: Rows, value: str) -> None:
+        """Refuse the first of the values marked, if any."""
+        if wrong.any():
+            self.refuse(rows[np.flatnonzero(wrong)[0]], value)
+
+
+def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
+    """A string column as bytes. Raises InvalidRowError for a string that is not UTF-8 (Spark lets them be)."""
+    wide = array.cast(pa.large_string())
+    try:
+        wide.validate(full=True)
+    except pa.ArrowInvalid:
+        for index, value in enumerate(wide.cast(BINARY).to_pylist()):
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                cells.refuse(rows[index], "a string that is not valid UTF-8")
+        raise
+    return wide.cast(BINARY)
+
+
+class BatchEncoder:
+    """The common part of the encoders: checks the batch, frames and compresses payloads."""
+
+    def __init__(self, schema: StructType, encoding_id: int | None, codec: str) -> None:
+        self._names = schema.names
+        self._header = b"" if encoding_id is None else header(encoding_id)
+        self._codec: Codec = find_codec(codec)
+
+    def struct_of(self, batch: pa.RecordBatch) -> pa.StructArray:
+        """The batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
+        if batch.schema.names != self._names:
+            raise InvalidRowError(
+                f"the rows have the columns {', '.join(batch.schema.names)}, but {', '.join(self._names)} are to "
+                "be written"
+            )
+        return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+
+    def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
+        """Payloads from their parts: compressed if need be, with the header before them."""
+        if not self._codec.compressed:
+            return joined([constant(self._header), *parts], count)
+        compress, begin = self._codec.compress, self._header
+        return pa.array([begin + compress(payload) for payload in joined(parts, count).to_pylist()], BINARY)

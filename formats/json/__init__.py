@@ -1,0 +1,1 @@
+"""JSON: documents, and the mapping between JSON schemas and Spark types."""

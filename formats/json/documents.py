@@ -1,0 +1,88 @@
+"""Parses texts as JSON by the rules that `json_format` lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..core.framing import Undecodable
+
+DEEPEST = 512
+"""Arrays and objects inside one another."""
+
+_WHITE_SPACE = " \t\r\n"
+_BYTE_ORDER_MARK = "\ufeff"
+_BLANKS = re.compile(r"[ \t\r\n]*")
+# A string without end is gone through once, too.
+_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|([\[{])|[\]}]', re.DOTALL)
+
+
+class DocumentParser:
+    """Parses documents, and values inside a document.
+
+    `exact_numbers`: as NumberText where not whole. `nothing`: what is said of a payload of white space alone.
+    """
+
+    def __init__(self, exact_numbers: bool, nothing: str = "it is nothing but white space") -> None:
+        decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
+        # What `raw_decode` calls, without its cost per call; not in the published types.
+        self.scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
+        self._nothing = nothing
+
+    def text(self, payload: bytes) -> str:
+        """The text of a document, without white space around it. Raises Undecodable."""
+        try:
+            text = payload.decode()
+        except UnicodeDecodeError as error:
+            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+        if not (text.startswith("{") and text.endswith("}")):
+            text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
+            if not text:
+                raise Undecodable(self._nothing)
+        if len(text) > DEEPEST and _depth_over_limit(text):
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
+        return text
+
+    def value(self, text: str, begin: int) -> tuple[Any, int]:
+        """The value that begins at a place or behind white space there, and where it ends. Raises Undecodable."""
+        if text[begin : begin + 1] in _WHITE_SPACE:
+            found = _BLANKS.match(text, begin)
+            assert found is not None
+            begin = found.end()
+        try:
+            return self.scan(text, begin)
+        except StopIteration as error:
+            raise Undecodable(f"it is no JSON document (character {error.value})") from None
+        except json.JSONDecodeError as error:
+            raise Undecodable(f"it is no JSON document ({error.msg} at character {error.pos})") from None
+        except ValueError as error:
+            raise Undecodable(f"it is no JSON document ({error})") from None
+        except RecursionError:
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep") from None
+
+    def document(self, text: str) -> Any:
+        """The value that a whole text is. Raises Undecodable."""
+        found, end = self.value(text, 0)
+        if end != len(text):
+            raise Undecodable(f"something follows the JSON document at character {end}")
+        return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f'{name} is no JSON; write "{name}"')
+
+
+def _depth_over_limit(text: str) -> bool:
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        if match.lastindex:
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif match[0] in "]}":
+            depth -= 1
+    return False

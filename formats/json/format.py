@@ -1,0 +1,200 @@
+"""The JSON format: one UTF-8 document per event, an object whose properties are the columns.
+
+What is accepted, so that every reader of this project agrees:
+
+* exactly one document, with JSON white space around it; a byte order mark before it is skipped;
+* RFC 8259 to the letter: no NaN, no comments, no control characters in strings, no trailing comma;
+* a property that occurs twice counts as its last value; properties without column are ignored;
+* null and a missing property are null;
+* nesting up to 512 levels, whether or not the nested part is read;
+* trailing NULs after decompression, which the official serializer leaves there.
+
+`json_values` says what each column accepts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.arrow_types import strings_for_char_types
+from ..core.batches import BatchDecoder, PayloadReader
+from ..core.columns import Problems, kind_of, require
+from ..core.events import EventBuffer
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.framing import Undecodable
+from ..native.plans import NO_COLUMNS, one_column
+from ..native.reader import json_plan, native_reader
+from . import schema_model as model
+from .documents import DEEPEST, DocumentParser
+from .native_plan import json_column, json_struct
+from .portable_schema import portable
+from .schema_to_spark import json_schema_to_spark
+from .spark_to_schema import spark_to_json_schema
+from .timestamps import ISO, timestamp_format
+from .values import column_of, needs_number_text, struct_column
+from .writing import JsonEncoder
+
+
+class JsonFormat:
+    """Tables whose events are JSON documents, with or without a schema in the registry."""
+
+    name = "json"
+    registry_format = "Json"
+    changes = False
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        epoch = timestamp_format(settings) != ISO
+        return portable(spark_to_json_schema(schema, comment, name, epoch_timestamps=epoch))
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        return json_schema_to_spark(schema_text)
+
+    def type_name(self, schema_text: str) -> str:
+        """The "title", else the last part of the "$id" or "id", else `object`."""
+        try:
+            root = json.loads(schema_text)
+        except ValueError as error:
+            raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
+        if isinstance(root, dict):
+            title = root.get("title")
+            if isinstance(title, str) and title:
+                return title
+            for key in ("$id", "id"):
+                name = re.split(r"[:/#]", root[key].rstrip("/#"))[-1] if isinstance(root.get(key), str) else ""
+                if name:
+                    return name
+        return "object"
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        return JsonDecoder(reader_schema, table_schema_text, resolve, settings)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return JsonEncoder(schema, schema_text, encoding_id, codec, timestamp_format(settings))
+
+
+class JsonDecoder(BatchDecoder):
+    """JSON describes itself: the writer's schema only matters for the codec."""
+
+    format_name = "Json"
+
+    def __init__(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> None:
+        super().__init__(reader_schema, resolve)
+        root = model.parse_json_schema(table_schema_text) if table_schema_text else None
+        reference = _JsonReader(reader_schema, root, timestamp_format(settings))
+        self._reader = native_reader(reference, reference.plan, "JSON")
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
+class _JsonReader(PayloadReader):
+    def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
+        struct = strings_for_char_types(reader_schema)
+        assert isinstance(struct, StructType)
+        self._wrapped = root is not None and not isinstance(root, model.Object)
+        # A root that is no object is the only column.
+        self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
+        if self._value_field is not None:
+            self._value = column_of(self._value_field.dataType, self._value_field.name, root, timestamps)
+            exact_numbers = needs_number_text(self._value_field.dataType, root, timestamps)
+        else:
+            self._object = struct_column(struct, "", root, timestamps)
+            exact_numbers = needs_number_text(struct, root, timestamps)
+        self._parser = DocumentParser(exact_numbers, "it is empty")
+
+    def plan(self) -> Callable[[Any], Any]:
+        """How the native decoder does the same. Raises Unplanned if it cannot."""
+        if not self._wrapped:
+            return json_plan(json_struct(self._object), False)
+        field = self._value_field
+        columns = NO_COLUMNS if field is None else one_column(field.name, json_column(self._value, field.nullable))
+        return json_plan(columns, True)
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if padded:
+            payloads = EventBuffer.of([payload.rstrip(b"\0") for payload in payloads.payloads()])
+        documents = self._documents(payloads, problems)
+        rows = np.arange(len(documents))
+        if self._value_field is not None:
+            array = self._value.build(documents, rows, problems)
+            if not self._value_field.nullable:
+                require(array, self._value, rows, problems)
+            return [array]
+        if self._wrapped:
+            return []
+        if set(map(type, documents)) != {dict}:
+            for row, document in enumerate(documents):
+                if type(document) is not dict:
+                    problems.add(row, f"it should be a JSON object but is {kind_of(document)}")
+                    documents[row] = {}
+        return self._object.children(documents, rows, problems)
+
+    def _documents(self, payloads: EventBuffer, problems: Problems) -> list[Any]:
+        """The parsed payloads; of a bad one, None."""
+        compact = EventBuffer.of_arrow(payloads.to_arrow())
+        if int(compact.lengths.max(initial=0)) <= DEEPEST:
+            # Too short to be too deep. If all is ASCII, bytes and characters have the same places, and the
+            # parser can run over the whole text: a document is only right if it ends where its event ends,
+            # and then it has not seen more than its event.
+            found = self._scan_all(compact)
+            if found is not None:
+                return found
+        documents = []
+        for row, payload in enumerate(compact.payloads()):
+            try:
+                documents.append(self._parser.document(self._parser.text(payload)))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                documents.append(None)
+        return documents
+
+    def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
+        """None if any of the payloads is not plain, whether bad or only unusual."""
+        if not len(payloads):
+            return []
+        begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])
+        try:
+            text = str(memoryview(payloads.data)[begin:end], "ascii")
+            scan = self._parser.scan
+            found = [scan(text, place) for place in (payloads.starts - begin).tolist()]
+        except (StopIteration, ValueError, RecursionError):
+            return None
+        documents, ends = zip(*found, strict=True)
+        if list(ends) != (payloads.starts + payloads.lengths - begin).tolist():
+            return None
+        return list(documents)

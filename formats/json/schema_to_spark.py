@@ -1,0 +1,65 @@
+"""JSON Schema text -> Spark types, for texts of our own and of anybody else.
+
+| JSON Schema | Spark |
+|---|---|
+| boolean, integer, number, string | boolean, bigint, double, string |
+| "spark.type" | what it says, if it can be written as the JSON type |
+| string with format date, date-time | date, timestamp |
+| string with contentEncoding base64 | binary |
+| enum of strings | string |
+| array | array |
+| object with properties | struct |
+| object without properties | map<string, what additionalProperties says> |
+| several types, "any", no type | string: strings as they are, other values as their JSON text |
+| a root that is no object with properties | one column `value` |
+
+A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if
+the schema does not say so, except in schemas of our own: what serializers write often has nulls there.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from ..avro.schema_to_spark import ROOT_COLUMN
+from . import schema_model as model
+
+
+def json_schema_to_spark(text: str) -> StructType:
+    """The columns of a table with this schema.
+
+    Raises InvalidSchemaError if the text is no JSON schema, contains itself or refers to something else.
+    """
+    return spark_struct(model.parse_json_schema(text))
+
+
+def spark_struct(root: model.Node) -> StructType:
+    """As `json_schema_to_spark`, of a parsed schema."""
+    if isinstance(root, model.Object):
+        return _struct(root)
+    return StructType([StructField(ROOT_COLUMN, _type(root), root.nullable)])
+
+
+def _type(node: model.Node) -> DataType:
+    if isinstance(node, model.Scalar):
+        return node.type
+    if isinstance(node, model.Array):
+        return ArrayType(_type(node.items), node.items.nullable)
+    if isinstance(node, model.Map):
+        return MapType(StringType(), _type(node.values), node.values.nullable)
+    if isinstance(node, model.Object):
+        return _struct(node)
+    return StringType()
+
+
+def _struct(node: model.Object) -> StructType:
+    fields = []
+    for name, each in node.properties.items():
+        metadata = dict(each.metadata) | ({} if each.comment is None else {"comment": each.comment})
+        fields.append(StructField(name, _type(each), each.nullable, metadata))
+    return StructType(fields)
+
+
+def comment_of_json_schema(text: str) -> str | None:
+    """The table's comment: the "description" of the root."""
+    return model.parse_json_schema(text).comment

@@ -1,0 +1,139 @@
+"""Spark types -> JSON Schema text (draft 7).
+
+| Spark | JSON Schema | value |
+|---|---|---|
+| boolean | boolean | true, false |
+| tinyint, smallint, int, bigint | integer | 5 |
+| float, double | number | 0.1; "NaN", "Infinity", "-Infinity" as strings |
+| decimal(p, s) | number | 12.50, all digits |
+| string, char(n), varchar(n), collated | string | "text" |
+| binary | string, contentEncoding base64 | "AAEC" |
+| date | string, format date | "2024-01-31" |
+| timestamp | string, format date-time | "2024-01-31T12:00:00.000000Z" |
+| timestamp_ntz | string | "2024-01-31T12:00:00.000000" |
+| timestamp, timestamp_ntz by `json.timestamp-format` | number | 1706702400, 1706702400.5 |
+| array | array | [1, 2] |
+| map<string, v> | object with additionalProperties | {"key": 1} |
+| struct | object with properties | {"field": 1} |
+
+"spark.type" tells the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
+and maps whose elements are NOT NULL say so by "spark.containsNull". A comment is the "description", other
+metadata of a column is kept in "spark.metadata".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from ..avro.spark_to_schema import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.spark_names import valid_decimal
+from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
+
+SPARK_CONTAINS_NULL = "spark.containsNull"
+
+_PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
+    BooleanType: {"type": "boolean"},
+    ByteType: {"type": "integer"},
+    ShortType: {"type": "integer"},
+    IntegerType: {"type": "integer"},
+    LongType: {"type": "integer"},
+    FloatType: {"type": "number"},
+    DoubleType: {"type": "number"},
+    BinaryType: {"type": "string", "contentEncoding": "base64"},
+    DateType: {"type": "string", "format": "date"},
+    TimestampType: {"type": "string", "format": "date-time"},
+    TimestampNTZType: {"type": "string"},
+    StringType: {"type": "string"},
+    CharType: {"type": "string"},
+    VarcharType: {"type": "string"},
+}
+
+
+def spark_to_json_schema(
+    schema: StructType, comment: str | None = None, name: str | None = None, *, epoch_timestamps: bool = False
+) -> str:
+    """The JSON Schema of a table; `json_schema_to_spark` gives back exactly the same columns.
+
+    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. Raises UnsupportedTypeError naming the
+    column by its path.
+    """
+    head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    if name is not None:
+        head["title"] = name
+    if comment is not None:
+        head["description"] = comment
+    return json.dumps(head | _SparkToJsonSchema(epoch_timestamps).visit(schema), ensure_ascii=False)
+
+
+class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
+    format_name = "json"
+
+    def __init__(self, epoch_timestamps: bool) -> None:
+        self._epoch_timestamps = epoch_timestamps
+
+    def struct(
+        self, struct: StructType, path: str, members: list[tuple[StructField, dict[str, Any]]]
+    ) -> dict[str, Any]:
+        properties = {}
+        for field, node in members:
+            described = _nullable(node, field.nullable)
+            comment, metadata = split_comment(field.metadata)
+            if comment is not None:
+                described["description"] = comment
+            if metadata:
+                described[SPARK_METADATA] = metadata
+            properties[field.name] = described
+        result: dict[str, Any] = {"type": "object", "properties": properties}
+        # Draft 4 does not allow an empty list.
+        if required := [field.name for field, _ in members if not field.nullable]:
+            result["required"] = required
+        return result
+
+    def array(self, array: ArrayType, path: str, element: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {"type": "array", "items": _nullable(element, array.containsNull)}
+        return result if array.containsNull else result | {SPARK_CONTAINS_NULL: False}
+
+    def map(self, map_type: MapType, path: str, value: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "type": "object",
+            "additionalProperties": _nullable(value, map_type.valueContainsNull),
+        }
+        return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
+
+    def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
+        found = _PRIMITIVES.get(type(data_type))
+        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+            found = {"type": "number"}
+        if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
+            found = {"type": "number"}
+        if found is None:
+            self.unsupported(data_type, path, why_unsupported(data_type))
+        return found | {SPARK_TYPE: data_type.simpleString()}
+
+
+def _nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
+    return node | {"type": [node["type"], "null"]} if nullable else dict(node)

@@ -1,0 +1,97 @@
+"""Timestamps in JSON as numbers since 1970, for documents of writers that do not use ISO 8601.
+
+A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction where there is none.
+A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 of its own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DataType, TimestampType
+
+from ..core.columns import Column, Leaf, Misfit, NumberText, kind_of
+from ..core.format import Settings
+
+TIMESTAMP_FORMAT = "json.timestamp-format"
+ISO = "iso"
+EPOCH_UNITS = {"epoch-seconds": 1_000_000, "epoch-millis": 1_000, "epoch-micros": 1}
+"""Microseconds of each unit."""
+
+_EPOCH_DAYS = 719_163
+_DAY_MICROS = 86_400_000_000
+FIRST_MICROS, LAST_MICROS = (1 - _EPOCH_DAYS) * _DAY_MICROS, (3_652_060 - _EPOCH_DAYS) * _DAY_MICROS - 1
+"""The first and last microsecond of the years 0001 to 9999."""
+_MOST_DIGITS = 25
+"""Digits before the point that no timestamp has."""
+
+
+def timestamp_format(settings: Settings) -> str:
+    """ISO, or the unit in which a table's events have timestamps."""
+    return settings.get(TIMESTAMP_FORMAT, ISO).lower()
+
+
+def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
+    """How numbers of a unit since 1970 are read as timestamps."""
+    unit = EPOCH_UNITS[timestamps]
+    arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
+
+    def exact(value: Any) -> int:
+        if type(value) is not int and type(value) is not NumberText:
+            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {kind_of(value)}")
+        text = value.decode() if isinstance(value, NumberText) else str(value)
+        micros = _scaled(text, unit)
+        if not FIRST_MICROS <= micros <= LAST_MICROS:
+            shown = text if len(text) <= 40 else text[:37] + "..."
+            raise Misfit(f"the number {shown} ({timestamps}) is outside the years 0001 to 9999")
+        return micros
+
+    def store(values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, pa.int64()).view(arrow_type)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        micros = pc.multiply_checked(pa.array(values, pa.int64()), unit)
+        bounds = pc.min_max(micros).as_py()
+        if bounds["min"] is not None and not (bounds["min"] >= FIRST_MICROS and bounds["max"] <= LAST_MICROS):
+            raise ValueError
+        return micros.view(arrow_type)
+
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((int, type(None))), store=store)
+
+
+def _scaled(text: str, unit: int) -> int:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return LAST_MICROS + 1
+    if number.is_zero() or number.adjusted() < -_MOST_DIGITS:
+        return -1 if number < 0 else 0
+    if number.adjusted() > _MOST_DIGITS:
+        return LAST_MICROS + 1
+    with localcontext() as context:
+        context.prec = len(text) + _MOST_DIGITS
+        return int((number * unit).to_integral_value(ROUND_FLOOR))
+
+
+def epoch_cells(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
+    """What writes microseconds since 1970 as numbers of a unit."""
+    unit = EPOCH_UNITS[timestamps]
+    digits = len(str(unit)) - 1
+
+    def one(micros: int) -> str:
+        whole, rest = divmod(abs(micros), unit)
+        fraction = f".{rest:0{digits}d}".rstrip("0") if rest else ""
+        return f"{'-' if micros < 0 else ''}{whole}{fraction}"
+
+    def cells(micros: pa.Array) -> pa.LargeStringArray:
+        numbers = micros.to_numpy()
+        if not np.any(numbers % unit):
+            return pa.array(numbers // unit).cast(pa.large_string())
+        return pa.array([one(value) for value in numbers.tolist()], pa.large_string())
+
+    return cells

@@ -1,0 +1,404 @@
+"""JSON values -> columns: what each Spark type accepts, and nothing else.
+
+No value is converted to another kind silently: "12" is no number, 1 is no boolean, 1.0 is no integer. The
+exceptions, because serializers write them: a list of integers may come as a base64 string (Java's byte[]),
+and doubles may be the strings "NaN", "Infinity" and "-Infinity", for which JSON has no numbers.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from pyspark_pravega.errors import UnsupportedTypeError
+
+from ..core.arrow_types import arrow_type_of
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
+from ..core.spark_visitor import child_path
+from . import schema_model as model
+from .timestamps import FIRST_MICROS, ISO, LAST_MICROS, epoch_column
+
+
+def _or_none(*kinds: type) -> frozenset[type]:
+    return frozenset((*kinds, type(None)))
+
+
+_STRINGS = _or_none(str)
+_NATIVE = ("leaf",)
+"""The native decoder goes by the Arrow type."""
+_EPOCH_DAYS = 719_163
+_FIRST_DAY, _LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
+"""0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
+_DAY_MICROS = 86_400_000_000
+FIRST_DAY, LAST_DAY = _FIRST_DAY, _LAST_DAY
+
+_FLOATS = _or_none(float)
+_FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
+"""From here on a double is infinite as a float."""
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+
+
+def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
+    """How values of a Spark type are read. `node`: what the table's schema text says about them, if known.
+
+    `timestamps`: how they are written, ISO or a unit of EPOCH_UNITS since 1970.
+    """
+    if isinstance(data_type, StructType):
+        return struct_column(data_type, path, node, timestamps)
+    if isinstance(data_type, ArrayType):
+        items = node.items if isinstance(node, model.Array) else None
+        element = column_of(data_type.elementType, child_path(path, "element"), items, timestamps)
+        kind = ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
+        return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
+    if isinstance(data_type, MapType):
+        values = node.values if isinstance(node, model.Map) else None
+        value = column_of(data_type.valueType, child_path(path, "value"), values, timestamps)
+        key = _string(child_path(path, "key"))
+        return MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
+    if isinstance(data_type, StringType):
+        return _anything(path) if isinstance(node, model.Anything) else _string(path)
+    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+        return epoch_column(path, data_type, timestamps)
+    make = _LEAVES.get(type(data_type))
+    if make is None:
+        raise UnsupportedTypeError(
+            f"column '{path}' has type {data_type.simpleString()}, which format json cannot read"
+        )
+    return make(path, data_type)
+
+
+def struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
+    """How objects are read as structs."""
+    properties = node.properties if isinstance(node, model.Object) else {}
+    members = []
+    for field in struct.fields:
+        column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name), timestamps)
+        members.append(Member(field.name, column, field.nullable))
+    return StructColumn(path, arrow_type_of(struct), members, dict)
+
+
+def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
+    """Whether the exact digits of numbers matter somewhere in a column: decimals, timestamps, JSON kept as text."""
+    if isinstance(data_type, StructType):
+        properties = node.properties if isinstance(node, model.Object) else {}
+        return any(needs_number_text(each.dataType, properties.get(each.name), timestamps) for each in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        items = node.items if isinstance(node, model.Array) else None
+        return needs_number_text(data_type.elementType, items, timestamps)
+    if isinstance(data_type, MapType):
+        values = node.values if isinstance(node, model.Map) else None
+        return needs_number_text(data_type.valueType, values, timestamps)
+    if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
+        return True
+    return isinstance(data_type, DecimalType) or isinstance(node, model.Anything)
+
+
+class ByteList(ListColumn):
+    """A list of integers, for which Java serializers write a byte[] as base64."""
+
+    def as_list(self, value: Any) -> list[Any]:
+        if type(value) is str:
+            return list(np.frombuffer(_base64(value), np.int8).tolist())
+        return super().as_list(value)
+
+
+def _string(path: str) -> Column:
+    return Leaf(path, pa.string(), _text, kinds=_STRINGS, native=_NATIVE)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise Misfit(f"expected a string, found {kind_of(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Misfit("the string has half of a surrogate pair, which is no character") from None
+    return value
+
+
+def _anything(path: str) -> Column:
+    def exact(value: Any) -> str:
+        return _text(value if type(value) is str else json_text(value))
+
+    return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
+
+
+def json_text(value: Any) -> str:
+    """The JSON text of a parsed value, compact; numbers with the digits they came with."""
+    parts: list[str] = []
+    left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
+    while left:
+        each = left.pop()
+        if isinstance(each, _Written | NumberText):
+            parts.append(each.text if isinstance(each, _Written) else each.decode())
+        elif isinstance(each, dict):
+            parts.append("{")
+            left.append(_Written("}"))
+            for place, (key, member) in reversed(list(enumerate(each.items()))):
+                left += [member, _Written(("," if place else "") + json.dumps(key, ensure_ascii=False) + ":")]
+        elif isinstance(each, list):
+            parts.append("[")
+            left.append(_Written("]"))
+            for place, member in reversed(list(enumerate(each))):
+                left += [member, _Written("," if place else "")]
+        else:
+            parts.append(json.dumps(each, ensure_ascii=False))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What stands between values."""
+
+    text: str
+
+
+def _boolean(path: str, data_type: DataType) -> Column:
+    def exact(value: Any) -> bool:
+        if type(value) is not bool:
+            raise Misfit(f"expected true or false, found {kind_of(value)}")
+        return value
+
+    return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool), native=_NATIVE)
+
+
+def _integer(path: str, data_type: DataType) -> Column:
+    arrow_type = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32()}.get(
+        data_type.simpleString(), pa.int64()
+    )
+    limit = 1 << (arrow_type.bit_width - 1)
+
+    def exact(value: Any) -> int:
+        if type(value) is not int:
+            raise Misfit(f"expected an integer, found {kind_of(value)}")
+        if not -limit <= value < limit:
+            raise Misfit(f"the integer {_shortened(value)} is out of the range of {data_type.simpleString()}")
+        return value
+
+    return Leaf(path, arrow_type, exact, kinds=_or_none(int), native=_NATIVE)
+
+
+def _floating(path: str, data_type: DataType) -> Column:
+    arrow_type, limit = (pa.float32(), _FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
+
+    def exact(value: Any) -> float:
+        if type(value) is str and value in _SPECIAL:
+            return _SPECIAL[value]
+        if type(value) not in (float, int, NumberText):
+            raise Misfit(f"expected a number, found {kind_of(value)}")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if abs(number) >= limit:
+            raise Misfit(f"the number {_shortened(value)} is out of the range of {data_type.simpleString()}")
+        return number
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        if not _FLOATS.issuperset(map(type, values)):
+            values = [None if value is None else float(value) for value in values]
+        array = pa.array(values, arrow_type)
+        if pc.any(pc.is_inf(array)).as_py():
+            raise OverflowError
+        return array
+
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(float, int, NumberText), native=_NATIVE)
+
+
+def _decimal(path: str, data_type: DataType) -> Column:
+    assert isinstance(data_type, DecimalType)
+    precision, scale = data_type.precision, data_type.scale
+    arrow_type = pa.decimal128(precision, scale)
+
+    def exact(value: Any) -> Decimal:
+        if type(value) not in (int, NumberText):
+            raise Misfit(f"expected a number, found {kind_of(value)}")
+        return exact_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        texts = [
+            value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
+        ]
+        # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so that only short
+        # numbers without exponent are given to it.
+        if max(map(len, filter(None, texts)), default=0) > 38:
+            raise ValueError
+        strings = pa.array(texts, pa.string())
+        if pc.any(pc.match_substring(strings, "e", ignore_case=True)).as_py():
+            raise ValueError
+        return strings.cast(arrow_type)
+
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(int, NumberText), native=_NATIVE)
+
+
+def exact_decimal(text: str, precision: int, scale: int) -> Decimal:
+    """The number as decimal(precision, scale); raises Misfit if digits would be lost."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise Misfit(f"the number {_shortened(text)} has an exponent out of range") from None
+    if number.is_zero():
+        return Decimal((0, (0,), -scale))
+    kind = f"decimal({precision},{scale})"
+    if number.adjusted() >= precision - scale:
+        raise Misfit(f"the number {_shortened(text)} is out of the range of {kind}")
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    surplus = -scale - exponent
+    if surplus > 0:
+        if surplus >= len(digits) or any(digits[-surplus:]):
+            raise Misfit(f"the number {_shortened(text)} has more fraction digits than {kind}")
+        digits = digits[:-surplus]
+    else:
+        digits += (0,) * -surplus
+    return Decimal((sign, digits, -scale))
+
+
+def _binary(path: str, data_type: DataType) -> Column:
+    def exact(value: Any) -> bytes:
+        if type(value) is not str:
+            raise Misfit(f"expected a base64 string, found {kind_of(value)}")
+        return _base64(value)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        return pa.array([None if value is None else _base64(value) for value in values], pa.binary())
+
+    return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise Misfit(f"the string is not base64 ({error})") from None
+
+
+def _date(path: str, data_type: DataType) -> Column:
+    def exact(value: Any) -> int:
+        if type(value) is not str:
+            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
+        days = _days(value)
+        if days is None:
+            raise Misfit(f"the string '{_shortened(value)}' is no date such as 2024-01-31")
+        return days
+
+    def store(values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, pa.int32()).view(pa.date32())
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        array = pa.array(values, pa.string()).cast(pa.date32())
+        _check_range(array.view(pa.int32()), _FIRST_DAY, _LAST_DAY)
+        return array
+
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
+
+
+def _days(text: str) -> int | None:
+    try:
+        days = pa.scalar(text).cast(pa.date32()).value
+    except (pa.ArrowInvalid, ValueError):
+        return None
+    return int(days) if _FIRST_DAY <= days <= _LAST_DAY else None
+
+
+def _timestamp(path: str, data_type: DataType) -> Column:
+    zoned = isinstance(data_type, TimestampType)
+    arrow_type = pa.timestamp("us", "UTC" if zoned else None)
+    example = "2024-01-31T12:00:00.5Z" if zoned else "2024-01-31T12:00:00.5"
+
+    def exact(value: Any) -> int:
+        if type(value) is not str:
+            raise Misfit(f"expected a timestamp as a string, found {kind_of(value)}")
+        micros = _micros(value, zoned)
+        if micros is None:
+            rule = "with Z or an offset" if zoned else "without Z or offset"
+            raise Misfit(f"the string '{_shortened(value)}' is no timestamp {rule}, such as {example}")
+        return micros
+
+    def store(values: Sequence[Any]) -> pa.Array:
+        return pa.array(values, pa.int64()).view(arrow_type)
+
+    def fast(values: Sequence[Any]) -> pa.Array:
+        array = pa.array(values, pa.string()).cast(arrow_type)
+        _check_range(array.view(pa.int64()), FIRST_MICROS, LAST_MICROS)
+        return array
+
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
+
+
+def _micros(text: str, zoned: bool) -> int | None:
+    """Microseconds since 1970 (UTC, or of the local time); digits beyond microseconds are cut off."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
+        return None
+    days = _days(match[1])
+    hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
+    if days is None or hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    offset = 0
+    if zoned and match[6] != "Z":
+        digits = match[6][1:].replace(":", "").ljust(4, "0")
+        offset_hours, offset_minutes = int(digits[:2]), int(digits[2:])
+        if offset_hours > 23 or offset_minutes > 59:
+            return None
+        offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
+    fraction = int((match[5] or "").ljust(6, "0")[:6])
+    micros = days * _DAY_MICROS + (hours * 3600 + minutes * 60 + seconds - offset) * 1_000_000 + fraction
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
+
+
+def _check_range(array: pa.Array, first: int, last: int) -> None:
+    bounds = pc.min_max(array).as_py()
+    if bounds["min"] is not None and not (first <= bounds["min"] and bounds["max"] <= last):
+        raise ValueError
+
+
+def _shortened(value: object) -> str:
+    try:
+        text = value.decode() if isinstance(value, NumberText) else str(value)
+    except ValueError:
+        return "with thousands of digits"
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+_LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {
+    BooleanType: _boolean,
+    **dict.fromkeys(IntegralType.__subclasses__(), _integer),
+    FloatType: _floating,
+    DoubleType: _floating,
+    DecimalType: _decimal,
+    BinaryType: _binary,
+    DateType: _date,
+    TimestampType: _timestamp,
+    TimestampNTZType: _timestamp,
+}

@@ -1,0 +1,1 @@
+"""Decoding by the native crate: plans and the reader that runs them."""

@@ -1,0 +1,109 @@
+"""Reading payloads by the native decoder, with the reference decoder behind it.
+
+The native decoder accepts only payloads that it is sure about. The others, bad or unusual, are read by the
+reference, whose values and reasons are used; so both paths give the same errors by construction. A schema that
+the native decoder cannot do is read by the reference alone; the log says so once per schema.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_pravega import native
+
+from ..core.batches import PIECE_EVENTS, PayloadReader
+from ..core.columns import Problems
+from ..core.events import EventBuffer, Positions
+from .plans import Spec, Unplanned
+
+_log = logging.getLogger(__name__)
+
+NATIVE_PIECE_EVENTS = 65_536
+"""Events per call: no Python objects are made of them, so that pieces may be larger than the reference's."""
+
+
+def json_plan(columns: Spec, value: bool) -> Callable[[Any], Any]:
+    """What makes the native decoder of JSON; `value`: the documents are the only column."""
+    return lambda module: module.Decoder.json(columns, value)
+
+
+def avro_plan(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
+    """What makes the native decoder of Avro."""
+    return lambda module: module.Decoder.avro(columns, plan)
+
+
+def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
+    """The native reader if there is one for the schema, else the reference.
+
+    `plan` may raise Unplanned; `what` names the schema in the log.
+    """
+    module = native.module()
+    if module is None:
+        return reference
+    try:
+        return NativeReader(plan()(module), reference)
+    except (Unplanned, ValueError) as reason:
+        _log.info("%s is decoded in Python: %s", what, reason)
+        return reference
+
+
+class NativeReader(PayloadReader):
+    """Reads what it can natively. Raises Unplanned if the columns come out with other types."""
+
+    piece_events = NATIVE_PIECE_EVENTS
+
+    def __init__(self, decoder: Any, reference: PayloadReader) -> None:
+        self.decoder = decoder
+        self._reference = reference
+        nothing = EventBuffer.of([])
+        wanted = [array.type for array in reference.arrays(nothing, False, Problems())]
+        self._empty = not wanted
+        if not self._empty and [array.type for array in self.arrays(nothing, False, Problems())] != wanted:
+            raise Unplanned("a column has a type that the native decoder does not give exactly")
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        batch, unread = self.decoder.decode(*payloads.octets(), padded)
+        accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
+        if unread is None:
+            return accepted
+        return with_reference(accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems)
+
+
+def with_reference(
+    accepted: list[pa.Array],
+    places: Positions,
+    reference: PayloadReader,
+    payloads: EventBuffer,
+    padded: bool,
+    problems: Problems,
+) -> list[pa.Array]:
+    """The columns of all payloads: those accepted, in order, and the others, at these places, by the reference."""
+    others = _by_reference(reference, payloads, places, padded, problems)
+    there = np.ones(len(payloads), np.bool_)
+    there[places] = False
+    order = np.empty(len(payloads), np.int64)
+    order[there] = np.arange(len(payloads) - len(places))
+    order[places] = np.arange(len(payloads) - len(places), len(payloads))
+    indices = pa.array(order)
+    return [
+        pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
+        for column, ours in enumerate(accepted)
+    ]
+
+
+def _by_reference(
+    reference: PayloadReader, payloads: EventBuffer, places: Positions, padded: bool, problems: Problems
+) -> list[list[pa.Array]]:
+    pieces = []
+    for begin in range(0, len(places), PIECE_EVENTS):
+        here = places[begin : begin + PIECE_EVENTS]
+        found = Problems()
+        pieces.append(reference.arrays(payloads.take(here), padded, found))
+        for position, reason in found.reasons.items():
+            problems.add(int(here[position]), reason)
+    return pieces

@@ -1,0 +1,1 @@
+"""Formats without a schema text: raw bytes, text, and CSV."""

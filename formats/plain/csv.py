@@ -1,0 +1,391 @@
+"""The CSV format: one record per event, a field per column in the table's order, as RFC 4180 writes it.
+
+| Spark | field |
+|---|---|
+| boolean | true, false (in any case) |
+| tinyint, smallint, int, bigint | 5, -5, +5 |
+| float, double | 0.1, 1e3, NaN, Infinity, -Infinity |
+| decimal(p, s) | 12.50; digits that do not fit make the event bad |
+| string, char(n), varchar(n) | text, "quoted text" |
+| binary | base64 |
+| date | 2024-01-31 |
+| timestamp | 2024-01-31T12:00:00.5Z, with Z or an offset |
+| timestamp_ntz | 2024-01-31T12:00:00.5 |
+
+A field that is the null value (empty by default) and not quoted is null. One line break may end the event; line
+breaks elsewhere belong into quotes. An event has exactly as many fields as the table has columns; there is no header,
+because every event is a record. Blanks around a field belong to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError
+
+from ..core.arrow_types import strings_for_char_types
+from ..core.batches import BatchDecoder, PayloadReader
+from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require
+from ..core.events import EventBuffer
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.framing import Undecodable
+from ..core.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
+from ..json.values import column_of
+from ..json.writing import cells_of
+from .one_column import check_bare, no_schema
+
+DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
+_NAMED = {"tab": "\t", "\\t": "\t"}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+_LONGEST_NUMBER = 4000
+"""Digits; Python refuses to read longer integers."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The characters that structure a record; `null` is the text of a null."""
+
+    delimiter: str
+    quote: str
+    escape: str
+    null: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Dialect:
+        """Read the table's options. Raises InvalidOptionError for characters that contradict each other."""
+        found = cls(
+            _character(settings, DELIMITER, ","),
+            _character(settings, QUOTE, '"'),
+            _character(settings, ESCAPE, _character(settings, QUOTE, '"')),
+            settings.get(NULL_VALUE, ""),
+        )
+        if found.delimiter in (found.quote, found.escape):
+            raise InvalidOptionError(
+                f"'{DELIMITER}'='{settings.get(DELIMITER, ',')}' is the quote or escape character too. Choose another."
+            )
+        if any(sign in found.null for sign in (found.delimiter, found.quote, "\r", "\n")):
+            raise InvalidOptionError(
+                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so that it would be no "
+                "field. Choose another."
+            )
+        return found
+
+
+def _character(settings: Settings, key: str, default: str) -> str:
+    text = settings.get(key, default)
+    text = _NAMED.get(text, text)
+    if len(text) != 1 or text in "\r\n":
+        raise InvalidOptionError(f"'{key}'='{text}' is not possible: expected one character, or tab")
+    return text
+
+
+class CsvFormat:
+    """Tables whose events are CSV records. The registry knows no such format: the columns are kept with the stream."""
+
+    name = "csv"
+    registry_format = None
+    changes = False
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        """The columns as Spark's JSON. Raises UnsupportedTypeError for a nested one, InvalidOptionError."""
+        Dialect.of(settings)
+        for field in schema:
+            if isinstance(field.dataType, (StructType, ArrayType, MapType)):
+                raise UnsupportedTypeError(
+                    f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
+                    "use format avro or json"
+                )
+            cells_of(strings_for_char_types(field.dataType), field.name)
+        return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        try:
+            return StructType.fromJson(json.loads(schema_text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
+
+    def type_name(self, schema_text: str) -> str:
+        raise no_schema(self.name)
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        """`table_schema_text` has all columns in their order; without it `reader_schema` has."""
+        table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
+        return CsvDecoder(reader_schema, table, Dialect.of(settings))
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        """Neither header nor codec is possible."""
+        check_bare(self.name, encoding_id, codec)
+        if schema_text:
+            _check_columns(schema, self.spark_schema(schema_text))
+        return CsvEncoder(schema, Dialect.of(settings))
+
+
+def _check_columns(rows: StructType, table: StructType) -> None:
+    found = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in rows]
+    wanted = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in table]
+    if found != wanted:
+        given = ", ".join(" ".join(column) for column in found)
+        raise InvalidSchemaError(f"the rows have the columns {given}, in an order that counts")
+
+
+class _Records:
+    """Splits records into fields; None stands for a null."""
+
+    def __init__(self, dialect: Dialect, columns: int) -> None:
+        self._dialect = dialect
+        self._columns = columns
+        self._special = (dialect.quote, "\r", "\n")
+        quote, escape = re.escape(dialect.quote), re.escape(dialect.escape)
+        plain = f"[^{re.escape(dialect.delimiter)}{quote}\r\n]*"
+        inside = f"[^{quote}]|{quote}{quote}" if dialect.escape == dialect.quote else f"[^{quote}{escape}]|{escape}."
+        self._field = re.compile(f"{quote}((?:{inside})*+){quote}|({plain})", re.DOTALL)
+        self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
+
+    def fields(self, payload: bytes) -> list[str | None]:
+        """Raises Undecodable saying why the payload is no record of the table."""
+        try:
+            text = payload.decode()
+        except UnicodeDecodeError as error:
+            raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
+        if not text and self._columns > 1:
+            raise Undecodable("it is empty")
+        text = text.removesuffix("\n").removesuffix("\r")
+        null = self._dialect.null
+        found: list[str | None]
+        if any(sign in text for sign in self._special):
+            found = self._quoted(text)
+        else:
+            found = [None if each == null else each for each in text.split(self._dialect.delimiter)]
+        if len(found) != self._columns:
+            raise Undecodable(f"it has {len(found)} fields, but the table has {self._columns} columns")
+        return found
+
+    def _quoted(self, text: str) -> list[str | None]:
+        found: list[str | None] = []
+        place = 0
+        while True:
+            match = self._field.match(text, place)
+            assert match is not None  # an unquoted field may have no characters
+            place = match.end()
+            quoted, plain = match.groups()
+            if quoted is not None:
+                found.append(self._escaped.sub(r"\1", quoted))
+            else:
+                found.append(None if plain == self._dialect.null else plain)
+            if place == len(text):
+                return found
+            if text[place] != self._dialect.delimiter:
+                what = "a line break" if text[place] in "\r\n" else f"the character {text[place]!r}"
+                raise Undecodable(f"it is no CSV record: {what} at character {place} is out of place")
+            place += 1
+
+
+class CsvDecoder(BatchDecoder):
+    """Every event is read by the table's columns."""
+
+    format_name = ""
+
+    def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
+        super().__init__(reader_schema, None)
+        self._reader = _CsvReader(reader_schema, table, dialect)
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        return self._reader
+
+
+class _CsvReader(PayloadReader):
+    def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
+        struct = strings_for_char_types(reader_schema)
+        assert isinstance(struct, StructType)
+        places = {field.name: place for place, field in enumerate(table)}
+        self._records = _Records(dialect, len(table))
+        self._width = len(table)
+        self._columns: list[tuple[int, Column, bool]] = []
+        for field in struct:
+            if field.name not in places:
+                raise InvalidSchemaError(f"the table has no column '{field.name}'")
+            column = _Texts(column_of(field.dataType, field.name, None), _value_of(field.dataType))
+            self._columns.append((places[field.name], column, field.nullable))
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        nothing = [None] * self._width
+        records: list[Sequence[str | None]] = []
+        bad = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                records.append(self._records.fields(payload))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                bad.append(row)
+                records.append(nothing)
+        rows = np.arange(len(records))
+        arrays = []
+        for place, column, nullable in self._columns:
+            array = column.build([record[place] for record in records], rows, problems)
+            if not nullable:
+                require(array, column, rows, problems)
+            arrays.append(array)
+        return arrays
+
+
+class _Texts(Column):
+    """A column whose values come as texts."""
+
+    def __init__(self, column: Column, value: Callable[[str], Any] | None) -> None:
+        super().__init__(column.path, column.type)
+        self._column = column
+        self._value = value
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        if self._value is not None:
+            values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
+        return self._column.build(values, rows, problems)
+
+    def _one(self, text: str | None, row: int, problems: Problems) -> Any:
+        assert self._value is not None
+        if text is None:
+            return None
+        try:
+            return self._value(text)
+        except Misfit as error:
+            self.misfit(row, error, problems)
+            return None
+
+
+def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
+    """What makes of a text the value that a JSON document would have; None where that is the text."""
+    if isinstance(data_type, BooleanType):
+        return _boolean
+    if isinstance(data_type, IntegralType):
+        return _integer
+    if isinstance(data_type, (FloatType, DoubleType)):
+        return _floating
+    if isinstance(data_type, DecimalType):
+        return _decimal
+    return None
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise Misfit(f"'{_shortened(text)}' is neither true nor false")
+    return text.lower() == "true"
+
+
+def _integer(text: str) -> int:
+    if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
+        raise Misfit(f"'{_shortened(text)}' is no whole number")
+    return int(text)
+
+
+def _floating(text: str) -> Any:
+    if text in _SPECIAL:
+        return text
+    return float(_number(text).decode()) if len(text) < _LONGEST_NUMBER else _number(text)
+
+
+def _decimal(text: str) -> Any:
+    return _number(text)
+
+
+def _number(text: str) -> NumberText:
+    if _NUMBER.fullmatch(text) is None:
+        raise Misfit(f"'{_shortened(text)}' is no number")
+    return text.encode()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+class CsvEncoder(BatchEncoder):
+    """Writes rows as records: quotes only where they are needed, no line break at the end."""
+
+    def __init__(self, schema: StructType, dialect: Dialect) -> None:
+        super().__init__(schema, None, "")
+        self._dialect = dialect
+        struct = strings_for_char_types(schema)
+        assert isinstance(struct, StructType)
+        self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
+
+    def _cells(self, data_type: DataType, name: str) -> Cells:
+        text = isinstance(data_type, StringType)
+        return _Quoted(name, self._dialect, None if text else cells_of(data_type, name))
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        struct = self.struct_of(batch)
+        rows = np.arange(len(struct))
+        null, delimiter = constant(self._dialect.null.encode()), constant(self._dialect.delimiter.encode())
+        parts: list[Any] = []
+        for (cells, nullable), array in zip(self._columns, batch.columns, strict=True):
+            column = cells.cells(array, rows, nullable)
+            parts += [delimiter, column.fill_null(null) if column.null_count else column]
+        return self.framed(parts[1:], len(struct))
+
+
+class _Quoted(Cells):
+    """Cells as fields. `cells` writes values of other types than strings, as JSON does."""
+
+    def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
+        super().__init__(path)
+        self._dialect = dialect
+        self._inner = cells
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        if self._inner is None:
+            cells = valid_text(array, self, rows)
+        else:
+            # Dates, timestamps and bytes in JSON are strings without anything to escape.
+            cells = pc.replace_substring(self._inner.present(array, rows), pattern=b'"', replacement=b"")
+        dialect = self._dialect
+        needed = pc.equal(cells, constant(dialect.null.encode()))
+        for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n"}:
+            needed = pc.or_(needed, pc.match_substring(cells, pattern=sign.encode()))
+        if not pc.any(needed).as_py():
+            return cells
+        inside = cells
+        for sign in dict.fromkeys((dialect.escape, dialect.quote)):
+            inside = pc.replace_substring(inside, pattern=sign.encode(), replacement=(dialect.escape + sign).encode())
+        quote = constant(dialect.quote.encode())
+        return pc.if_else(needed, joined([quote, inside, quote], len(cells)), cells).cast(BINARY)

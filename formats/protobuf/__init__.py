@@ -1,0 +1,1 @@
+"""Protobuf: messages, and the mapping from their descriptors to Spark types."""

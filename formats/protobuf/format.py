@@ -1,0 +1,248 @@
+"""The Protobuf format: one message per event, as the registry's serializers for Protobuf write it.
+
+A message is read by the table's schema, fields by their numbers, as Protobuf's own readers do: fields that the writer
+did not know have their defaults, those that the table does not know are passed over. A writer's schema in which a
+number has another kind of value makes its events bad. Read by the protobuf library, event by event.
+
+An empty event is a message without any field set. Bytes that follow a message cannot be told from fields; after
+decompression trailing NULs, which the official serializers leave there, are taken away if the message cannot be read
+with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, EncodeError
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
+
+from ..core.arrow_types import strings_for_char_types
+from ..core.batches import BatchDecoder, PayloadReader
+from ..core.columns import Problems
+from ..core.events import EventBuffer
+from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
+from ..core.framing import Undecodable
+from ..core.writing import BINARY, BatchEncoder, constant
+from .messages import message_class, message_name, message_type
+from .schema_to_spark import protobuf_to_spark
+from .values import field_of, getter, setter
+
+_MOST_NULS = 64
+"""Trailing NULs that a message may end with and yet be told from padding."""
+
+_F = FieldDescriptor
+_KINDS = (
+    ("a whole number", (_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64, _F.TYPE_BOOL, _F.TYPE_ENUM)),
+    ("a zigzag number", (_F.TYPE_SINT32, _F.TYPE_SINT64)),
+    ("a fixed number of 32 bits", (_F.TYPE_FIXED32, _F.TYPE_SFIXED32)),
+    ("a fixed number of 64 bits", (_F.TYPE_FIXED64, _F.TYPE_SFIXED64)),
+    ("a float", (_F.TYPE_FLOAT,)),
+    ("a double", (_F.TYPE_DOUBLE,)),
+    ("text or bytes", (_F.TYPE_STRING, _F.TYPE_BYTES)),
+    ("a message", (_F.TYPE_MESSAGE,)),
+    ("a group", (_F.TYPE_GROUP,)),
+)
+_KIND_OF = {one: kind for kind, types in _KINDS for one in types}
+"""Types whose values look alike on the wire."""
+
+
+class ProtobufFormat:
+    """Tables over streams whose events are Protobuf messages with schemas in the registry."""
+
+    name = "protobuf"
+    registry_format = "Protobuf"
+    changes = False
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        raise UnsupportedOperationError(
+            "a Protobuf schema is not made from columns, because these have no field numbers; register one by the "
+            "application that owns it, and read and write its stream as a table, or use format avro or json"
+        )
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        return protobuf_to_spark(schema_text)
+
+    def type_name(self, schema_text: str) -> str:
+        return message_name(schema_text)
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        return ProtobufDecoder(reader_schema, _given(table_schema_text), resolve)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        return ProtobufEncoder(schema, _given(schema_text), encoding_id, codec)
+
+
+def _given(schema_text: str | None) -> str:
+    if not schema_text:
+        raise InvalidSchemaError(
+            "Protobuf events can only be read and written with a schema of the registry; leave 'framing' and columns "
+            "out"
+        )
+    return schema_text
+
+
+class ProtobufDecoder(BatchDecoder):
+    """Reads messages of any version of the table's type."""
+
+    format_name = "Protobuf"
+
+    def __init__(self, reader_schema: StructType, table_schema_text: str, resolve: Resolve | None) -> None:
+        super().__init__(reader_schema, resolve)
+        self._message = message_type(table_schema_text)
+        struct = strings_for_char_types(reader_schema)
+        assert isinstance(struct, StructType)
+        self._reader = _MessageReader(self._message, struct, self.schema)
+
+    def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
+        if writer is not None:
+            found = message_type(writer.schema_text)
+            if found.full_name != self._message.full_name:
+                raise InvalidSchemaError(
+                    f"it is of type '{found.full_name}', but the table is of type '{self._message.full_name}'"
+                )
+            _check_kinds(found, self._message, set())
+        return self._reader
+
+
+def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str]]) -> None:
+    """Raise InvalidSchemaError for a field whose values the table's field would not recognise."""
+    if (writer.full_name, table.full_name) in seen:
+        return
+    seen.add((writer.full_name, table.full_name))
+    for field in table.fields:
+        other = writer.fields_by_number.get(field.number)
+        if other is None:
+            continue
+        if _KIND_OF[field.type] != _KIND_OF[other.type]:
+            raise InvalidSchemaError(
+                f"its field {field.number} ('{other.full_name}') is {_KIND_OF[other.type]}, but the table's "
+                f"('{field.full_name}') is {_KIND_OF[field.type]}"
+            )
+        if field.message_type is not None and other.message_type is not None:
+            _check_kinds(other.message_type, field.message_type, seen)
+
+
+class _MessageReader(PayloadReader):
+    def __init__(self, message: Descriptor, struct: StructType, schema: pa.Schema) -> None:
+        self._parse = message_class(message).FromString
+        self._types = [field.type for field in schema]
+        self._getters = [getter(field_of(message, column), column.dataType) for column in struct.fields]
+
+    def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        nothing = [None] * len(self._getters)
+        rows = []
+        for row, payload in enumerate(payloads.payloads()):
+            try:
+                rows.append(self._values(payload, padded))
+            except Undecodable as error:
+                problems.add(row, str(error))
+                rows.append(nothing)
+        columns = zip(*rows, strict=True) if rows else [()] * len(self._types)
+        return [pa.array(list(values), data_type) for values, data_type in zip(columns, self._types, strict=True)]
+
+    def _values(self, payload: bytes, padded: bool) -> list[Any]:
+        try:
+            message = self._message(payload, padded)
+            if not message.IsInitialized():
+                raise Undecodable(f"it lacks required fields: {', '.join(message.FindInitializationErrors())}")
+            return [get(message) for get in self._getters]
+        except DecodeError as error:
+            raise Undecodable(f"it is no message of the table's type ({error})") from None
+
+    def _message(self, payload: bytes, padded: bool) -> Any:
+        try:
+            return self._parse(payload)
+        except DecodeError:
+            stripped = payload.rstrip(b"\0")
+            if not padded or len(stripped) == len(payload):
+                raise
+        # A NUL is no beginning of a field, so that the first length with which the message can be read is its own.
+        for nuls in range(min(_MOST_NULS, len(payload) - len(stripped)) + 1):
+            try:
+                return self._parse(stripped + bytes(nuls))
+            except DecodeError:
+                continue
+        raise DecodeError("cut off, or followed by something else")
+
+
+class ProtobufEncoder(BatchEncoder):
+    """Writes rows as messages. A null leaves its field unset; of a field that cannot be unset it is refused."""
+
+    def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
+        super().__init__(schema, encoding_id, codec)
+        message = message_type(schema_text)
+        table = protobuf_to_spark(schema_text)
+        struct = strings_for_char_types(schema)
+        assert isinstance(struct, StructType)
+        _check_rows(struct, table)
+        self._class = message_class(message)
+        self._setters = [
+            (place, setter(field_of(message, column), column.dataType), table[column.name].nullable, column.name)
+            for place, column in enumerate(struct.fields)
+        ]
+
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        self.struct_of(batch)
+        columns = [column.to_pylist() for column in batch.columns]
+        payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
+        if not payloads:
+            return pa.array([], BINARY)
+        return self.framed([pa.array(payloads, BINARY), constant(b"")], len(payloads))
+
+    def _payload(self, row: int, values: list[Any]) -> bytes:
+        message = self._class()
+        for place, put, nullable, name in self._setters:
+            value = values[place]
+            if value is None:
+                if nullable:
+                    continue
+                raise InvalidRowError(
+                    f"row {row} of the batch cannot be written: column '{name}' is null, but the column is NOT NULL"
+                )
+            try:
+                put(message, value)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise InvalidRowError(f"row {row} of the batch cannot be written: column '{name}' is {error}") from None
+        try:
+            return bytes(message.SerializeToString(deterministic=True))
+        except EncodeError as error:
+            raise InvalidRowError(f"row {row} of the batch cannot be written: {error}") from None
+
+
+def _check_rows(rows: StructType, table: StructType) -> None:
+    columns = {field.name: field for field in table}
+    for name in columns:
+        if name not in rows.fieldNames():
+            raise InvalidSchemaError(f"column '{name}' is not in the rows to write")
+    for field in rows:
+        if field.name not in columns:
+            raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
+        given, wanted = field.dataType.simpleString(), columns[field.name].dataType.simpleString()
+        if given != wanted:
+            raise InvalidSchemaError(
+                f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
+            )

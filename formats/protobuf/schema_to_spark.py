@@ -1,0 +1,150 @@
+"""Protobuf messages -> Spark types.
+
+| Protobuf | Spark |
+|---|---|
+| bool | boolean |
+| int32, sint32, sfixed32 | int |
+| uint32, fixed32, int64, sint64, sfixed64 | bigint |
+| uint64, fixed64 | decimal(20,0) |
+| float, double | float, double |
+| string | string |
+| bytes | binary |
+| enum | string: the value's name; of a number without name, its digits |
+| message, group | struct |
+| repeated | array without nulls |
+| map<k, v> | map<k, v> |
+| member of a oneof | nullable column |
+| google.protobuf.Timestamp | timestamp |
+| google.protobuf.BoolValue, Int32Value, ... | nullable column of the wrapped type |
+| google.protobuf.Struct, Value, ListValue | string: JSON |
+| google.protobuf.Duration, Any and others | struct of their fields |
+| a message that contains itself | refused, named |
+
+A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null when it
+was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields. Members of
+structs have defaults likewise, but are nullable.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..avro.schema_to_spark import LARGEST_SCHEMA
+from ..core.spark_visitor import child_path
+from .messages import message_type
+
+_F = FieldDescriptor
+_SCALARS: dict[int, DataType] = {
+    _F.TYPE_BOOL: BooleanType(),
+    **dict.fromkeys((_F.TYPE_INT32, _F.TYPE_SINT32, _F.TYPE_SFIXED32), IntegerType()),
+    **dict.fromkeys(
+        (_F.TYPE_UINT32, _F.TYPE_FIXED32, _F.TYPE_INT64, _F.TYPE_SINT64, _F.TYPE_SFIXED64),
+        LongType(),
+    ),
+    **dict.fromkeys((_F.TYPE_UINT64, _F.TYPE_FIXED64), DecimalType(20, 0)),
+    _F.TYPE_FLOAT: FloatType(),
+    _F.TYPE_DOUBLE: DoubleType(),
+    _F.TYPE_STRING: StringType(),
+    _F.TYPE_BYTES: BinaryType(),
+    _F.TYPE_ENUM: StringType(),
+}
+
+TIMESTAMP = "google.protobuf.Timestamp"
+JSON_VALUES = ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue")
+WRAPPERS = tuple(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+)
+
+
+def protobuf_to_spark(text: str) -> StructType:
+    """The columns of a table with this schema text (`protobuf_messages`). Raises InvalidSchemaError."""
+    return _Mapping().struct(message_type(text), "", ())
+
+
+def is_repeated(field: FieldDescriptor) -> bool:
+    """Whether a field may have several values. Asked as the library's release can tell."""
+    found = getattr(field, "is_repeated", None)
+    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
+
+
+def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
+    """Key and value of a map."""
+    assert field.message_type is not None
+    return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether a field is a map, which on the wire is a repeated message."""
+    return is_repeated(field) and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+class _Mapping:
+    def __init__(self) -> None:
+        self._count = 0
+
+    def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> StructType:
+        if message.full_name in within:
+            raise InvalidSchemaError(
+                f"the Protobuf message '{message.full_name}' contains itself (at '{path}'); Spark has no recursive "
+                "types"
+            )
+        within = (*within, message.full_name)
+        fields = []
+        for field in message.fields:
+            self._count += 1
+            if self._count > LARGEST_SCHEMA:
+                raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
+            # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
+            nullable = len(within) > 1 or _nullable(field)
+            fields.append(StructField(field.name, self._column(field, child_path(path, field.name), within), nullable))
+        return StructType(fields)
+
+    def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
+        if is_map(field):
+            key, value = entry_fields(field)
+            return MapType(
+                self._value(key, child_path(path, "key"), within),
+                self._value(value, child_path(path, "value"), within),
+                False,
+            )
+        if is_repeated(field):
+            return ArrayType(self._value(field, child_path(path, "element"), within), False)
+        return self._value(field, path, within)
+
+    def _value(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
+        message = field.message_type
+        if message is None:
+            return _SCALARS[field.type]
+        if message.full_name == TIMESTAMP:
+            return TimestampType()
+        if message.full_name in JSON_VALUES:
+            return StringType()
+        if message.full_name in WRAPPERS:
+            return _SCALARS[message.fields_by_name["value"].type]
+        return self.struct(message, path, within)
+
+
+def _nullable(field: FieldDescriptor) -> bool:
+    required = getattr(field, "is_required", None)
+    if required is None:
+        required = getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED
+    return bool(field.has_presence) and not required

@@ -1,0 +1,197 @@
+"""Between Protobuf messages and the values that Arrow takes, guided by the columns that are wanted."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.framing import Undecodable
+from ..json.timestamps import FIRST_MICROS, LAST_MICROS
+from .schema_to_spark import JSON_VALUES, TIMESTAMP, WRAPPERS, entry_fields, is_map, is_repeated
+
+FromMessage = Callable[[Any], Any]
+ToMessage = Callable[[Any, Any], None]
+"""Sets a value that is not null in a message."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICRO = datetime.timedelta(microseconds=1)
+
+
+def field_of(message: Descriptor, column: StructField) -> FieldDescriptor:
+    """The field a column stands for; InvalidSchemaError if there is none."""
+    field = message.fields_by_name.get(column.name)
+    if field is None:
+        raise InvalidSchemaError(f"the message '{message.full_name}' has no field '{column.name}'")
+    return field
+
+
+def getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+    """Reads a field of a message; None where it was not set."""
+    name = field.name
+    if is_map(field):
+        assert isinstance(data_type, MapType)
+        key, value = entry_fields(field)
+        of_key, of_value = _reader(key, data_type.keyType), _reader(value, data_type.valueType)
+        return lambda message: [(of_key(k), of_value(v)) for k, v in getattr(message, name).items()]
+    if is_repeated(field):
+        assert isinstance(data_type, ArrayType)
+        read = _reader(field, data_type.elementType)
+        return lambda message: [read(value) for value in getattr(message, name)]
+    read = _reader(field, data_type)
+    if not field.has_presence:
+        return lambda message: read(getattr(message, name))
+    return lambda message: read(getattr(message, name)) if message.HasField(name) else None
+
+
+def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+    """Reads one value of the field's type."""
+    message = field.message_type
+    if message is None:
+        if field.enum_type is not None:
+            return _enum_name(field.enum_type)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return _text
+        return Decimal if isinstance(data_type, DecimalType) else _same
+    if message.full_name == TIMESTAMP:
+        return _micros
+    if message.full_name in JSON_VALUES:
+        return lambda value: json.dumps(json_format.MessageToDict(value), ensure_ascii=False, separators=(",", ":"))
+    if message.full_name in WRAPPERS:
+        read = _reader(message.fields_by_name["value"], data_type)
+        return lambda value: read(value.value)
+    assert isinstance(data_type, StructType)
+    members = [(column.name, getter(field_of(message, column), column.dataType)) for column in data_type.fields]
+    return lambda value: {name: get(value) for name, get in members}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> Any:
+    """A string. The library checks those of proto3, and gives those of proto2 as bytes when they are no UTF-8."""
+    if isinstance(value, bytes):
+        raise Undecodable("a string in it is not UTF-8 text")
+    return value
+
+
+def _enum_name(enum: EnumDescriptor) -> FromMessage:
+    names = {number: value.name for number, value in enum.values_by_number.items()}
+    return lambda number: names.get(number) or str(number)
+
+
+def _micros(value: Any) -> int:
+    """Microseconds since 1970; digits beyond are cut off. Raises Undecodable outside the years 0001 to 9999."""
+    if not 0 <= value.nanos < 1_000_000_000:
+        raise Undecodable(f"a timestamp has {value.nanos} nanoseconds")
+    micros: int = value.seconds * 1_000_000 + value.nanos // 1000
+    if not FIRST_MICROS <= micros <= LAST_MICROS:
+        raise Undecodable(f"the timestamp of {value.seconds} seconds is outside the years 0001 to 9999")
+    return micros
+
+
+def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Writes a field of a message. What it raises for a value that does not fit is a ValueError or TypeError."""
+    name = field.name
+    if is_map(field):
+        assert isinstance(data_type, MapType)
+        _, value_field = entry_fields(field)
+        if value_field.message_type is not None:
+            fill = _filler(value_field, data_type.valueType)
+
+            def set_messages(message: Any, value: Any) -> None:
+                for key, each in value:
+                    fill(getattr(message, name)[key], each)
+
+            return set_messages
+        scalar = _writer(value_field, data_type.valueType)
+
+        def set_map(message: Any, value: Any) -> None:
+            getattr(message, name).update({key: scalar(each) for key, each in value})
+
+        return set_map
+    if field.message_type is not None:
+        if is_repeated(field):
+            assert isinstance(data_type, ArrayType)
+            fill = _filler(field, data_type.elementType)
+
+            def add_messages(message: Any, value: Any) -> None:
+                for each in value:
+                    fill(getattr(message, name).add(), each)
+
+            return add_messages
+        fill = _filler(field, data_type)
+
+        def set_message(message: Any, value: Any) -> None:
+            getattr(message, name).SetInParent()
+            fill(getattr(message, name), value)
+
+        return set_message
+    if is_repeated(field):
+        assert isinstance(data_type, ArrayType)
+        scalar = _writer(field, data_type.elementType)
+        return lambda message, value: getattr(message, name).extend([scalar(each) for each in value])
+    scalar = _writer(field, data_type)
+    return lambda message, value: setattr(message, name, scalar(value))
+
+
+def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
+    """Fills an empty message with one value."""
+    message = field.message_type
+    assert message is not None
+    if message.full_name == TIMESTAMP:
+
+        def fill_timestamp(target: Any, value: datetime.datetime) -> None:
+            moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+            target.seconds, micros = divmod((moment - _EPOCH) // _MICRO, 1_000_000)
+            target.nanos = micros * 1000
+
+        return fill_timestamp
+    if message.full_name in JSON_VALUES:
+
+        def fill_json(target: Message, value: str) -> None:
+            try:
+                json_format.Parse(value, target)
+            except json_format.ParseError as error:
+                raise ValueError(f"no JSON that fits {message.full_name} ({error})") from None
+
+        return fill_json
+    if message.full_name in WRAPPERS:
+        scalar = _writer(message.fields_by_name["value"], data_type)
+        return lambda target, value: setattr(target, "value", scalar(value))
+    assert isinstance(data_type, StructType)
+    members = [(column.name, setter(field_of(message, column), column.dataType)) for column in data_type.fields]
+
+    def fill_struct(target: Any, value: Any) -> None:
+        for name, put in members:
+            if value[name] is not None:
+                put(target, value[name])
+
+    return fill_struct
+
+
+def _writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
+    enum = field.enum_type
+    if enum is not None:
+        numbers = {value.name: number for number, value in enum.values_by_number.items()}
+        numbers |= {value.name: value.number for value in enum.values}
+
+        def number_of(text: str) -> int:
+            if text in numbers:
+                return numbers[text]
+            if text.removeprefix("-").isdecimal():
+                return int(text)
+            raise ValueError(f"'{text}', which the enum {enum.full_name} does not have")
+
+        return number_of
+    return int if isinstance(data_type, DecimalType) else _same

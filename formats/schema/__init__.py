@@ -1,1 +1,0 @@
-"""Spark types <-> schema texts, one visitor per direction, and Spark types -> Arrow."""

@@ -1,0 +1,174 @@
+"""The fold of changes to current rows: which of two changes counts, what truncations clear, memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pyspark_pravega.datasource.changes.rows.current import CurrentRows
+from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
+from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.formats.changes.feed import POSITION_TYPE
+from tests.datasource.single_changes import ROW, SCHEMA, Change
+
+
+def feed(rows: CurrentRows, changes: Iterable[Change], start: int = 0) -> None:
+    """One change per batch, as unfavourable as can be."""
+    for offset, change in enumerate(changes, start):
+        batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
+        rows.feed(batch, Places(change.segment, np.array([offset]), np.array([1])))
+
+
+def fold(changes: Sequence[Change], memory: int = 1 << 28) -> dict[Any, Any]:
+    with CurrentRows(["id"], ["v"], memory) as rows:
+        feed(rows, changes)
+        found = [row for part in rows.rows() for row in part.to_pylist()]
+    assert len({row[value_name("id")] for row in found}) == len(found)
+    return {row[value_name("id")]: row[value_name("v")] for row in found}
+
+
+def test_later_changes_replace_earlier_ones_and_deletions_remove() -> None:
+    changes = [Change("c", 1, "a"), Change("c", 2, "b"), Change("u", 1, "c"), Change("d", 2), Change(None), Change("m")]
+    assert fold(changes) == {1: "c"}
+    assert fold([*changes, Change("c", 2, "again")]) == {1: "c", 2: "again"}
+
+
+def test_a_change_that_is_delivered_again_replaces_nothing_newer() -> None:
+    changes = [Change("c", 1, "a", 10), Change("u", 1, "b", 20), Change("c", 1, "a", 10)]
+    assert fold(changes) == {1: "b"}
+    assert fold([*changes, Change("u", 1, "b", 20), Change("u", 1, "c", 30)]) == {1: "c"}
+    assert fold([Change("c", 1, "a", 10), Change("d", 1, at=20), Change("c", 1, "a", 10)]) == {}
+    assert fold([Change("c", 1, "a", 10), Change("u", 1, "same position", 10)]) == {1: "same position"}
+
+
+def test_a_snapshot_replaces_what_came_before_it() -> None:
+    assert fold([Change("u", 1, "a", 200), Change("r", 1, "b", 50), Change("u", 1, "c", 60)]) == {1: "c"}
+    assert fold([Change("u", 1, "a", 200), Change("r", 1, "b", 50)]) == {1: "b"}
+    assert fold([Change("d", 1, at=200), Change("r", 1, "b", 50)]) == {1: "b"}
+
+
+def test_a_change_after_a_snapshot_is_old_only_if_position_and_time_are() -> None:
+    snapshot = Change("r", 1, "snapshot", 100, time=1000)
+    assert fold([snapshot, Change("u", 1, "old", 90, time=900)]) == {1: "snapshot"}
+    # A transaction that was open when the snapshot began.
+    assert fold([snapshot, Change("u", 1, "open", 90, time=1100)]) == {1: "open"}
+    assert fold([snapshot, Change("u", 1, "no time", 90)]) == {1: "no time"}
+
+
+def test_positions_of_different_origins_are_not_compared() -> None:
+    assert fold([Change("c", 1, "a", 20), Change("u", 1, "b", 10, origin="another")]) == {1: "b"}
+    assert fold([Change("c", 1, "a", 20), Change("u", 1, "b")]) == {1: "b"}
+
+
+def test_values_that_were_not_sent_are_kept() -> None:
+    first = Change("c", 1, "large", 10)
+    update = Change("u", 1, at=20, without=("v",))
+    assert fold([first, update, Change("u", 1, at=30, without=("v",))]) == {1: "large"}
+    assert fold([update]) == {1: None}
+    assert fold([first, Change("u", 1, "new", 15), update]) == {1: "new"}
+    # What was deleted is not kept, and what came again too late neither.
+    assert fold([first, Change("d", 1, at=15), update]) == {1: None}
+    assert fold([first, Change("u", 1, "new", 15), Change("c", 1, "large", 10), update]) == {1: "new"}
+
+
+def test_an_update_of_the_key_removes_the_former_one() -> None:
+    assert fold([Change("c", 1, "a"), Change("u", 2, "a", former=1)]) == {2: "a"}
+    assert fold([Change("c", 1, "a"), Change("u", 1, "b", former=1)]) == {1: "b"}
+
+
+def test_truncations_clear_what_came_before_them() -> None:
+    before, after = Change("c", 1, "a", 10, ts=1), Change("c", 2, "b", 30, ts=3)
+    truncate = Change("t", at=20, ts=2)
+    assert fold([before, truncate, after]) == {2: "b"}
+    # Delivered again, or read in another order because another segment has them: positions count.
+    for changes in ([before, after, truncate], [truncate, before, after], [truncate, after, before]):
+        assert fold([Change(**{**vars(each), "segment": place}) for place, each in enumerate(changes)]) == {2: "b"}
+
+
+def test_truncations_and_snapshots() -> None:
+    truncate = Change("t", at=20, ts=2, segment=9)
+    # By the time the connector handled them: a snapshot's position may be that of another server.
+    assert fold([Change("r", 1, "old", 30, ts=1), truncate]) == {}
+    assert fold([Change("r", 1, "new", 10, ts=3), truncate]) == {1: "new"}
+    same = Change("t", at=20, ts=2)
+    assert fold([Change("r", 1, "old", 30, ts=2), same, Change("r", 2, "new", 10, ts=2)]) == {2: "new"}
+
+
+def test_a_deletion_without_key_is_an_error() -> None:
+    batch = pa.RecordBatch.from_pylist([Change("d", 1).row() | {"before": None}], schema=SCHEMA)
+    with CurrentRows(["id"], ["v"], 1 << 28) as rows:
+        with pytest.raises(MalformedEventError, match="offset 7 of segment 3 deletes a row, but has no 'before'"):
+            rows.feed(batch, Places(3, np.array([7]), np.array([1])))
+
+
+def model(changes: Sequence[Change]) -> dict[Any, Any]:
+    """The rules once more, change by change."""
+    state: dict[int, Change | None] = {}
+    last: dict[int, Change] = {}
+    for change in changes:
+        assert change.id is not None
+        current = last.get(change.id)
+        if current is not None and change.op != "r" and None not in (change.at, current.at):
+            older = change.at < current.at  # type: ignore[operator]
+            if current.op == "r":
+                older = older and None not in (change.time, current.time) and change.time < current.time  # type: ignore[operator]
+            if older:
+                continue
+        former = state.get(change.id)
+        value = change.v
+        if change.without:
+            value = former.v if former is not None else None
+        last[change.id] = change
+        state[change.id] = None if change.op == "d" else Change("c", change.id, value)
+    return {key: each.v for key, each in state.items() if each is not None}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("memory", [1 << 28, 20_000])
+def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
+    rng = random.Random(seed)
+    changes = []
+    for number in range(400):
+        op = rng.choice("cuuudr")
+        at = rng.choice([None, number, number, rng.randrange(number + 1)])
+        if op != "d" and rng.random() < 0.3:
+            changes.append(Change(op, rng.randrange(30), at=at, time=rng.randrange(400), without=("v",)))
+        else:
+            changes.append(Change(op, rng.randrange(30), str(number), at=at, time=rng.randrange(400)))
+    expected = model(changes)
+    # A deletion whose position is not told is forgotten with its key.
+    assert fold(changes, memory) == expected
+    with CurrentRows(["id"], ["v"], memory) as rows:
+        table = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
+        rows.feed(table, Places(0, np.arange(len(changes)), np.ones(len(changes), np.int64)))
+        found = {row[value_name("id")]: row[value_name("v")] for part in rows.rows() for row in part.to_pylist()}
+    assert found == expected
+
+
+def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    count = 50_000
+    ids = pa.array(np.arange(count) % 20_000)
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat("u", count),
+            pa.nulls(count, SCHEMA.field("before").type),
+            pa.StructArray.from_arrays([ids, ids.cast(pa.string()), ids.cast(pa.string())], fields=list(ROW)),
+            pa.nulls(count, SCHEMA.field("ts").type),
+            pa.nulls(count, SCHEMA.field("unavailable").type),
+            pa.nulls(count, POSITION_TYPE),
+        ],
+        schema=SCHEMA,
+    )
+    with CurrentRows(["id"], ["v"], 1 << 20) as current:
+        for begin in range(0, count, 1000):
+            current.feed(rows.slice(begin, 1000), Places(0, np.arange(begin, begin + 1000), np.ones(1000, np.int64)))
+        found = [row for part in current.rows() for row in part.column(value_name("id")).to_pylist()]
+        assert current.spilled and list(tmp_path.iterdir())
+    assert sorted(found) == list(range(20_000))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,216 @@
+"""The commit of an INSERT: only what the winning tasks reported becomes visible, whatever else was appended."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PravegaError,
+    TransactionMismatchError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
+from tests.datasource.transactions import raw_table
+
+SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
+ROWS = [b"row %d" % number for number in range(1000)]
+
+
+@pytest.fixture
+def begin(pravega: Pravega, new_stream: Callable[..., Stream]) -> Callable[[], Insert]:
+    """A function that begins an INSERT into a new raw table of two segments."""
+    stream = new_stream(2)
+    table = StreamTable(stream, "raw", "none", RAW_SCHEMA)
+    return lambda: Insert.begin(pravega, table, SETTINGS)
+
+
+def write(insert: Insert, rows: list[bytes]) -> InsertMessage:
+    """Run a task of the INSERT in this process."""
+    batches = [pa.record_batch([pa.array(rows, pa.binary())], names=["event"])]
+    message = InsertWriter(insert.spec(RAW_SCHEMA)).write(iter(batches))
+    assert isinstance(message, InsertMessage)
+    return message
+
+
+def leave_behind(pravega: Pravega, insert: Insert, rows: list[bytes]) -> None:
+    """Append to every segment of the transaction what an attempt that failed has left there."""
+    transaction = insert.transaction
+    for segment in transaction.segments:
+        with SegmentAppender(
+            pravega.segments, transaction.stream, segment.segment_id, uuid.uuid4(), transaction.id
+        ) as appender:
+            appender.append(frame(pa.array(rows, pa.binary())), len(rows))
+            appender.flush()
+
+
+def visible(pravega: Pravega, stream: Stream) -> list[bytes]:
+    """All events of a stream, sorted."""
+    events = []
+    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    for segment_id, info in pravega.segments.segment_infos(stream, ids).items():
+        for window in SegmentRangeReader(pravega.segments, stream, segment_id, 0, info.write_offset):
+            for start, length in zip(window.starts.tolist(), window.lengths.tolist(), strict=True):
+                events.append(bytes(window.data[start : start + length]))
+    return sorted(events)
+
+
+def test_what_the_tasks_wrote_is_committed(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    assert insert.commit([write(insert, ROWS)]) == len(ROWS)
+    stream = insert.transaction.stream
+    assert visible(pravega, stream) == sorted(ROWS)
+    head = CommitLog(pravega, stream).head()
+    assert head is not None
+    assert head.version == 1
+    assert head.committing == ()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_bytes_of_a_failed_attempt_are_left_behind(pravega: Pravega, begin: Callable[[], Insert], first: bool) -> None:
+    insert = begin()
+    if first:
+        leave_behind(pravega, insert, [b"never seen"] * 10)
+    message = write(insert, ROWS)
+    if not first:
+        leave_behind(pravega, insert, [b"never seen"] * 10)
+    assert insert.commit([message]) == len(ROWS)
+    assert visible(pravega, insert.transaction.stream) == sorted(ROWS)
+    assert insert.transaction.status() in (TransactionStatus.ABORTED, TransactionStatus.ABORTING)
+
+
+def test_the_same_rows_again_are_written_once(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    lost = write(insert, ROWS)
+    again = write(insert, ROWS)
+    assert all(written.resumed for written in again.segments.values())
+    assert {key: one.bytes for key, one in again.segments.items()} == {
+        key: one.bytes for key, one in lost.segments.items()
+    }
+    assert insert.commit([again]) == len(ROWS)
+    assert visible(pravega, insert.transaction.stream) == sorted(ROWS)
+
+
+def test_what_cannot_be_told_apart_is_aborted(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    write(insert, ROWS)
+    again = write(insert, ROWS)
+    leave_behind(pravega, insert, [b"never seen"])
+    with pytest.raises(TransactionMismatchError, match="run it again"):
+        insert.commit([again])
+    assert visible(pravega, insert.transaction.stream) == []
+
+
+def test_nothing_can_be_appended_once_the_commit_has_begun(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    message = write(insert, ROWS)
+    transaction = insert.transaction
+    segment = transaction.segments[0].segment_id
+    with SegmentAppender(pravega.segments, transaction.stream, segment, uuid.uuid4(), transaction.id) as zombie:
+        assert zombie.last_event_number == 0  # it is set up, and sleeps
+        insert.commit([message])
+        with pytest.raises(PravegaError):
+            zombie.append(frame(pa.array([b"too late"], pa.binary())), 1)
+            zombie.flush()
+    assert visible(pravega, transaction.stream) == sorted(ROWS)
+
+
+def test_an_aborted_transaction_is_named(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    message = write(insert, ROWS)
+    pravega.controller.abort_transaction(insert.transaction.stream, insert.transaction.id)
+    with pytest.raises(TransactionNotOpenError, match=str(insert.transaction.id)):
+        insert.commit([message])
+    assert visible(pravega, insert.transaction.stream) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after", "published"])
+def test_a_commit_that_another_process_may_have_done(
+    pravega: Pravega, begin: Callable[[], Insert], moment: str
+) -> None:
+    """The service died while it committed, and the one in its place is asked to commit."""
+    insert = begin()
+    message = write(insert, ROWS)
+    transaction = insert.transaction
+    stream = transaction.stream
+    if moment == "published":
+        insert.commit([message])
+    else:
+        assert CommitLog(pravega, stream).enter(transaction.id)
+        if moment == "during":
+            pravega.controller.commit_transaction(stream, transaction.id)
+        elif moment == "after":
+            transaction.commit(60)
+    rejoined = Transaction.rejoin(pravega.controller, stream, transaction.id, 30_000)
+    again = Insert(pravega, raw_table(stream), rejoined, SETTINGS)
+    assert again.commit([message], again=True) == len(ROWS)
+    assert visible(pravega, stream) == sorted(ROWS)
+    head = CommitLog(pravega, stream).head()
+    assert head is not None
+    assert (head.version, head.committing) == (1, ())
+
+
+def test_a_commit_that_another_process_may_have_copied(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    """It cannot be known whether the copy is on its way: nothing is committed a second time."""
+    insert = begin()
+    message = write(insert, ROWS)
+    leave_behind(pravega, insert, [b"never seen"])
+    with pytest.raises(TransactionOutcomeUnknownError, match="look at the table"):
+        insert.commit([message], again=True)
+    assert visible(pravega, insert.transaction.stream) == []
+
+
+def test_a_table_that_was_made_again_with_other_columns(pravega: Pravega, scope: str) -> None:
+    stream = Stream(scope, "again")
+    made = []
+    for column in ("a", "b"):
+        pravega.controller.create_stream(stream, StreamConfiguration())
+        registry = pravega.registry(scope)
+        registry.create_group(stream.name, GroupProperties("Avro", Compatibility("AllowAny")))
+        schema = {"type": "record", "name": "again", "fields": [{"name": column, "type": "int"}]}
+        registry.add_schema(stream.name, SchemaInfo.of_text("again", "Avro", json.dumps(schema)))
+        made.append(load_table(pravega, stream).table)
+        if column == "a":
+            pravega.controller.seal_stream(stream)
+            pravega.controller.delete_stream(stream)
+            registry.delete_group(stream.name)
+    old, new = made
+    assert old.schema_version == new.schema_version
+    insert = Insert.begin(pravega, old, SETTINGS)
+    with pytest.raises(InvalidSchemaError, match="made again with other columns"):
+        insert.spec(old.schema)
+    insert.abort()
+    assert Insert.begin(pravega, new, SETTINGS).spec(new.schema).encoding_id is not None
+
+
+def test_no_rows_leave_no_version(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    assert insert.commit([write(insert, [])]) == 0
+    assert insert.transaction.status() in (TransactionStatus.ABORTED, TransactionStatus.ABORTING)
+    head = CommitLog(pravega, insert.transaction.stream).head()
+    assert head is None or head.version == 0
+
+
+def test_a_spool_larger_than_its_memory(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    rows = [bytes([number % 256]) * 100_000 for number in range(80)]
+    assert insert.commit([write(insert, rows)]) == len(rows)
+    assert visible(pravega, insert.transaction.stream) == sorted(rows)

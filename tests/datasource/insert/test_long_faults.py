@@ -1,0 +1,159 @@
+"""Faults that take minutes: `make faults` runs these, `make test` their short forms in the files beside this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.types import LongType
+
+from pyspark_pravega.local.state import ClusterInfo
+from tests.datasource.insert.test_atomicity import check_order_by_key, table, values, wait_until
+from tests.datasource.insert.test_faults import services
+from tests.processes import descendants, running
+
+__all__ = ["table"]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
+
+SPECULATING = Path(__file__).with_name("speculating_driver.py")
+STREAMING = Path(__file__).with_name("streaming_driver.py")
+ROUNDS = int(os.environ.get("PYSPARK_PRAVEGA_FAULT_ROUNDS", "25"))
+TOKEN_LIFE = 600  # seconds; fixed in standalone servers
+
+
+@pytest.fixture
+def spark_cluster(tmp_path: Path) -> Iterator[str]:
+    """A master and two workers that pass for two hosts, for Spark never runs a task twice on one."""
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    package = "org.apache.spark.deploy"
+    local = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    started = []
+
+    def start(name: str, *arguments: str) -> Path:
+        log = tmp_path / f"{name}.log"
+        with log.open("w") as out:
+            started.append(subprocess.Popen([spark_class, *arguments], stdout=out, stderr=out, cwd=tmp_path, env=local))
+        return log
+
+    def said(log: Path, pattern: str) -> re.Match[str] | None:
+        return re.search(pattern, log.read_text())
+
+    try:
+        log = start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        wait_until(lambda: said(log, r"Starting Spark master at (spark://\S+)") is not None, "a master", 120)
+        url = said(log, r"Starting Spark master at (spark://\S+)")[1]  # type: ignore[index]
+        workers = [
+            start(
+                host, f"{package}.worker.Worker", "--host", host, "--cores", "2", "--memory", "1g", "--webui-port", "0",
+                "--work-dir", str(tmp_path / host), url,
+            )
+            for host in ("127.0.0.1", "127.0.0.2")
+        ]  # fmt: skip
+        for one in workers:
+            wait_until(lambda one=one: said(one, "Successfully registered") is not None, "a worker", 120)  # type: ignore[misc]
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(timeout=60)
+
+
+def test_a_task_that_runs_twice_at_the_same_time(
+    spark: SparkSession, spark_cluster: str, table: str, cluster: ClusterInfo, tmp_path: Path
+) -> None:
+    """Speculative execution on a cluster: both attempts write to the transaction, the rows of one of them count."""
+    log = tmp_path / "attempts"
+    log.mkdir()
+    servers = [cluster.controller_uri, str(cluster.registry_uri)]
+    command = [sys.executable, str(SPECULATING), spark_cluster, table, *servers, str(log)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(path.name for path in log.iterdir()) == ["attempt-0", "attempt-1"]
+    assert values(spark, table) == list(range(4000))
+    check_order_by_key(spark, table)
+
+
+def test_executors_keep_their_segments(
+    spark: SparkSession, spark_cluster: str, scope: str, cluster: ClusterInfo, tmp_path: Path
+) -> None:
+    """What an executor knows of rows is found by the next batch; where it is lost, the changes are the same."""
+    name = f"pravega.`{scope}`.changed"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, v STRING) USING pravega TBLPROPERTIES ('format'='debezium-json', "
+        "'primary-key'='id', 'framing'='none', 'scaling.min-segments'='4')"
+    )
+    log = tmp_path / "log"
+    log.mkdir()
+    servers = [cluster.controller_uri, str(cluster.registry_uri)]
+    command = [sys.executable, str(STREAMING), spark_cluster, name, *servers, str(log)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    batches = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [each["changes"] for each in batches] == [100, 200, 200, 200, 200, 200]
+    for batch in batches:
+        groups = [{name.rpartition("-")[0] for name in names} for names in batch["states"].values()]
+        assert len(groups) == 2 and all(groups)
+        assert sum(map(len, groups)) == len(set.union(*groups)) == 4
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_a_process_killed_at_any_moment(spark: SparkSession, table: str, seed: int) -> None:
+    """A worker's or the service's process, at a moment that the seed chooses, while 150,000 rows are inserted."""
+    chance = random.Random(seed)
+    jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+    delay, what = chance.uniform(0.0, 2.0), chance.choice(["worker", "service"])
+    over = threading.Event()
+
+    def victims() -> list[int]:
+        if what == "service":
+            return services(spark)
+        return [pid for pid in descendants(jvm) if "daemon" in running(pid) and not descendants(pid)]
+
+    def kill() -> None:
+        over.wait(delay)
+        while not over.is_set():
+            found = victims()
+            if found:
+                os.kill(chance.choice(found), signal.SIGKILL)
+                return
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    rows = spark.range(0, 150_000, 1, 4).selectExpr("CAST(id % 10 AS INT) AS k", "id AS v")
+    try:
+        rows.writeTo(table).append()
+    finally:
+        over.set()
+        killer.join()
+    assert values(spark, table) == list(range(150_000)), f"seed {seed}"
+
+
+def test_a_job_longer_than_a_tokens_life(spark: SparkSession, secure_scope: str) -> None:
+    """An INSERT and a SELECT on secured servers, whose only tasks pause for longer than a token lives."""
+
+    @udf(returnType=LongType(), useArrow=False)
+    def pause(value: int) -> int:
+        if value == 50_000:
+            time.sleep(TOKEN_LIFE + 20)
+        return value
+
+    name = f"secure.`{secure_scope}`.numbers"
+    spark.sql(f"CREATE TABLE {name} (v BIGINT) USING pravega")
+    rows = spark.range(0, 100_000, 1, 1).selectExpr("id AS v")
+    rows.withColumn("v", pause("v")).writeTo(name).append()
+    read = spark.table(name).withColumn("v", pause("v")).selectExpr("count(*)", "sum(v)").first()
+    assert read is not None and tuple(read) == (100_000, sum(range(100_000)))

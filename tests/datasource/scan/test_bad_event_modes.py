@@ -1,0 +1,303 @@
+"""The modes for bad events on real servers: the corpus, each event between good ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
+from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
+from pyspark_pravega.datasource.scan.planning import plan_scan
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, MalformedEventError, PermissionDeniedError
+from pyspark_pravega.sql.options import resolve
+from tests.bad_payloads import AVRO_SCHEMA, BAD_AVRO, BAD_JSON, GOOD_JSON, HEADER
+from tests.datasource.scans import batches, insert, keyed_table, rows, scan
+from tests.datasource.transactions import raw_table
+
+
+def append(pravega: Pravega, stream: Stream, payloads: list[bytes]) -> None:
+    """Write raw events; a stream without routing key has them in order in each segment."""
+    insert(pravega, raw_table(stream), pa.record_batch([pa.array(payloads, pa.binary())], names=["event"]))
+
+
+def json_table(pravega: Pravega, stream: Stream) -> StreamTable:
+    append(pravega, stream, mixed([payload for payload, _ in BAD_JSON.values()], good_json))
+    return keyed_table(stream)
+
+
+def avro_table(pravega: Pravega, stream: Stream) -> StreamTable:
+    registry = pravega.registry(stream.scope)
+    registry.create_group(stream.name, GroupProperties("Avro"))
+    version = registry.add_schema(stream.name, SchemaInfo.of_text("Event", "Avro", AVRO_SCHEMA))
+    assert registry.encoding_id(stream.name, version) == 0
+    append(pravega, stream, mixed([payload for payload, _ in BAD_AVRO.values()], good_avro))
+    return load_table(pravega, stream).table
+
+
+def good_json(number: int) -> bytes:
+    return b'{"k":%d,"v":%d}' % (number, 10 * number)
+
+
+def good_avro(number: int) -> bytes:
+    return HEADER + bytes([2 * number]) + b"\x02" + bytes([2 * number])
+
+
+def mixed(bad: list[bytes], good: Callable[[int], bytes]) -> list[bytes]:
+    """A good event, then each bad one with a good one behind it."""
+    return [good(0), *itertools.chain.from_iterable((payload, good(n + 1)) for n, payload in enumerate(bad))]
+
+
+CORPORA = [(json_table, BAD_JSON), (avro_table, BAD_AVRO)]
+each_corpus = pytest.mark.parametrize(("make", "corpus"), CORPORA, ids=["json", "avro"])
+
+
+@each_corpus
+class TestCorpus:
+    def test_failfast_names_the_first(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], make: Any, corpus: dict[str, tuple[bytes, str]]
+    ) -> None:
+        table = make(pravega, new_stream())
+        _, reason = next(iter(corpus.values()))
+        first = next(iter(rows(scan(pravega, raw_table(table.stream), ["_offset", "event"]))))
+        with pytest.raises(MalformedEventError, match="offset ") as caught:
+            rows(scan(pravega, table))
+        assert f"offset {len(first['event']) + 8} of segment {table.stream}/0.#epoch.0 " in str(caught.value)  # type: ignore[arg-type]
+        assert reason in str(caught.value)
+
+    def test_permissive(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], make: Any, corpus: dict[str, tuple[bytes, str]]
+    ) -> None:
+        table = make(pravega, new_stream())
+        columns = ["k", "v", "_error", "_raw", "_offset", "_encoding_id"]
+        found = rows(scan(pravega, table, columns, mode="permissive"))
+        assert len(found) == 2 * len(corpus) + 1
+        assert [row["k"] for row in found[::2]] == list(range(len(corpus) + 1))
+        assert {row["_error"] for row in found[::2]} == {None}
+        assert all((row["_encoding_id"] == 0) is table.framed for row in found[::2])
+        for row, (payload, reason) in zip(found[1::2], corpus.values(), strict=True):
+            assert (row["k"], row["v"], row["_raw"]) == (None, None, payload)
+            assert reason in str(row["_error"])
+        offsets = [row["_offset"] for row in found]
+        assert offsets == sorted(set(offsets)), "every row is at its place"  # type: ignore[type-var]
+        # The reason is the same whatever else is asked for, and no row is lost.
+        for columns in (["_error"], ["v", "_error"]):
+            again = rows(scan(pravega, table, columns, mode="permissive"))
+            assert [row["_error"] for row in again] == [row["_error"] for row in found]
+        assert len(rows(scan(pravega, table, [], mode="permissive"))) == len(found)
+
+    def test_dropmalformed(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], make: Any, corpus: dict[str, tuple[bytes, str]]
+    ) -> None:
+        table = make(pravega, new_stream())
+        good = len(corpus) + 1
+        found = rows(scan(pravega, table, ["k", "v", "_error"], mode="dropmalformed"))
+        assert found == [{"k": n, "v": 10 * n if table.format == "json" else n, "_error": None} for n in range(good)]
+        for columns in ([], ["_segment"], ["v"], ["k"]):
+            assert len(rows(scan(pravega, table, columns, mode="dropmalformed"))) == good, columns
+        for limit in (1, 3, good, good + 5):
+            assert len(rows(scan(pravega, table, ["k"], mode="dropmalformed", limit=limit))) == min(limit, good)
+
+    def test_dead_letter(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], make: Any, corpus: dict[str, tuple[bytes, str]]
+    ) -> None:
+        table = make(pravega, new_stream())
+        planned = scan(pravega, table, ["k"], dead_letter="letters")
+        assert not pravega.controller.stream_exists(Stream(table.stream.scope, "letters")), "made when needed"
+        assert [row["k"] for row in rows(planned)] == list(range(len(corpus) + 1))
+        letters = load_table(pravega, Stream(table.stream.scope, "letters")).table
+        found = rows(scan(pravega, letters))
+        assert [(letter["event"]) for letter in found] == [payload for payload, _ in corpus.values()]
+        for letter, (_, reason) in zip(found, corpus.values(), strict=True):
+            assert reason in str(letter["reason"])
+            assert letter["stream"] == str(table.stream)
+            assert letter["segment"] == f"{table.stream}/0.#epoch.0"
+        # Where they say they are, they are.
+        raw = {row["_offset"]: row["event"] for row in rows(scan(pravega, raw_table(table.stream)))}
+        assert all(raw[letter["offset"]] == letter["event"] for letter in found)
+        # Again: at least once.
+        rows(scan(pravega, table, ["k"], dead_letter=str(letters.stream)))
+        assert len(rows(scan(pravega, letters))) == 2 * len(corpus)
+
+
+def test_unusual_but_good(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    stream = new_stream()
+    append(pravega, stream, list(GOOD_JSON.values()))
+    found = rows(scan(pravega, keyed_table(stream), ["k", "v"]))
+    assert found == [{"k": 7, "v": 70}] * len(GOOD_JSON)
+
+
+class TestNumbers:
+    """Bad events among many, over several batches and segments."""
+
+    @pytest.fixture
+    def table(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
+        stream = new_stream(2)
+        payloads = [b"?" if n % 7 == 3 else good_json(n) for n in range(40_000)]
+        append(pravega, stream, payloads)
+        return keyed_table(stream)
+
+    GOOD: ClassVar = [n for n in range(40_000) if n % 7 != 3]
+
+    def test_dropped_ones_are_counted(self, pravega: Pravega, table: StreamTable) -> None:
+        planned = scan(pravega, table, ["k"], mode="dropmalformed")
+        assert sorted(row["k"] for row in rows(planned)) == self.GOOD  # type: ignore[type-var]
+        counted = scan(pravega, table, ["k"], count_bad_events=True, mode="dropmalformed")
+        assert counted.output.fieldNames() == ["k", "_bad_events"]
+        found = rows(counted)
+        assert sorted(row["k"] for row in found if row["_bad_events"] is None) == self.GOOD  # type: ignore[type-var]
+        bad = [row["_bad_events"] for row in found if row["_bad_events"] is not None]
+        assert sum(bad) == 40_000 - len(self.GOOD)  # type: ignore[arg-type]
+        assert 2 <= len(bad) < 20, "one for a batch"
+
+    def test_a_column_of_the_name_that_counts_have(self, pravega: Pravega, table: StreamTable) -> None:
+        append(pravega, table.stream, [b'{"_bad_events":7}', b"?"])
+        column = StructType([StructField("_bad_events", LongType())])
+        named = StreamTable(table.stream, "json", "none", column)
+        found = batches(scan(pravega, named, ["_bad_events"], count_bad_events=True, mode="dropmalformed"))
+        every = [batch for partition in found for batch in partition]
+        assert [value for batch in every for value in batch.column(0).drop_null().to_pylist()] == [7]
+        assert sum(value for batch in every for value in batch.column(1).drop_null().to_pylist()) > 5000
+
+    def test_nothing_is_counted_where_nothing_can_be_bad(self, pravega: Pravega, table: StreamTable) -> None:
+        assert scan(pravega, table, ["k"], count_bad_events=True).output.fieldNames() == ["k"]
+
+    @pytest.mark.parametrize("limit", [1, 255, 257, 5000, 100_000])
+    def test_a_limit_counts_rows(self, pravega: Pravega, table: StreamTable, limit: int) -> None:
+        planned = scan(pravega, table, ["k"], limit=limit, count_bad_events=True, mode="dropmalformed")
+        for partition in batches(planned):
+            found = [row["k"] for batch in partition for row in batch.to_pylist() if row["_bad_events"] is None]
+            assert len(found) <= limit
+            if limit < 10_000:
+                assert len(found) == limit
+            assert found == sorted(found)
+        permissive = scan(pravega, table, ["k"], limit=limit, mode="permissive")
+        assert all(sum(batch.num_rows for batch in each) == min(limit, 20_000) for each in batches(permissive))
+
+    def test_what_lies_behind_a_limit_is_no_dead_letter(self, pravega: Pravega, table: StreamTable) -> None:
+        rows(scan(pravega, table, ["k"], limit=3, dead_letter="few"))
+        target = Stream(table.stream.scope, "few")
+        letters = rows(scan(pravega, load_table(pravega, target).table)) if exists(pravega, target) else []
+        assert len(letters) <= 2
+
+    def test_dead_letters_go_on_where_their_stream_was_scaled(self, pravega: Pravega, table: StreamTable) -> None:
+        target = Stream(table.stream.scope, "letters")
+        create_target(pravega, target)
+        planned = scan(pravega, table, ["k"], dead_letter="letters", read_window="64k")
+        scaled = False
+        read = 0
+        for partition in planned.reader.partitions():
+            for batch in planned.reader.read(partition):
+                read += batch.num_rows
+                if not scaled:
+                    scaled = True
+                    pravega.controller.scale_stream(target, [0], [(0.0, 0.5), (0.5, 1.0)])
+        assert read == len(self.GOOD)
+        letters = rows(scan(pravega, load_table(pravega, target).table, ["segment", "offset"]))
+        assert len({(letter["segment"], letter["offset"]) for letter in letters}) == 40_000 - len(self.GOOD)
+
+
+def exists(pravega: Pravega, stream: Stream) -> bool:
+    return pravega.controller.stream_exists(stream)
+
+
+class TestTargets:
+    def test_other_streams_are_refused(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(new_stream())
+        new_stream(name="other")
+        for name, message in [("other", "is a stream for other events"), ("stream", "the stream that is read")]:
+            with pytest.raises(InvalidOptionError, match=message):
+                scan(pravega, table, dead_letter=name)
+        for name in ("a/b/c", "/x", "x/"):
+            with pytest.raises(InvalidOptionError, match="is no stream"):
+                scan(pravega, table, dead_letter=name)
+
+    def test_one_made_before_is_taken(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(new_stream())
+        target = Stream(table.stream.scope, "letters")
+        create_target(pravega, target)
+        create_target(pravega, target)
+        assert load_table(pravega, target).table.schema == COLUMNS
+        append(pravega, table.stream, [b"?"])
+        assert rows(scan(pravega, table, dead_letter="letters")) == []
+
+    def test_an_event_too_large_to_be_in_another(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(new_stream())
+        append(pravega, table.stream, [b"?" * (8 << 20), b"?" * (4 << 20)])
+        assert rows(scan(pravega, table, dead_letter="letters")) == []
+        letters = load_table(pravega, Stream(table.stream.scope, "letters")).table
+        first, second = rows(scan(pravega, letters, ["event", "offset"]))
+        assert (first["event"], first["offset"], len(second["event"])) == (None, 0, 4 << 20)  # type: ignore[arg-type]
+
+    def test_rights_are_named(self, secure_client_config: Callable[..., ClientConfig], secure_scope: str) -> None:
+        table = keyed_table(Stream(secure_scope, "stream"))
+        with connect(secure_client_config()) as admin, connect(secure_client_config("reader")) as reader:
+            admin.controller.create_stream(table.stream, StreamConfiguration(ScalingPolicy()))
+            append(admin, table.stream, [b"?"])
+            with pytest.raises(PermissionDeniedError, match="create stream"):
+                rows(scan(reader, table, dead_letter="letters"))
+
+
+def test_which_rule_counts() -> None:
+    source = Stream("s", "t")
+
+    def rule(**places: dict[str, str]) -> BadEventRule:
+        return bad_event_rule(resolve(**places, env={}), source)  # type: ignore[arg-type]
+
+    letters = Stream("s", "x")
+    assert rule() == BadEventRule("failfast")
+    assert rule(read={"mode": "PERMISSIVE"}, properties={"mode": "failfast"}) == BadEventRule("permissive")
+    assert rule(read={"dead-letter": "x"}) == BadEventRule("dropmalformed", letters)
+    assert rule(read={"dead-letter": "other/x"}) == BadEventRule("dropmalformed", Stream("other", "x"))
+    assert rule(read={"dead-letter": "x", "mode": "dropmalformed"}) == BadEventRule("dropmalformed", letters)
+    assert rule(read={"dead-letter": "x"}, properties={"mode": "permissive"}).dead_letter == letters
+    assert rule(read={"mode": "failfast"}, properties={"dead-letter": "x"}) == BadEventRule("failfast")
+    # The dead letters themselves can be read where the catalog has them as its default.
+    assert rule(conf={"dead-letter": "x"}) == BadEventRule("dropmalformed", letters)
+    assert rule(conf={"dead-letter": "t"}) == BadEventRule("failfast")
+    with pytest.raises(InvalidOptionError, match="the stream that is read"):
+        rule(properties={"dead-letter": "s/t"})
+    for mode in ("failfast", "permissive"):
+        with pytest.raises(InvalidOptionError, match="contradicts 'dead-letter'='x'"):
+            rule(read={"dead-letter": "x", "mode": mode})
+
+
+def test_a_struct_is_checked_whole(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """Members that are not asked for make an event bad too, and those that are come out alone."""
+
+    def struct(*names: str) -> StructType:
+        types = {"a": IntegerType(), "b": StringType()}
+        return StructType([StructField(name, types[name]) for name in names])
+
+    def table(*names: str) -> StructType:
+        nested = StructType([StructField("s", struct(*names)), StructField("l", ArrayType(struct(*names)))])
+        return nested
+
+    stream = new_stream()
+    append(
+        pravega,
+        stream,
+        [
+            b'{"s":{"a":1,"b":"x"},"l":[{"a":1,"b":"y"},null]}',
+            b'{"s":{"a":1,"b":2},"l":[]}',
+            b'{"s":{"a":1,"b":"x"},"l":[{"a":1,"b":2}]}',
+            b'{"s":null,"l":null}',
+        ],
+    )
+    whole = StreamTable(stream, "json", "none", table("a", "b"))
+    for mode, expected in [
+        ("dropmalformed", [({"a": 1}, [{"a": 1}, None]), (None, None)]),
+        ("permissive", [({"a": 1}, [{"a": 1}, None]), (None, None), (None, None), (None, None)]),
+    ]:
+        planned = plan_scan(pravega, whole, table("a"), resolve(read={"mode": mode}, env={}))
+        assert [(row["s"], row["l"]) for row in rows(planned)] == expected

@@ -1,0 +1,213 @@
+"""The native decoder gives what the reference decoder gives: rows, errors, and which events are concerned."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.types import LongType, StructField, StructType
+
+from pyspark_pravega import native
+from pyspark_pravega.formats.core.batches import BatchDecoder
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.native.reader import NativeReader
+from tests.formats.both_paths import BothPaths, needs_native, reference_only
+from tests.formats.core.test_bad_events import JSON_REFUSED, schema_of
+from tests.formats.core.test_mutations import damaged
+from tests.formats.strategies import batches
+
+FORMATS = ["avro", "json"]
+
+
+@needs_native
+@pytest.mark.parametrize("format_name", FORMATS)
+@given(case=batches())
+def test_what_our_encoders_write_is_read_natively(format_name: str, case: tuple[StructType, pa.RecordBatch]) -> None:
+    schema, batch = case
+    format = find_format(format_name)
+    text = format.schema_text(schema, "t", "s")
+    payloads = EventBuffer.of_arrow(format.encoder(schema, text).encode(batch))
+    BothPaths(format_name, schema, text).check(payloads)
+    decoder = format.decoder(schema, text)
+    assert isinstance(decoder, BatchDecoder)
+    reader = decoder.reader_of(None)
+    assert isinstance(reader, NativeReader)
+    _, unread = reader.decoder.decode(*payloads.octets(), False)
+    assert unread is None
+
+
+@needs_native
+@pytest.mark.parametrize("format_name", FORMATS)
+@settings(max_examples=50)
+@given(case=batches(), seed=st.integers(0, 2**32))
+def test_damaged_events_of_any_schema(format_name: str, case: tuple[StructType, pa.RecordBatch], seed: int) -> None:
+    schema, batch = case
+    chance = random.Random(seed)
+    format = find_format(format_name)
+    text = format.schema_text(schema, "t", "s")
+    payloads = format.encoder(schema, text).encode(batch).to_pylist()
+    events = [*payloads, *(damaged(payload, chance) for payload in payloads for _ in range(5)), b""]
+    chance.shuffle(events)
+    BothPaths(format_name, schema, text).check(EventBuffer.of(events))
+    BothPaths(format_name, schema).check(EventBuffer.of(events))
+
+
+@needs_native
+@pytest.mark.parametrize("format_name", FORMATS)
+@settings(max_examples=50)
+@given(case=batches(), chosen=st.randoms(use_true_random=False))
+def test_tables_with_fewer_and_other_columns(
+    format_name: str, case: tuple[StructType, pa.RecordBatch], chosen: random.Random
+) -> None:
+    written, batch = case
+    format = find_format(format_name)
+    text = format.schema_text(written, "t", "s")
+    payloads = format.encoder(written, text, 1).encode(batch).to_pylist()
+    events = EventBuffer.of([*payloads, *(damaged(payload, chosen) for payload in payloads)])
+    fields = chosen.sample(written.fields, chosen.randrange(len(written.fields) + 1))
+    wanted = StructType([*fields, StructField("added_later", LongType())])
+    table = StructType([*chosen.sample(written.fields, len(written.fields)), wanted.fields[-1]])
+    writer = WriterSchema(text, str(format.registry_format), "")
+    table_text = format.schema_text(table, "t", "s")
+    BothPaths(format_name, wanted, table_text, lambda encoding_id: writer).check(events)
+    BothPaths(format_name, StructType([]), table_text, lambda encoding_id: writer).check(events)
+
+
+@needs_native
+@pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED)
+def test_what_is_refused_has_the_same_reason(type_name: str, payload: bytes, reason: str) -> None:
+    good = b'{"a": null}'
+    _, bad = BothPaths("json", schema_of(a=type_name)).check(EventBuffer.of([good, payload, good]))
+    assert [each.index for each in bad] == [1]
+    assert reason in bad[0].reason
+
+
+UNUSUAL = [
+    ("bigint", b'\xef\xbb\xbf \t\r\n{"a": -0}\n'),
+    ("bigint", b'{"a": 1, "a": 2}'),
+    ("bigint", b'{"a": "1", "a": 2}'),
+    ("bigint", b'{"\\u0061": 2, "b": "\\ud800"}'),
+    ("bigint", b'{"b": {"c": [1, 2.5e-3, true, null, "\\n"]}, "a": -9223372036854775808}'),
+    ("bigint", b'{"a": 9223372036854775807, "' + b"long" * 40 + b'": 1}'),
+    ("double", b'{"a": -0}'),
+    ("double", b'{"a": -0.0}'),
+    ("double", b'{"a": 9007199254740993}'),
+    ("double", b'{"a": 9007199254740993.0}'),
+    ("double", b'{"a": 0.1000000000000000055511151231257827}'),
+    ("double", b'{"a": 1e23}'),
+    ("double", b'{"a": 5e-324}'),
+    ("double", b'{"a": 123456789.123456789}'),
+    ("double", b'{"a": "-Infinity"}'),
+    ("float", b'{"a": 16777217}'),
+    ("float", b'{"a": 3.4028235677973362e38}'),
+    ("float", b'{"a": 3.4028235677973366e38}'),
+    ("float", b'{"a": 0.1}'),
+    ("decimal(38,10)", b'{"a": 1234567890123456789012345678.0123456789}'),
+    ("decimal(5,2)", b'{"a": 1.230000}'),
+    ("decimal(5,2)", b'{"a": 12345e-2}'),
+    ("decimal(5,2)", b'{"a": 1e2}'),
+    ("decimal(5,2)", b'{"a": -0.00}'),
+    ("decimal(3,0)", b'{"a": 120e-1}'),
+    ("string", b'{"a": "\\ud83d\\ude00 \\u00e9 \\/ \\b\\f\\n\\r\\t\\" \xc3\xa9"}'),
+    ("string", b'{"a": "\\ude00"}'),
+    ("binary", b'{"a": "AAECAw=="}'),
+    ("binary", b'{"a": "AB=="}'),
+    ("binary", b'{"a": ""}'),
+    ("date", b'{"a": "2024-02-29"}'),
+    ("date", b'{"a": "1900-02-29"}'),
+    ("date", b'{"a": "0001-01-01"}'),
+    ("timestamp", b'{"a": "1969-12-31T23:59:59.9999999+05:30"}'),
+    ("timestamp", b'{"a": "2024-01-31 12:00Z"}'),
+    ("timestamp", b'{"a": "2024-01-31T12:00:00+0130"}'),
+    ("timestamp", b'{"a": "2024-01-31T12:00:00-01"}'),
+    ("timestamp", b'{"a": "9999-12-31T23:59:59.999999-00:01"}'),
+    ("timestamp_ntz", b'{"a": "2024-01-31"}'),
+    ("timestamp_ntz", b'{"a": "2024-01-31T12:00:00.5"}'),
+]
+
+
+@needs_native
+@pytest.mark.parametrize(("type_name", "payload"), UNUSUAL)
+def test_unusual_documents(type_name: str, payload: bytes) -> None:
+    for column in (type_name, "bigint"):
+        schema = schema_of(a=column) if column == type_name else schema_of(zz=column)
+        BothPaths("json", schema).check(EventBuffer.of([payload, b'{"a": null}', payload]))
+
+
+@needs_native
+@pytest.mark.parametrize("depth", [511, 512, 513, 200_000])
+@pytest.mark.parametrize("template", [b"[%s]", b'{"a": %s}'])
+def test_deep_nesting(template: bytes, depth: int) -> None:
+    opening, closing = template.split(b"%s")
+    payload = b'{"b": ' + opening * (depth - 1) + b"1" + closing * (depth - 1) + b"}"
+    _, bad = BothPaths("json", schema_of(a="bigint")).check(
+        EventBuffer.of([b"{}", payload, payload[: len(payload) // 2]])
+    )
+    assert (1 in [each.index for each in bad]) is (depth > 512)
+
+
+@needs_native
+@pytest.mark.parametrize("type_name", ["string", "bigint"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x02\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x03",
+        b"\x02\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00",
+        b"\x82\x00\x82\x80\x00a",
+        b"\x04\x02a",
+        b"\x01",
+        b"\x02\x02\xff",
+    ],
+)
+def test_hostile_avro(type_name: str, payload: bytes) -> None:
+    schema = schema_of(a=type_name)
+    good = b"\x00"
+    BothPaths("avro", schema).check(EventBuffer.of([good, payload, payload + b"\0", good]))
+
+
+@needs_native
+def test_hostile_lengths_of_lists() -> None:
+    text = '{"type":"record","name":"t","fields":[{"name":"a","type":{"type":"array","items":"long"}}]}'
+    schema = find_format("avro").spark_schema(text)
+    both = BothPaths("avro", schema, text)
+    huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+    _, bad = both.check(EventBuffer.of([huge, b"\x01" + huge, huge * 2, b"\x02\x02\x00", b"\x01\x02\x02\x00"]))
+    assert [each.index for each in bad] == [0, 1, 2]
+
+
+@needs_native
+def test_the_switch() -> None:
+    schema = schema_of(a="bigint")
+    decoder = find_format("json").decoder(schema)
+    assert isinstance(decoder, BatchDecoder) and isinstance(decoder.reader_of(None), NativeReader)
+    with reference_only():
+        assert not native.status().active
+        assert native.SWITCH in native.status().text
+        decoder = find_format("json").decoder(schema)
+        assert isinstance(decoder, BatchDecoder) and not isinstance(decoder.reader_of(None), NativeReader)
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [(None, "not built"), (b"no library", "cannot be loaded")],
+)
+def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: bytes | None, expected: str) -> None:
+    folder = tmp_path_factory.mktemp("package") / "alone"
+    folder.mkdir()
+    source = native.__file__
+    assert source is not None
+    with open(source) as text:
+        (folder / "__init__.py").write_text(text.read().replace("pyspark_pravega.native", "alone"))
+    if library is not None:
+        (folder / "_native.abi3.so").write_bytes(library)
+    program = "import alone; print(alone.module(), alone.status().active, alone.status().text)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, text=True, capture_output=True)
+    assert done.stdout.startswith("None False " + expected), done.stderr

@@ -1,0 +1,321 @@
+"""Protobuf: registry schemas as Spark types, messages as rows and back."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, SchemaNotFoundError, UnsupportedOperationError
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import WriterSchema, find_format
+from pyspark_pravega.formats.core.framing import find_codec, header
+from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from tests.protobuf_schemas import descriptor_set, files_of, schema_text
+
+PROTOBUF = find_format("protobuf")
+PROTO3 = """
+syntax = "proto3";
+package acme.one;
+import "google/protobuf/duration.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+message Point { double x = 1; optional double y = 2; }
+enum Colour { RED = 0; GREEN = 5; }
+message Event {
+  int32 i32 = 1; sint32 s32 = 2; sfixed32 sf32 = 3; uint32 u32 = 4; fixed32 f32 = 5;
+  int64 i64 = 6; sint64 s64 = 7; sfixed64 sf64 = 8; uint64 u64 = 9; fixed64 f64 = 10;
+  bool flag = 11; string text = 12; bytes blob = 13; float single = 14; double wide = 15;
+  Colour colour = 16; repeated int32 numbers = 17; map<string, int64> counts = 18; map<int32, Point> points = 19;
+  Point point = 20; repeated Point path = 21;
+  oneof either { string name = 22; int32 number = 23; }
+  google.protobuf.Timestamp at = 24; repeated google.protobuf.Timestamp times = 25;
+  google.protobuf.Int32Value wrapped = 26; google.protobuf.StringValue word = 27;
+  google.protobuf.Struct json = 28; google.protobuf.Duration took = 29;
+  optional string maybe = 30; repeated Colour colours = 31;
+  map<string, google.protobuf.Timestamp> moments = 32;
+  message Inner { string deep = 1; }
+  Inner inner = 33;
+}
+message Tree { int32 value = 1; repeated Tree children = 2; }
+"""
+TYPES = (
+    "i32:int,s32:int,sf32:int,u32:bigint,f32:bigint,i64:bigint,s64:bigint,sf64:bigint,u64:decimal(20,0),"
+    "f64:decimal(20,0),flag:boolean,text:string,blob:binary,single:float,wide:double,colour:string,"
+    "numbers:array<int>,counts:map<string,bigint>,points:map<int,struct<x:double,y:double>>,"
+    "point:struct<x:double,y:double>,path:array<struct<x:double,y:double>>,name:string,number:int,at:timestamp,"
+    "times:array<timestamp>,wrapped:int,word:string,json:string,took:struct<seconds:bigint,nanos:int>,maybe:string,"
+    "colours:array<string>,moments:map<string,timestamp>,inner:struct<deep:string>"
+)
+NULLABLE = {"point", "name", "number", "at", "wrapped", "word", "json", "took", "maybe", "inner"}
+TEXT = schema_text(PROTO3, "acme.one.Event")
+UTC = datetime.UTC
+
+FULL: dict[str, Any] = {
+    "i32": -(2**31), "s32": 2**31 - 1, "sf32": -1, "u32": 2**32 - 1, "f32": 2**32 - 1,
+    "i64": -(2**63), "s64": 2**63 - 1, "sf64": -1, "u64": Decimal(2**64 - 1), "f64": Decimal(2**64 - 1),
+    "flag": True, "text": "größe 日本", "blob": b"\0\xff", "single": 0.5, "wide": -1e300,
+    "colour": "GREEN", "numbers": [1, -1], "counts": [("ä", 1)], "points": [(1, {"x": 1.0, "y": None})],
+    "point": {"x": 0.0, "y": 2.0}, "path": [{"x": 0.0, "y": None}],
+    "name": "x", "number": None, "at": datetime.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+    "times": [datetime.datetime(2020, 1, 1, tzinfo=UTC)], "wrapped": 0, "word": None,
+    "json": '{"a":[1.0,null]}', "took": {"seconds": 1, "nanos": 5}, "maybe": "", "colours": ["RED", "7"],
+    "moments": [("k", datetime.datetime(1, 1, 1, tzinfo=UTC))], "inner": {"deep": "d"},
+}  # fmt: skip
+EMPTY: dict[str, Any] = {
+    "i32": 0, "s32": 0, "sf32": 0, "u32": 0, "f32": 0, "i64": 0, "s64": 0, "sf64": 0,
+    "u64": Decimal(0), "f64": Decimal(0), "flag": False, "text": "", "blob": b"", "single": 0.0, "wide": 0.0,
+    "colour": "RED", "numbers": [], "counts": [], "points": [], "path": [], "times": [], "colours": [], "moments": [],
+    **dict.fromkeys(NULLABLE),
+}  # fmt: skip
+
+
+def batch_of(*rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(PROTOBUF.spark_schema(TEXT)))
+
+
+def test_types() -> None:
+    schema = PROTOBUF.spark_schema(TEXT)
+    assert schema.simpleString() == f"struct<{TYPES}>"
+    assert {field.name for field in schema if field.nullable} == NULLABLE
+    assert PROTOBUF.type_name(TEXT) == "acme.one.Event"
+
+
+def test_messages_are_rows_and_back() -> None:
+    schema = PROTOBUF.spark_schema(TEXT)
+    batch = batch_of(FULL, EMPTY)
+    payloads = PROTOBUF.encoder(schema, TEXT).encode(batch).to_pylist()
+    assert payloads[1] == b""
+    decoded = PROTOBUF.decoder(schema, TEXT).decode(EventBuffer.of(payloads))
+    assert decoded.equals(batch)
+    # The library agrees on what was written.
+    message: Any = message_class(message_type(TEXT)).FromString(payloads[0])
+    assert (message.u64, message.colour, message.WhichOneof("either")) == (2**64 - 1, 5, "name")
+    assert (message.at.seconds, message.at.nanos) == (-1, 999_999_000)
+
+
+def test_only_what_is_asked_for() -> None:
+    schema = PROTOBUF.spark_schema(TEXT)
+    payloads = PROTOBUF.encoder(schema, TEXT).encode(batch_of(FULL)).to_pylist()
+    point = schema["point"].dataType
+    assert isinstance(point, StructType)
+    some = StructType([StructField("point", StructType([point["y"]])), schema["i32"]])
+    found = PROTOBUF.decoder(some, TEXT).decode(EventBuffer.of(payloads))
+    assert found.to_pylist() == [{"point": {"y": 2.0}, "i32": -(2**31)}]
+    assert PROTOBUF.decoder(StructType([]), TEXT).decode(EventBuffer.of(payloads)).num_rows == 1
+
+
+PROTO2 = """
+syntax = "proto2";
+message Old {
+  required int32 id = 1;
+  optional string name = 2 [default = "none"];
+  repeated group Part = 3 { optional int32 number = 4; }
+  optional group One = 5 { optional int32 number = 6; }
+}
+"""
+
+
+def test_proto2() -> None:
+    text = schema_text(PROTO2, "Old")
+    schema = PROTOBUF.spark_schema(text)
+    assert schema.simpleString() == ("struct<id:int,name:string,part:array<struct<number:int>>,one:struct<number:int>>")
+    assert [field.nullable for field in schema] == [False, True, False, True]
+    message: Any = message_class(message_type(text))(id=0)
+    message.part.add(number=3)
+    decoder = PROTOBUF.decoder(schema, text)
+    batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
+    assert batch.to_pylist() == [{"id": 0, "name": None, "part": [{"number": 3}], "one": None}]
+    assert [each.index for each in bad] == [1, 2]
+    assert "it lacks required fields: id" in bad[0].reason
+    assert "UTF-8" in bad[1].reason
+
+
+BAD = [
+    (b"\xff", "no message of the table's type"),
+    (b"\0", "no message"),
+    (b"\x08", "no message"),
+    (b"\x62\x7fx", "no message"),
+    (b"\x62\x01\xff", "UTF-8"),
+    (b"\xa3\x01", "no message"),
+    (b"\xc2\x01\x07\x08\x80\x80\xe9\xa6\xdf\xff", "no message"),
+    (b"\xc2\x01\x09\x08\xff\xff\xff\xff\xff\xff\xff\x7f", "outside the years 0001 to 9999"),
+]
+
+
+@pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda each: repr(each)[:30])
+def test_bad_messages(payload: bytes, reason: str) -> None:
+    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    good = b"\x08\x07"
+    batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
+    assert [each.index for each in bad] == [1]
+    assert reason in bad[0].reason, bad[0].reason
+    assert batch["i32"].to_pylist() == [7, 7]
+
+
+def test_timestamps_out_of_range() -> None:
+    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    message: Any = message_class(message_type(TEXT))()
+    payloads = []
+    for seconds, nanos in [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 10**9), (2**63 - 1, 0)]:
+        message.at.seconds, message.at.nanos = seconds, nanos
+        payloads.append(message.SerializeToString())
+    batch, bad = decoder.decode_valid(EventBuffer.of([b"", *payloads]))
+    assert batch.num_rows == 1
+    assert [each.index for each in bad] == [1, 2, 3, 4, 5]
+    assert "outside the years" in bad[0].reason and "nanoseconds" in bad[2].reason
+
+
+def test_deep_nesting_is_a_bad_event() -> None:
+    text = schema_text(
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Value v = 1; }', "M"
+    )
+    payload = b""
+    for _ in range(20_000):
+        size = len(payload)
+        inner = b"\x0a" + varint(size) + payload
+        payload = b"\x32" + varint(len(inner)) + inner
+    payload = b"\x0a" + varint(len(payload)) + payload
+    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text)
+    _, bad = decoder.decode_valid(EventBuffer.of([payload, b""]))
+    assert [each.index for each in bad] == [0]
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found += bytes([number & 127 | 128])
+        number >>= 7
+    return found + bytes([number])
+
+
+@given(st.binary(max_size=80))
+def test_no_input_does_harm(payload: bytes) -> None:
+    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
+    batch, bad = decoder.decode_valid(EventBuffer.of([b"", payload, b""]))
+    assert batch.num_rows + len(bad) == 3
+    assert all(each.index == 1 for each in bad)
+
+
+class TestVersions:
+    OLD = 'syntax = "proto3"; package p; message E { int32 id = 1; string gone = 2; }'
+    NEW = 'syntax = "proto3"; package p; message E { int64 id = 1; optional string added = 3; }'
+    WRONG = 'syntax = "proto3"; package p; message E { string id = 1; }'
+    OTHER = 'syntax = "proto3"; package p; message F { int32 id = 1; }'
+
+    def resolve(self, encoding_id: int) -> WriterSchema:
+        versions = [(self.OLD, "p.E"), (self.NEW, "p.E"), (self.WRONG, "p.E"), (self.OTHER, "p.F")]
+        if encoding_id >= len(versions):
+            raise SchemaNotFoundError("no such id")
+        return WriterSchema(schema_text(*versions[encoding_id]), "Protobuf", "")
+
+    def test_by_number(self) -> None:
+        text = schema_text(self.NEW, "p.E")
+        decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, self.resolve)
+        events = [header(0) + b"\x08\x05\x12\x01x", header(1) + b"\x08\x06\x1a\x01y"]
+        events += [header(2) + b"\x0a\x01x", header(3) + b"\x08\x01", header(4)]
+        batch, bad = decoder.decode_valid(EventBuffer.of(events))
+        assert batch.to_pylist() == [{"id": 5, "added": None}, {"id": 6, "added": "y"}]
+        assert [each.index for each in bad] == [2, 3, 4]
+        assert "its field 1 ('p.E.id') is text or bytes, but the table's ('p.E.id') is a whole number" in bad[0].reason
+        assert "it is of type 'p.F', but the table is of type 'p.E'" in bad[1].reason
+        assert "encoding id 4 is not in the schema registry" in bad[2].reason
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy"])
+def test_padding_of_compressed_events(codec: str) -> None:
+    """The official serializers compress their whole buffer; their own reader cannot read that."""
+
+    def resolve(encoding_id: int) -> WriterSchema:
+        return WriterSchema(TEXT, "Protobuf", find_codec(codec).registry_name)
+
+    decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT, resolve)
+    messages = [b"\x08\x07", b"", b"\x5a\x00\x62\x03a\0\0", b"\x79" + bytes(8), b"\x62\x04" + bytes(4)]
+    payloads = []
+    for message in messages:
+        for padding in (0, 1, 200):
+            payloads.append(header(0) + find_codec(codec).compress(message + bytes(padding)))
+    batch = decoder.decode(EventBuffer.of(payloads))
+    assert batch["text"].to_pylist() == [each for each in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
+    assert batch["i32"].to_pylist() == [7] * 3 + [0] * 12
+
+
+class TestRefusals:
+    def test_schemas(self) -> None:
+        data = base64.b64encode(descriptor_set(PROTO3)).decode()
+        for text, message in [
+            (f"acme.one.Tree {data}", "'acme.one.Tree' contains itself (at 'children.element')"),
+            (
+                f"acme.one.None {data}",
+                "has no message 'acme.one.None'; its messages are acme.one.Point, acme.one.Event",
+            ),
+            ("acme.one.Event ????", "no file descriptor set"),
+            (f"acme.one.Event {base64.b64encode(b'garbage').decode()}", "no file descriptor set"),
+            ("acme.one.Event", "does not say which message"),
+        ]:
+            with pytest.raises(InvalidSchemaError) as caught:
+                PROTOBUF.spark_schema(text)
+            assert message in str(caught.value)
+
+    def test_a_missing_file_is_named(self) -> None:
+        file = descriptor_pb2.FileDescriptorProto(
+            name="a.proto", dependency=["b.proto"], syntax="proto3", message_type=[{"name": "A"}]
+        )
+        data = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+        with pytest.raises(InvalidSchemaError, match="imports b.proto, which is not in its file descriptor set"):
+            PROTOBUF.spark_schema(f"A {base64.b64encode(data).decode()}")
+
+    def test_well_known_files_need_not_be_there(self) -> None:
+        assert files_of(descriptor_set(PROTO3)) == ["test.proto"]
+        whole = base64.b64encode(descriptor_set(PROTO3, True)).decode()
+        assert PROTOBUF.spark_schema(f"acme.one.Event {whole}") == PROTOBUF.spark_schema(TEXT)
+
+    def test_tables_and_events_without_registry(self) -> None:
+        with pytest.raises(UnsupportedOperationError, match="not made from columns"):
+            PROTOBUF.schema_text(PROTOBUF.spark_schema(TEXT), "t", "s")
+        with pytest.raises(InvalidSchemaError, match="with a schema of the registry"):
+            PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT))
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"i32": None}, "column 'i32' is null, but the column is NOT NULL"),
+            ({"u32": 2**32}, "column 'u32' is "),
+            ({"u64": Decimal(2**64)}, "column 'u64' is "),
+            ({"colour": "PINK"}, "column 'colour' is 'PINK', which the enum acme.one.Colour does not have"),
+            ({"json": "{"}, "column 'json' is no JSON that fits google.protobuf.Struct"),
+        ],
+    )
+    def test_rows(self, change: dict[str, Any], message: str) -> None:
+        schema = PROTOBUF.spark_schema(TEXT)
+        with pytest.raises(InvalidRowError) as caught:
+            types = pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])
+            batch = pa.RecordBatch.from_pylist([EMPTY, EMPTY | change], schema=types)
+            PROTOBUF.encoder(schema, TEXT).encode(batch)
+        assert str(caught.value).find("row 1 of the batch cannot be written: " + message) > 0
+
+    def test_columns(self) -> None:
+        schema = PROTOBUF.spark_schema(TEXT)
+        with pytest.raises(InvalidSchemaError, match="column 'inner' is not in the rows"):
+            PROTOBUF.encoder(StructType(schema.fields[:-1]), TEXT)
+        with pytest.raises(InvalidSchemaError, match="column 'extra' is not in the schema"):
+            PROTOBUF.encoder(StructType([*schema.fields, StructField("extra", schema[0].dataType)]), TEXT)
+
+
+def test_the_registry_form() -> None:
+    data = descriptor_set(PROTO3)
+    info = SchemaInfo("acme.one.Event", "Protobuf", data)
+    assert info.text == TEXT
+    assert SchemaInfo.of_text("acme.one.Event", "Protobuf", TEXT) == info
+    assert SchemaInfo.from_json(info.to_json()) == info
