@@ -471,7 +471,7 @@ def test_the_generated_code_is_that_of_the_proto(tmp_path: Path) -> None:
         f"--proto_path=pyspark_pravega/client={folder}",
         f"--proto_path={well_known}",
         f"--descriptor_set_out={compiled}",
-        "pyspark_pravega/client/controller.proto",
+        "pyspark_pravega/client/controller/controller.proto",
     ]
     assert protoc.main(arguments) == 0
     expected = descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes()).file[0]
