@@ -468,7 +468,7 @@ def test_the_generated_code_is_that_of_the_proto(tmp_path: Path) -> None:
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     arguments = [
         "protoc",
-        f"--proto_path=pyspark_pravega/client={folder}",
+        f"--proto_path=pyspark_pravega/client/controller={folder}",
         f"--proto_path={well_known}",
         f"--descriptor_set_out={compiled}",
         "pyspark_pravega/client/controller/controller.proto",
