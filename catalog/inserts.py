@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import Insert
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, pickled_write
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.scan.planning import write_settings
+from pyspark_pravega.datasource.spark_functions import pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import TransactionMismatchError
 

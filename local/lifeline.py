@@ -31,7 +31,7 @@ class Lifeline:
 def attach(directory: Path) -> Lifeline:
     """Watch over the cluster of the directory for the rest of this process's life."""
     watcher = subprocess.Popen(
-        [sys.executable, "-m", "pyspark_pravega.local.lifeline", str(directory)],
+        [sys.executable, "-m", "pyspark_pravega.local.lifeline_watcher", str(directory)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         # Ctrl-C in the owner's terminal must not end the watcher before the owner.
@@ -40,17 +40,3 @@ def attach(directory: Path) -> Lifeline:
     attached = Lifeline(watcher)
     _attached.add(attached)
     return attached
-
-
-def _watch(directory: Path) -> None:
-    from .cluster import LocalCluster
-
-    # Before waiting, so that a later cluster in the same directory is left alone.
-    cluster = LocalCluster.find(directory)
-    sys.stdin.buffer.read()
-    if cluster is not None:
-        cluster.stop()
-
-
-if __name__ == "__main__":
-    _watch(Path(sys.argv[1]))

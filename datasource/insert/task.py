@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import uuid
@@ -13,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
@@ -202,16 +200,3 @@ def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content:
     """Name the writer by what it writes: a retry with the same rows resumes, one with other rows is another."""
     name = transaction.bytes + partition.to_bytes(4, "big") + segment_id.to_bytes(8, "big") + content
     return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
-
-
-def pickled_write(writer: InsertWriter) -> str:
-    """Return what Spark would get from its write-planning worker, in base64: the function that runs a task."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report = CPickleSerializer().dumps(writer.write(batches))
-        yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
-
-    # Spark's worker takes functions of this module for a data source's.
-    write.__module__ = "pyspark.sql.worker.write_into_data_source"
-    message = StructType([StructField("message", BinaryType())])
-    return base64.b64encode(CPickleSerializer().dumps((write, message))).decode("ascii")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -12,9 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.serializers import read_int
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import Endpoint
@@ -151,31 +147,3 @@ def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None = None
         last = max(first + 1, min(by_bytes, first + events, len(lengths)))
         yield first, last
         first = last
-
-
-def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
-    """Return what Spark would get from its planning worker, in base64: the read function and the partitions.
-
-    The catalog service plans in its own process, so that a scan starts no planning worker.
-    """
-    from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
-
-    from ..source import PravegaDataSource
-
-    out = io.BytesIO()
-    write_read_func_and_partitions(
-        out,
-        reader=reader,
-        data_source=PravegaDataSource({}),
-        schema=schema,
-        max_arrow_batch_size=BATCH_EVENTS,
-        binary_as_bytes=True,
-    )
-    out.seek(0)
-    function = out.read(read_int(out))
-    partitions = [out.read(read_int(out)) for _ in range(read_int(out))]
-    return _text(function), [_text(partition) for partition in partitions]
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,54 @@
+"""Functions that Spark's Python workers run in tasks, pickled as Spark's own planning workers would do it.
+
+The catalog service plans in its own process, so that neither a scan nor an INSERT starts a planning worker.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer, read_int
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
+
+from .insert.task import InsertWriter
+from .scan.reader import BATCH_EVENTS
+from .source import PravegaDataSource
+
+
+def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:
+    """Return the function that reads a partition, and the partitions, in base64."""
+    out = io.BytesIO()
+    write_read_func_and_partitions(
+        out,
+        reader=reader,
+        data_source=PravegaDataSource({}),
+        schema=schema,
+        max_arrow_batch_size=BATCH_EVENTS,
+        binary_as_bytes=True,
+    )
+    out.seek(0)
+    function = out.read(read_int(out))
+    partitions = [out.read(read_int(out)) for _ in range(read_int(out))]
+    return _text(function), [_text(partition) for partition in partitions]
+
+
+def pickled_write(writer: InsertWriter) -> str:
+    """Return the function that writes the rows of a task, in base64."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = CPickleSerializer().dumps(writer.write(batches))
+        yield pa.record_batch([pa.array([report], pa.binary())], names=["message"])
+
+    # Spark's worker takes functions of this module for a data source's.
+    write.__module__ = "pyspark.sql.worker.write_into_data_source"
+    message = StructType([StructField("message", BinaryType())])
+    return _text(CPickleSerializer().dumps((write, message)))
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
