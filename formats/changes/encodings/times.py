@@ -194,8 +194,9 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
     per_unit = 10 ** max(6 - digits, 0)
 
     def clock(value: int) -> str:
-        seconds, fraction = divmod(value, per_second)
-        text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign is that of the whole.
+        seconds, fraction = divmod(abs(value), per_second)
+        text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{text}.{fraction:0{digits}}" if digits else text
 
     def moment(value: int) -> str:

@@ -309,6 +309,27 @@ def test_times_that_spark_has_no_value_for_are_strings_where_asked_for() -> None
         assert nulls == [not text[:4].isdigit() or text.startswith("0000") for _, text in pairs]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("io.debezium.time.MicroTime", -3_020_399_000_000, "-838:59:59.000000"),
+        ("io.debezium.time.MicroTime", -997_000, "-00:00:00.997000"),
+        ("io.debezium.time.MicroTime", 3_020_399_000_000, "838:59:59.000000"),
+        ("io.debezium.time.MicroTime", 0, "00:00:00.000000"),
+        ("io.debezium.time.Time", -1, "-00:00:00.001"),
+        ("org.apache.kafka.connect.data.Time", -3_600_000, "-01:00:00.000"),
+        ("io.debezium.time.NanoTime", -60_000_000_001, "-00:01:00.000000001"),
+    ],
+)
+def test_negative_times_of_mysql_are_shown_as_mysql_shows_them(name: str, value: int, text: str) -> None:
+    schema = {"type": "int64", "name": name, "optional": True}
+    change = envelope({"before": {"x": value}, "after": {"x": value}, "op": "u"}, [("x", schema)])
+    (row,) = decode(columns(x=t.StringType()), [change])
+    assert (row["before"]["x"], row["after"]["x"]) == (text, text)
+    (row,) = decode(columns(x=t.LongType()), [change])
+    assert row["after"]["x"] == value
+
+
 def mysql(
     op: str, before: Any, after: Any, position: int, row: int = 0, file: str = "binlog.000003", **source: Any
 ) -> bytes:
