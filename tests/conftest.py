@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,13 +19,12 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
-from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
-from tests.processes import processor_seconds, running_with
-from tests.spark_fixtures import spark
+from tests.servers import DIRECTORY, Keeper, shared_cluster
+from tests.spark_fixtures import secure_spark, spark
 
-__all__ = ["spark"]
+__all__ = ["secure_spark", "spark"]
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
 ACCOUNTS = {
@@ -43,54 +39,37 @@ ACCOUNTS = {
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
-@contextmanager
-def calm_cluster(directory: Path, **settings: Any) -> Iterator[ClusterInfo]:
-    """A local cluster, started again if its server does nothing and yet never rests.
-
-    That is a fault of Pravega 0.13 (docs/design/local-cluster.md), which would take half of a small machine from the
-    tests for as long as they run.
-    """
-    for attempt in range(2):
-        own = directory / str(attempt)
-        own.mkdir()
-        with LocalCluster.start(own, end_with_parent=True, **settings) as started:
-            if attempt == 1 or not never_rests(own):
-                yield started.info
-                return
+_KEEPER = pytest.StashKey[Keeper]()
 
 
-def never_rests(directory: Path) -> bool:
-    """Whether the Pravega of this directory computes all the time, for 20 seconds at least."""
-    for server in running_with("java", "singlenode.configurationFile", str(directory)):
-        for _ in range(10):
-            before = processor_seconds(server)
-            time.sleep(2)
-            if processor_seconds(server) - before < 0.6:
-                break
-        else:
-            return True
-    return False
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run's processes a place for their servers."""
+    if DIRECTORY not in os.environ:  # set for the processes that pytest-xdist starts
+        config.stash[_KEEPER] = Keeper()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the servers of the run, after all of its processes."""
+    if _KEEPER in config.stash:
+        config.stash[_KEEPER].close()
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
+def cluster() -> ClusterInfo:
     """A cluster without TLS and users, or the one that the environment names."""
     if controller := os.environ.get("PRAVEGA_CONTROLLER_URI"):
-        yield ClusterInfo(
+        return ClusterInfo(
             controller_uri=controller,
             registry_uri=os.environ.get("PRAVEGA_SCHEMA_REGISTRY_URI"),
             ca_file=os.environ.get("PRAVEGA_TRUST_STORE"),
         )
-        return
-    with calm_cluster(tmp_path_factory.mktemp("cluster"), heap="2g", timeout=240) as started:
-        yield started
+    return shared_cluster("plain", heap="2g", timeout=240)
 
 
 @pytest.fixture(scope="session")
-def secure_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterInfo]:
+def secure_cluster() -> ClusterInfo:
     """A local cluster with TLS and the users admin, writer, reader and nobody, and some for special cases."""
-    with calm_cluster(tmp_path_factory.mktemp("secure-cluster"), tls=True, accounts=ACCOUNTS) as started:
-        yield started
+    return shared_cluster("secure", tls=True, accounts=ACCOUNTS, timeout=240)
 
 
 @pytest.fixture(scope="session")

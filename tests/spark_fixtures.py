@@ -1,4 +1,4 @@
-"""The Spark session that all tests of one run share."""
+"""The Spark session that the tests of one process share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from pyspark_pravega.local.state import ClusterInfo
 
 
 @pytest.fixture(scope="session")
-def spark(
-    cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SparkSession]:
-    """A session with both catalogs: `pravega` on plain servers, `secure` on secured ones. Tasks may fail twice."""
+def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the catalog `pravega` on plain servers. Tasks may fail twice."""
     builder = SparkSession.builder.master("local[2,3]").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-    builder = configure(builder, **_settings(cluster))
-    session = configure(builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
+    session = configure(builder, **_settings(cluster)).getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def secure_spark(spark: SparkSession, secure_cluster: ClusterInfo) -> SparkSession:
+    """The session, with the catalog `secure` on servers with TLS and users beside `pravega`."""
+    return configure(SparkSession.builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
 
 
 def _settings(cluster: ClusterInfo) -> dict[str, str | None]:

@@ -50,13 +50,24 @@ def catalog_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _arguments(cluster: ClusterInfo, secure: ClusterInfo) -> tuple[list[str], dict[str, str]]:
-    """Spark arguments for both catalogs; the password goes by the environment."""
+def _arguments(cluster: ClusterInfo) -> tuple[list[str], dict[str, str]]:
+    """Return Spark arguments and environment for the catalog `pravega` on plain servers."""
     confs = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "4",
+    }
+    environment = {
+        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+    }
+    return _as_options(confs), environment
+
+
+def _secure_arguments(secure: ClusterInfo) -> tuple[list[str], dict[str, str]]:
+    """Return what adds the catalog `secure`; the password goes by the environment."""
+    confs = {
         "spark.sql.catalog.secure": "io.github.pysparkpravega.PravegaCatalog",
         "spark.sql.catalog.secure.controller-uri": secure.controller_uri,
         "spark.sql.catalog.secure.schema-registry-uri": str(secure.registry_uri),
@@ -64,12 +75,11 @@ def _arguments(cluster: ClusterInfo, secure: ClusterInfo) -> tuple[list[str], di
         "spark.sql.catalog.secure.security.username": "admin",
         "spark.sql.catalog.secure.security.password": "${env:TEST_PASSWORD}",
     }
-    environment = {
-        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
-        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
-        "TEST_PASSWORD": secure.users["admin"],
-    }
-    return [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")], environment
+    return _as_options(confs), {"TEST_PASSWORD": secure.users["admin"]}
+
+
+def _as_options(confs: dict[str, str]) -> list[str]:
+    return [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
 
 
 def _free_port() -> int:
@@ -84,13 +94,14 @@ def thrift_url(
 ) -> Iterator[str]:
     """The JDBC address of a Thrift server with both catalogs."""
     directory = tmp_path_factory.mktemp("thrift")
-    arguments, environment = _arguments(cluster, secure_cluster)
+    arguments, environment = _arguments(cluster)
+    more_arguments, more_environment = _secure_arguments(secure_cluster)
     port = _free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
     log = (directory / "log").open("w")
     server = subprocess.Popen(
-        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *hive],
-        env={**os.environ, **environment},
+        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive],
+        env={**os.environ, **environment, **more_environment},
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -135,8 +146,7 @@ def _start(kind: str, request: pytest.FixtureRequest, log: Path) -> SqlClient:
         return PySparkClient(request.getfixturevalue("spark"))
     if kind == "jdbc":
         return BeelineClient(request.getfixturevalue("thrift_url"), {}, log)
-    clusters = request.getfixturevalue("cluster"), request.getfixturevalue("secure_cluster")
-    arguments, environment = _arguments(*clusters)
+    arguments, environment = _arguments(request.getfixturevalue("cluster"))
     return ShellClient(["--master", "local[2]", *arguments], environment, log)
 
 

@@ -30,13 +30,13 @@ WRONG = "quite-wrong-and-secret"
 
 
 @pytest.fixture
-def table(spark: SparkSession, fresh_name: str) -> Iterator[str]:
+def table(secure_spark: SparkSession, fresh_name: str) -> Iterator[str]:
     """A table of two rows on the secured servers."""
-    spark.sql(f"CREATE NAMESPACE secure.`{fresh_name}`")
-    spark.sql(f"CREATE TABLE secure.`{fresh_name}`.t (a INT) USING pravega")
-    spark.sql(f"INSERT INTO secure.`{fresh_name}`.t VALUES (1), (2)")
+    secure_spark.sql(f"CREATE NAMESPACE secure.`{fresh_name}`")
+    secure_spark.sql(f"CREATE TABLE secure.`{fresh_name}`.t (a INT) USING pravega")
+    secure_spark.sql(f"INSERT INTO secure.`{fresh_name}`.t VALUES (1), (2)")
     yield f"`{fresh_name}`.t"
-    spark.sql(f"DROP NAMESPACE secure.`{fresh_name}` CASCADE")
+    secure_spark.sql(f"DROP NAMESPACE secure.`{fresh_name}` CASCADE")
 
 
 def catalog_of(spark: SparkSession, cluster: ClusterInfo, name: str, user: str, password: str) -> str:

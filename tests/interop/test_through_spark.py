@@ -394,14 +394,14 @@ def test_a_key_has_one_segment_whoever_writes(spark: SparkSession, java: Foreign
 
 
 def test_on_secured_servers(
-    spark: SparkSession, foreign: Foreign, secure_cluster: ClusterInfo, secure_scope: str
+    secure_spark: SparkSession, foreign: Foreign, secure_cluster: ClusterInfo, secure_scope: str
 ) -> None:
     java = foreign.connect(secure_cluster, "admin")
     java.create_stream(secure_scope, "readings", segments=2)
     java.write_avro(secure_scope, "readings", V1, keyed(range(10), reading), codec="gzip", transactional=True)
     table = f"secure.`{secure_scope}`.readings"
-    assert rows(spark, f"SELECT * FROM {table}") == [row(number) for number in range(10)]
-    spark.sql(f"CREATE TABLE secure.`{secure_scope}`.copy USING pravega AS SELECT id AS n, text FROM {table}")
+    assert rows(secure_spark, f"SELECT * FROM {table}") == [row(number) for number in range(10)]
+    secure_spark.sql(f"CREATE TABLE secure.`{secure_scope}`.copy USING pravega AS SELECT id AS n, text FROM {table}")
     copied = java.read(secure_scope, "copy", "any")
     assert sorted(event.value["n"] for event in copied) == list(range(10))
 

@@ -142,7 +142,7 @@ def test_a_process_killed_at_any_moment(spark: SparkSession, table: str, seed: i
     assert values(spark, table) == list(range(150_000)), f"seed {seed}"
 
 
-def test_a_job_longer_than_a_tokens_life(spark: SparkSession, secure_scope: str) -> None:
+def test_a_job_longer_than_a_tokens_life(secure_spark: SparkSession, secure_scope: str) -> None:
     """An INSERT and a SELECT on secured servers, whose only tasks pause for longer than a token lives."""
 
     @udf(returnType=LongType(), useArrow=False)
@@ -152,8 +152,8 @@ def test_a_job_longer_than_a_tokens_life(spark: SparkSession, secure_scope: str)
         return value
 
     name = f"secure.`{secure_scope}`.numbers"
-    spark.sql(f"CREATE TABLE {name} (v BIGINT) USING pravega")
-    rows = spark.range(0, 100_000, 1, 1).selectExpr("id AS v")
+    secure_spark.sql(f"CREATE TABLE {name} (v BIGINT) USING pravega")
+    rows = secure_spark.range(0, 100_000, 1, 1).selectExpr("id AS v")
     rows.withColumn("v", pause("v")).writeTo(name).append()
-    read = spark.table(name).withColumn("v", pause("v")).selectExpr("count(*)", "sum(v)").first()
+    read = secure_spark.table(name).withColumn("v", pause("v")).selectExpr("count(*)", "sum(v)").first()
     assert read is not None and tuple(read) == (100_000, sum(range(100_000)))

@@ -1,0 +1,100 @@
+"""One pair of local clusters for all processes of a test run, each started when a test first asks for it.
+
+The run has a directory, which the environment names to the processes of pytest-xdist. Whoever needs a cluster first
+starts it there, under a lock; the others find it. A keeper, a process of the run, waits until the run has ended,
+however that happens, and stops what was started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.local.file_lock import exclusive
+from pyspark_pravega.local.state import ClusterInfo
+from tests.processes import processor_seconds, running_with
+
+DIRECTORY = "PYSPARK_PRAVEGA_TEST_SERVERS"
+"""The environment variable that names the run's directory."""
+
+
+class Keeper:
+    """Stops the clusters of a run when this process ends."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.mkdtemp(prefix="pyspark-pravega-test-servers-")
+        os.environ[DIRECTORY] = self._directory
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.servers", self._directory],
+            stdin=subprocess.PIPE,
+            cwd=Path(__file__).parent.parent,
+            # Ctrl-C in the terminal must not end the keeper before the run.
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """Stop the clusters and wait until they have ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        del os.environ[DIRECTORY]
+
+
+def shared_cluster(name: str, **settings: Any) -> ClusterInfo:
+    """Return the run's cluster of a name; started with these settings if no test has asked for it yet."""
+    directory = Path(os.environ[DIRECTORY])
+    with exclusive(directory / f"{name}.lock"):
+        chosen = directory / f"{name}.chosen"
+        if not chosen.exists():
+            chosen.write_text(str(_start_calm(directory / name, settings)))
+        found = LocalCluster.find(chosen.read_text())
+        assert found is not None, f"the cluster '{name}' of this run was stopped"
+        return found.info
+
+
+def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
+    """Start a cluster, and another if its server does nothing and yet never rests.
+
+    That is a fault of Pravega 0.13 (docs/design/local-cluster.md), which would take half of a small machine from the
+    tests for as long as they run.
+    """
+    first, second = directory / "first", directory / "second"
+    cluster = LocalCluster.start(first, **settings)
+    if not _never_rests(first):
+        return first
+    cluster.stop()
+    LocalCluster.start(second, **settings)
+    return second
+
+
+def _never_rests(directory: Path) -> bool:
+    """Return whether the Pravega of this directory computes all the time, for 20 seconds at least."""
+    for server in running_with("java", "singlenode.configurationFile", str(directory)):
+        for _ in range(10):
+            before = processor_seconds(server)
+            time.sleep(2)
+            if processor_seconds(server) - before < 0.6:
+                break
+        else:
+            return True
+    return False
+
+
+def _keep(directory: Path) -> None:
+    sys.stdin.buffer.read()
+    for state in directory.glob("*/*/state.json"):
+        cluster = LocalCluster.find(state.parent)
+        if cluster is not None:
+            cluster.stop()
+    shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    _keep(Path(sys.argv[1]))
