@@ -9,15 +9,44 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")})
+MAP = ROOT / "docs" / "README.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def prose(page: Path) -> str:
+    """The text of a page without its code, whose brackets are no links."""
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """File (empty: the page itself) and anchor of every link to a file."""
+    found = re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", prose(page))
+    return [(file, anchor) for file, anchor in found if file or anchor]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which GitHub makes the headings of a page reachable."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [file for file, _ in links(page) if not (page.parent / file).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_a_page_lead_to_a_heading(page: Path) -> None:
+    into = [(page.parent / file if file else page, anchor) for file, anchor in links(page) if anchor]
+    assert [f"{target.name}#{anchor}" for target, anchor in into if anchor not in anchors(target)] == []
+
+
+def test_the_map_leads_to_every_page() -> None:
+    listed = {(MAP.parent / file).resolve() for file, _ in links(MAP)}
+    assert sorted(page for page in PAGES if page.is_relative_to(MAP.parent) and page not in listed | {MAP}) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"(?:^ +|`)make ([a-z/.-]+)", page.read_text(), re.MULTILINE))
