@@ -163,7 +163,7 @@ class Transaction:
             if time.monotonic() + pause > deadline:
                 raise self._not_in_time(timeout, error)
             time.sleep(pause)
-            pause = min(pause * 1.5, 0.5)
+            pause = min(pause * 1.2, 0.5)
 
     def _not_in_time(self, timeout: float, error: PravegaError | None) -> PravegaError:
         if error is None:

@@ -6,9 +6,12 @@ name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the
 
 The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
 out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
-entered transaction that moved meanwhile, has measured all or nothing of every transaction. A version's stream cut
-is measured in the same way, and stored only if the head row is still that one: so it holds whole transactions,
-and all that earlier versions hold.
+entered transaction that moved meanwhile, has measured all or nothing of every transaction.
+
+The entered transactions are a queue: a commit is asked for by the first one only, and the stream's end is measured
+before the next one is first. So each version holds exactly one transaction, beside what others appended without this
+log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: those
+behind it publish what it has committed, and abort what it has not asked to commit when its turn was long enough.
 
 A stream may be deleted by others, and made again under its name, while the log keeps its rows. Segment numbers of a
 new stream go on where those of the old one ended, so the number of its very first segment, the origin, tells them
@@ -36,6 +39,7 @@ from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
     PermissionDeniedError,
     ServerTimeoutError,
+    TransactionNotOpenError,
 )
 
 LOG = logging.getLogger(__name__)
@@ -43,19 +47,41 @@ T = TypeVar("T")
 
 TABLE_NAME = "pyspark-pravega-commits"
 KEY_LENGTH = 24
+TURN_SECONDS = 10.0
+"""How long the first transaction of the queue may stay open: a writer that lives asks for its commit at once."""
 _PUBLISHING_SECONDS = 1.0
-_UNDECIDED = frozenset((TransactionStatus.OPEN, TransactionStatus.COMMITTING))
+_LOOK_SECONDS = 0.005
+_STATUS_SECONDS = 0.1
+"""Pauses of a writer that waits for its turn: between looks at the queue, and at the transaction before its own."""
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A transaction entered for commit, with what its version will say of it."""
+
+    transaction: uuid.UUID
+    rows: int
+    operation: str
+
+
+@dataclass(frozen=True)
 class Head:
-    """The head row: the newest version, the transactions entered for commit, and the stream's first segment."""
+    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment."""
 
     version: int = 0
-    committing: tuple[uuid.UUID, ...] = ()
+    queue: tuple[Entry, ...] = ()
     origin: int | None = None
     row_version: int = NOT_EXISTS
+
+    @property
+    def committing(self) -> tuple[uuid.UUID, ...]:
+        """The ids of the queue's transactions, the first one first."""
+        return tuple(entry.transaction for entry in self.queue)
+
+    def without(self, transaction: uuid.UUID) -> Head:
+        """Return this row with a transaction taken out."""
+        return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
 
 
 @dataclass(frozen=True)
@@ -71,7 +97,7 @@ class CommitLog:
     """The commit log of one stream."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
-        """`timeout` bounds, in seconds, how long to wait for a moment without a commit in flight."""
+        """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
         self._pravega = pravega
         self._stream = stream
         self._timeout = timeout
@@ -116,79 +142,119 @@ class CommitLog:
         except PermissionDeniedError:
             return True
 
-    def enter(self, transaction: uuid.UUID) -> bool:
-        """Note that the transaction is about to be committed; the table is made when it is missing.
+    def enter(self, transaction: uuid.UUID, *, rows: int, operation: str) -> bool:
+        """Put the transaction at the end of the queue; the table is made when it is missing.
 
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it.
-        Transactions that have ended meanwhile (their writers died) are taken out.
         """
+        entry = Entry(transaction, rows, operation)
         self._origin = origin_of(self._pravega, self._stream)
         try:
             try:
-                self._enter(transaction)
+                self._enter(entry)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
-                self._enter(transaction)
+                self._enter(entry)
         except PermissionDeniedError:
             return False
         return True
 
-    def _enter(self, transaction: uuid.UUID) -> None:
+    def _enter(self, entry: Entry) -> None:
         while True:
             old = self._head()
             if old.origin != self._origin:
                 old = Head(origin=self._origin, row_version=old.row_version)  # rows of an older stream of this name
-            others = [
-                one for one, state in self._states(old.committing).items() if state in _UNDECIDED and one != transaction
-            ]
-            if self._replace(old, replace(old, committing=(*others, transaction))):
+            if entry.transaction in old.committing:
+                return
+            if self._replace(old, replace(old, queue=(*old.queue, entry))):
                 return
 
-    def publish(
-        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], *, rows: int, operation: str
-    ) -> int | None:
-        """Take the committed transaction out and add a version; return its number.
+    def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
+        """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
 
-        `tail` measures the stream's end, and is called until no commit was in flight around it. None when the
-        stream was dropped meanwhile. Raises ServerTimeoutError when commits kept the stream moving.
+        What writers that died have left before it is brought to its end: `tail` measures the stream's end for that.
+        Raises ServerTimeoutError when the time is over.
         """
-        patience = _Patience(self._stream, self._timeout)
+        deadline = time.monotonic() + self._timeout
+        first, first_since, next_status = None, 0.0, 0.0
         while True:
-            old = self.head()
-            if old is None or old.origin is None or old.origin != self._origin:
-                return None
-            try:
-                cut = self._undisturbed(old, tail)
-            except _DisturbedError:
-                patience.wait()
-                continue
-            left = tuple(one for one in old.committing if one != transaction)
-            new = replace(old, version=old.version + 1, committing=left)
-            record = {
-                "stream": self._stream.name,
-                "version": new.version,
-                "cut": cut.to_text(),
-                "timestamp_ms": time.time_ns() // 1_000_000,
-                "rows": rows,
-                "operation": operation,
-                "transaction": str(transaction),
-            }
-            # When the reply is lost and others change the head row then, the version is there all the same.
-            if self._replace(old, new, record) or self._record(new.version).get("transaction") == str(transaction):
-                return new.version
+            head = self._head()
+            if transaction not in head.committing:
+                return  # it was aborted, or its stream dropped: the server says so when asked for the commit
+            if head.queue[0].transaction == transaction:
+                return
+            now = time.monotonic()
+            if now > deadline:
+                raise ServerTimeoutError(
+                    f"Other INSERTs into stream {self._stream} were being committed for {self._timeout:g} s, before it "
+                    "was this one's turn. Nothing of this INSERT is visible; run it again, with a longer "
+                    "'transaction.timeout' if need be."
+                )
+            if head.queue[0] != first:
+                first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
+            elif now > next_status:
+                self._bring_to_its_end(head, tail, overdue=now - first_since > TURN_SECONDS)
+                next_status = now + _STATUS_SECONDS
+            time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
 
-    def published(self, transaction: uuid.UUID) -> bool:
-        """Whether the newest version is that of this transaction."""
-        head = self.head()
-        return head is not None and self._record(head.version).get("transaction") == str(transaction)
+    def _bring_to_its_end(self, head: Head, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
+        """Do for the first transaction of the queue what its writer would do next, if it lives."""
+        entry = head.queue[0]
+        status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
+        if status is TransactionStatus.COMMITTED:
+            self._publish(head, entry, tail())
+        elif status is TransactionStatus.OPEN:
+            if overdue:
+                LOG.warning(
+                    "Aborting transaction %s on stream %s: its writer is silent.", entry.transaction, self._stream
+                )
+                try:
+                    self._pravega.controller.abort_transaction(self._stream, entry.transaction)
+                except TransactionNotOpenError:
+                    return  # it was being committed all the same
+        elif status is not TransactionStatus.COMMITTING:
+            self._replace(head, head.without(entry.transaction))
+
+    def publish(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> int | None:
+        """Take the committed transaction out and add its version; return its number.
+
+        `tail` measures the stream's end. None when the stream was dropped meanwhile, or another writer has published
+        the transaction.
+        """
+        if self._origin is None:
+            self._origin = origin_of(self._pravega, self._stream)
+        cut = None
+        while True:
+            head = self.head()
+            if head is None or head.origin != self._origin:
+                return None
+            for entry in head.queue:
+                if entry.transaction == transaction:
+                    break
+            else:
+                return None
+            cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
+            if self._publish(head, entry, cut):
+                return head.version + 1
+
+    def _publish(self, head: Head, entry: Entry, cut: StreamCut) -> bool:
+        new = replace(head.without(entry.transaction), version=head.version + 1)
+        record = {
+            "stream": self._stream.name,
+            "version": new.version,
+            "cut": cut.to_text(),
+            "timestamp_ms": time.time_ns() // 1_000_000,
+            "rows": entry.rows,
+            "operation": entry.operation,
+            "transaction": str(entry.transaction),
+        }
+        return self._replace(head, new, record)
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
         while True:
             old = self._head()
-            if transaction not in old.committing:
-                return
-            if self._replace(old, replace(old, committing=tuple(one for one in old.committing if one != transaction))):
+            if transaction not in old.committing or self._replace(old, old.without(transaction)):
                 return
 
     def remove(self) -> None:
@@ -267,8 +333,8 @@ class CommitLog:
         if entry is None:
             return Head()
         row = json.loads(entry.value)
-        committing = tuple(uuid.UUID(text) for text in row["committing"])
-        return Head(row["version"], committing, row["origin"], entry.version)
+        queue = tuple(Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"]) for one in row["committing"])
+        return Head(row["version"], queue, row["origin"], entry.version)
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
@@ -277,7 +343,10 @@ class CommitLog:
 
     def _replace(self, old: Head, new: Head, record: dict[str, Any] | None = None) -> bool:
         """Replace the head row, and write the row of its version in the same atomic step; False if `old` is old."""
-        committing = [str(transaction) for transaction in new.committing]
+        committing = [
+            {"transaction": str(entry.transaction), "rows": entry.rows, "operation": entry.operation}
+            for entry in new.queue
+        ]
         row = {"stream": self._stream.name, "version": new.version, "committing": committing, "origin": new.origin}
         writes = [(self._key(0), _bytes(row), old.row_version)]
         if record is not None:

@@ -8,6 +8,7 @@ of failed attempts are left behind by copying what the winners wrote into a seco
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import transaction_segment_id
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     InvalidSchemaError,
@@ -235,26 +237,34 @@ class Insert:
 
     def _publish(self, transaction: Transaction, rows: int, operation: str, again: bool) -> None:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
-        log = CommitLog(self._pravega, self._table.stream, timeout=self._settings.commit_timeout)
-        entered = log.enter(transaction.id)
+        stream, deadline = self._table.stream, time.monotonic() + self._settings.commit_timeout
+        log = CommitLog(self._pravega, stream, timeout=self._settings.commit_timeout)
+
+        def tail() -> StreamCut:
+            return tail_cut(self._pravega, stream)
+
+        asked_for = again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
+        entered = asked_for or log.enter(transaction.id, rows=rows, operation=operation)
         try:
-            transaction.commit(self._settings.commit_timeout)
+            if entered and not asked_for:
+                log.wait_for_turn(transaction.id, tail)
+        except PravegaError:
+            _clean_up(lambda: log.withdraw(transaction.id))
+            raise
+        try:
+            transaction.commit(max(0.0, deadline - time.monotonic()))
         except TransactionNotOpenError:
             if entered:
                 _clean_up(lambda: log.withdraw(transaction.id))
             raise
         if not entered:
-            LOG.warning("No right to write the commit log of %s: no version was recorded.", self._table.stream)
-            return
-        if again and log.published(transaction.id):
-            log.withdraw(transaction.id)
+            LOG.warning("No right to write the commit log of %s: no version was recorded.", stream)
             return
         try:
-            stream = self._table.stream
-            log.publish(transaction.id, lambda: tail_cut(self._pravega, stream), rows=rows, operation=operation)
+            log.publish(transaction.id, tail)
         except PravegaError as error:
-            # The rows are committed and visible; a version less in the history is no reason to say they are not.
-            LOG.warning("Stream %s: the commit was not recorded as a version: %s", self._table.stream, error)
+            # The rows are committed and visible, and the next INSERT records their version.
+            LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", stream, error)
 
 
 def _clean_up(step: Callable[[], None]) -> None:

@@ -6,19 +6,26 @@ import multiprocessing
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource import commit_log
 from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
 from pyspark_pravega.datasource.scan.snapshot import take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
@@ -69,14 +76,14 @@ class Entered:
         insert, _ = begun(pravega, stream, [b" " * (EVENT_BYTES - 8)] * segments)
         self.transaction: Transaction = insert.transaction
         self.log = CommitLog(pravega, stream)
-        assert self.log.enter(self.transaction.id)
+        assert self.log.enter(self.transaction.id, rows=1, operation="TEST")
         self._tail = lambda: tail(pravega, stream)
 
     def commit(self) -> None:
         self.transaction.commit(60)
 
     def publish(self) -> int | None:
-        return self.log.publish(self.transaction.id, self._tail, rows=1, operation="TEST")
+        return self.log.publish(self.transaction.id, self._tail)
 
 
 class TestOneWriter:
@@ -155,7 +162,7 @@ class TestOneWriter:
             return False
 
         monkeypatch.setattr(writer.log, "_replace", as_if_lost)
-        assert writer.publish() == 1
+        assert writer.publish() is None
         assert [row["version"] for row in log_rows(pravega, stream.scope)] == [1, 1]
 
 
@@ -273,29 +280,31 @@ class TestReaders:
         def disturbed(end: StreamCut | None) -> None:
             nonlocal calls
             calls += 1
-            assert writer.log.enter(writer.transaction.id)  # another head row each time
+            assert writer.log.enter(uuid.uuid4(), rows=1, operation="TEST")  # another head row each time
 
         with pytest.raises(ServerTimeoutError, match=f"{stream} had commits in flight"):
             CommitLog(pravega, stream, timeout=0.3).settled(disturbed)
         assert calls > 1
         writer.transaction.abort()
 
-    def test_publishing_waits_for_a_gap_too(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
-        stream = new_stream()
-        writer, other = Entered(pravega, stream, 1), Entered(pravega, stream, 1)
-        writer.commit()
-        calls = 0
-
-        def disturbed() -> StreamCut:
-            nonlocal calls
-            calls += 1
-            if calls == 1:
-                other.commit()
-            return tail(pravega, stream)
-
-        assert writer.log.publish(writer.transaction.id, disturbed, rows=1, operation="TEST") == 1
-        assert calls == 2
-        assert other.publish() == 2
+    def test_a_turn_that_does_not_come_in_time(
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    ) -> None:
+        """Nothing of the second INSERT is visible then, and it leaves no entry; the first one goes on."""
+        stream = new_stream(2)
+        first = Entered(pravega, stream, 2)
+        insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3))
+        with pytest.raises(
+            ServerTimeoutError, match="before it was this one's turn. Nothing of this INSERT is visible"
+        ):
+            insert.commit(messages)
+        wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)
+        head = first.log.head()
+        assert head is not None
+        assert head.committing == (first.transaction.id,)
+        first.commit()
+        assert first.publish() == 1
+        assert content(pravega, stream) == 1
 
     def test_the_first_insert_of_a_scope_is_seen_whole(
         self, pravega: Pravega, new_stream: Callable[..., Stream]
@@ -315,6 +324,85 @@ class TestReaders:
         assert measured == [0, EVENT_BYTES]
 
 
+class TestVersions:
+    def test_each_holds_one_insert(
+        self,
+        pravega: Pravega,
+        client_config: ClientConfig,
+        new_stream: Callable[..., Stream],
+    ) -> None:
+        """Of 6 threads, and of processes that die in their commit, while somebody else appends all the time."""
+        segments, threads, each = 4, 6, 4
+        stream, done = new_stream(segments), threading.Event()
+
+        def insert(thread: int) -> None:
+            with connect(client_config) as connection:
+                for number in range(each):
+                    name = f"thread {thread} {number}"
+                    insert_into_all(connection, stream, segments, name, rows=1 + thread * each + number)
+
+        def append() -> int:
+            """Append to all segments, as an application does that knows nothing of transactions."""
+            blocks, event = 0, frame(pa.array([b"other"], pa.binary()))
+            with connect(client_config) as connection, ExitStack() as opened:
+                appenders = [
+                    opened.enter_context(SegmentAppender(connection.segments, stream, one.segment_id, uuid.uuid4()))
+                    for one in connection.controller.current_segments(stream)
+                ]
+                while not done.is_set():
+                    for appender in appenders:
+                        appender.append(event, 1)
+                        appender.flush()
+                    blocks += 1
+            return blocks
+
+        moments = ("during", "after", "during")
+        dying = [
+            SPAWN.Process(target=die_in_commit, args=(client_config, stream, segments, moment)) for moment in moments
+        ]
+        with ThreadPoolExecutor(threads + 1) as pool:
+            appended = pool.submit(append)
+            try:
+                for process in dying:
+                    process.start()
+                list(pool.map(insert, range(threads)))
+                for process in dying:
+                    process.join(120)
+                    assert process.exitcode == 7
+            finally:
+                done.set()
+            insert_into_all(pravega, stream, segments, "last")
+        records = {record["version"]: record for record in log_rows(pravega, stream.scope) if "cut" in record}
+        seen = events_of_versions(pravega, stream)
+        assert sorted(seen) == sorted(records) == list(range(1, threads * each + 5))
+        others = 0
+        names = []
+        for version, events in seen.items():
+            others += events.pop("other", 0)
+            ((name, count),) = events.items()
+            assert count == records[version]["rows"], f"version {version} of {name}"
+            names.append(name)
+        expected = [f"thread {thread} {number}" for thread in range(threads) for number in range(each)]
+        assert sorted(names) == sorted([*expected, *moments, "last"])
+        assert others > 0, "the test shows nothing: nobody else appended before the last INSERT"
+        assert others <= appended.result() * segments
+
+
+def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[str]]:
+    """Read the events of each version: how often each text is there."""
+    found: dict[int, Counter[str]] = {}
+    before: dict[int, int] = {}
+    for version in CommitLog(pravega, stream).versions():
+        texts = found[version.number] = Counter()
+        for segment_id, end in version.cut.positions.items():
+            reader = SegmentRangeReader(pravega.segments, stream, segment_id, before.get(segment_id, 0), end)
+            for window in reader:
+                for start, length in zip(window.starts.tolist(), window.lengths.tolist(), strict=True):
+                    texts[bytes(window.data[start : start + length]).decode().strip()] += 1
+        before = dict(version.cut.positions)
+    return found
+
+
 class TestDeadWriters:
     @pytest.mark.parametrize(("moment", "visible"), [("before", 0), ("during", 1), ("after", 1)])
     def test_block_nobody(
@@ -322,10 +410,11 @@ class TestDeadWriters:
         pravega: Pravega,
         client_config: ClientConfig,
         new_stream: Callable[..., Stream],
+        monkeypatch: pytest.MonkeyPatch,
         moment: str,
         visible: int,
     ) -> None:
-        """A process ends in the middle of its commit; scans and other writers go on, and its entry is cleaned up."""
+        """A process ends in the middle of its commit; scans and other writers go on, and bring it to its end."""
         stream = new_stream(4)
         insert_into_all(pravega, stream, 4)
         process = SPAWN.Process(target=die_in_commit, args=(client_config, stream, 4, moment))
@@ -337,20 +426,16 @@ class TestDeadWriters:
         assert head is not None
         (dead,) = head.committing
         assert content(pravega, stream) == 1 + visible
+        monkeypatch.setattr(commit_log, "TURN_SECONDS", 0.5)
         insert_into_all(pravega, stream, 4)
         assert content(pravega, stream) == 2 + visible
-        if not visible:
-            head = reader.head()
-            assert head is not None
-            assert head.committing == (dead,), "its lease has not ended, it could still be committed"
-            pravega.controller.abort_transaction(stream, dead)
-            wait_for(pravega, stream, dead, TransactionStatus.ABORTED)
-            insert_into_all(pravega, stream, 4)
         head = reader.head()
         assert head is not None
-        assert head.committing == ()
-        assert head.version == (2 if visible else 3), "a commit that nobody published has no version"
-        assert content(pravega, stream) == 3
+        assert (head.version, head.committing) == (2 + visible, ()), "what was committed has a version of its own"
+        cuts = [version.cut for version in reader.versions()]
+        assert [{*cut.positions.values()} for cut in cuts] == [{EVENT_BYTES * (1 + n)} for n in range(2 + visible)]
+        if not visible:
+            wait_for(pravega, stream, dead, TransactionStatus.ABORTED)
 
     def test_a_commit_that_takes_too_long_is_called_that(
         self, pravega: Pravega, new_stream: Callable[..., Stream]
@@ -364,7 +449,7 @@ class TestDeadWriters:
         insert_into_all(pravega, stream, 2)
         head = CommitLog(pravega, stream).head()
         assert head is not None
-        assert (head.version, head.committing) == (1, ())
+        assert (head.version, head.committing) == (2, ())
 
     def test_an_insert_that_comes_too_late_leaves_no_entry(
         self, pravega: Pravega, new_stream: Callable[..., Stream]
@@ -374,7 +459,7 @@ class TestDeadWriters:
         transaction = insert.transaction
         pravega.segments.seal_segments(stream, [one.segment_id for one in transaction.segments], transaction.id)
         log = CommitLog(pravega, stream)
-        assert log.enter(transaction.id)
+        assert log.enter(transaction.id, rows=2, operation="TEST")
         pravega.controller.abort_transaction(stream, transaction.id)
         with pytest.raises(TransactionNotOpenError):
             insert.commit(messages)
@@ -438,6 +523,7 @@ class TestDrop:
         writer = Entered(pravega, stream, 1)
         writer.commit()
         for version in range(1, 301):
+            assert writer.log.enter(writer.transaction.id, rows=1, operation="TEST")
             assert writer.publish() == version
         writer.log.remove()
         assert {row["stream"] for row in log_rows(pravega, stream.scope)} == {"kept"}

@@ -15,6 +15,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)
@@ -38,11 +39,11 @@ def begun(
     return insert, [report]
 
 
-def insert_into_all(pravega: Pravega, stream: Stream, segments: int, text: str = "") -> None:
-    """INSERT one event into each segment."""
-    insert, messages = begun(pravega, stream, [text.encode().ljust(PAYLOAD_BYTES)] * segments)
-    assert sorted(written.events for written in messages[0].segments.values()) == [1] * segments
-    assert insert.commit(messages) == segments
+def insert_into_all(pravega: Pravega, stream: Stream, segments: int, text: str = "", rows: int = 1) -> None:
+    """INSERT as many events as there are `rows` into each segment."""
+    insert, messages = begun(pravega, stream, [text.encode().ljust(PAYLOAD_BYTES)] * segments * rows)
+    assert sorted(written.events for written in messages[0].segments.values()) == [rows] * segments
+    assert insert.commit(messages) == segments * rows
 
 
 def insert_many(config: ClientConfig, stream: Stream, segments: int, times: int) -> int:
@@ -57,7 +58,10 @@ def die_in_commit(config: ClientConfig, stream: Stream, segments: int, moment: s
     """Begin an INSERT, and end this process `before` its commit, `during` or `after` it, nothing being published."""
     pravega = connect(config)
     insert, _ = begun(pravega, stream, [moment.encode().ljust(PAYLOAD_BYTES)] * segments)
-    assert CommitLog(pravega, stream).enter(insert.transaction.id)
+    log = CommitLog(pravega, stream)
+    assert log.enter(insert.transaction.id, rows=segments, operation="INSERT")
+    if moment != "before":
+        log.wait_for_turn(insert.transaction.id, lambda: tail_cut(pravega, stream))
     if moment == "during":
         pravega.controller.commit_transaction(stream, insert.transaction.id)
     elif moment == "after":

@@ -154,7 +154,7 @@ def test_a_commit_that_another_process_may_have_done(
     if moment == "published":
         insert.commit([message])
     else:
-        assert CommitLog(pravega, stream).enter(transaction.id)
+        assert CommitLog(pravega, stream).enter(transaction.id, rows=len(ROWS), operation="INSERT")
         if moment == "during":
             pravega.controller.commit_transaction(stream, transaction.id)
         elif moment == "after":
