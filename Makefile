@@ -67,9 +67,10 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, an
 	else echo "There is no cargo: the Rust sources were not checked"; fi
 
 .PHONY: types
-types: $(STAMP) tree ## Check types with mypy --strict
+types: $(STAMP) tree ## Check types with mypy: --strict, tests and bench less so
 	MYPYPATH=$(TREE) $(BIN)/mypy -p pyspark_pravega
 	MYPYPATH=$(TREE) $(BIN)/mypy tools/build_backend.py examples/demo.py
+	MYPYPATH=$(TREE):. $(BIN)/mypy --explicit-package-bases tests bench
 
 .PHONY: imports
 imports: $(STAMP) tree ## Check that the folders import each other only as the architecture allows

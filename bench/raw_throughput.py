@@ -15,11 +15,12 @@ import statistics
 import tempfile
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from bench.limits import Processes, bare_read, bare_write, payloads, processes, timed
 from bench.servers import cluster
@@ -40,6 +41,16 @@ class Rate:
 
     def __str__(self) -> str:
         return f"{self.events / self.seconds / 1e6:6.2f} M events/s {self.bytes / self.seconds / 1e6:7.0f} MB/s"
+
+
+def insert_all(source: DataFrame, table: str) -> None:
+    """INSERT all rows of a source into a table."""
+    source.writeTo(table).append()
+
+
+def scan_all(spark: SparkSession, table: str) -> None:
+    """Read all rows of a table and drop them."""
+    spark.table(table).write.format("noop").mode("overwrite").save()
 
 
 def measure(
@@ -69,13 +80,13 @@ def measure(
 
             written = rate(bare_write(pravega, ready, bare, count, size))
             noop = rate(timed(lambda: source.write.format("noop").mode("overwrite").save()))
-            inserted = rate(timed(lambda table=table: source.writeTo(table).append()))
+            inserted = rate(timed(partial(insert_all, source, table)))
             # All read the same bytes, which the segment store has in its cache when the first clock starts.
             product = Stream(scope, name)
             bare_read(pravega, ready, product, split=False)
             read = rate(bare_read(pravega, ready, product, split=False))
             split = rate(bare_read(pravega, ready, product, split=True))
-            scanned = rate(timed(lambda table=table: spark.table(table).write.format("noop").mode("overwrite").save()))
+            scanned = rate(timed(partial(scan_all, spark, table)))
             assert spark.table(table).count() == count
             scan_ratios.append(read.seconds / scanned.seconds)
             split_ratios.append(split.seconds / scanned.seconds)

@@ -44,7 +44,7 @@ def by_location_and_day() -> dict[tuple[str, str], tuple[float, float, int]]:
 def mean_by_location_and_day() -> dict[tuple[str, str], Fraction]:
     """The mean temperature by location and day (UTC), exact for the decimal numbers of the file."""
     groups = _temps_by_location_and_day()
-    return {key: sum(Fraction(str(temp)) for temp in temps) / len(temps) for key, temps in groups.items()}
+    return {key: sum((Fraction(str(temp)) for temp in temps), Fraction()) / len(temps) for key, temps in groups.items()}
 
 
 def _temps_by_location_and_day() -> dict[tuple[str, str], list[float]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -196,12 +197,12 @@ def test_null_events_of_a_raw_table(watched: Watched) -> None:
 
 # spark.read and df.write without a catalog
 
-NEEDED = [
+NEEDED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({}, ("'controller-uri' is needed", "PRAVEGA_CONTROLLER_URI")),
     ({"scope": None}, ("'scope' is needed", "PRAVEGA_SCOPE")),
     ({"stream": None}, ("'stream' is needed", "read option")),
 ]
-WRONG = [
+WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
     ({"pasword": SECRET}, ("'pasword'", "Did you mean 'security.password'?")),
     ({"path": "/some/path"}, ("'path'", "'/some/path'")),
@@ -212,7 +213,7 @@ WRONG = [
 ]
 
 
-def reader(spark: SparkSession, options: dict[str, str], changes: dict[str, str | None]) -> DataFrameReader:
+def reader(spark: SparkSession, options: dict[str, str], changes: Mapping[str, str | None]) -> DataFrameReader:
     """A reader with changed options."""
     changed = {**options, **changes}
     return spark.read.format("pravega").options(**{key: value for key, value in changed.items() if value is not None})

@@ -57,7 +57,7 @@ def test_permissive(spark: SparkSession, table: str) -> None:
     good = [*found[1:10:2], *found[10:]]
     assert [(row.k, row.v, row._error) for row in good] == [(n, str(n), None) for n in range(10)]
     # k is NOT NULL in the table, which Spark must not believe here.
-    assert select(spark, table, "count(*), count(k), count(v)", mode="permissive") == [Row(15, 10, 10)]
+    assert select(spark, table, "count(*), count(k), count(v)", mode="permissive") == [(15, 10, 10)]
     assert len(select(spark, table, "*", "WHERE k IS NULL", mode="permissive")) == 5
     assert select(spark, table, "coalesce(k, -1) AS k", "ORDER BY k LIMIT 1", mode="permissive") == [Row(k=-1)]
     assert len(spark.read.option("mode", "permissive").table(table).collect()) == 15
@@ -142,7 +142,7 @@ def test_dead_letters_are_a_table(spark: SparkSession, table: str, scope: str) -
 
 def test_properties_and_conf(spark: SparkSession, table: str, scope: str) -> None:
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('mode'='permissive')")
-    assert select(spark, table, "count(*), count(k)") == [Row(15, 10)]
+    assert select(spark, table, "count(*), count(k)") == [(15, 10)]
     assert select(spark, table, "count(*) AS n", mode="dropmalformed") == [Row(n=10)]
     assert "'mode' = 'permissive'" in spark.sql(f"SHOW CREATE TABLE {table}").collect()[0][0]
     # Rows must still fit the declared columns.

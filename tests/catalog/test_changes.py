@@ -45,7 +45,7 @@ def test_of_an_appended_table_every_row_is_an_insert(spark: SparkSession, table:
     assert versions(spark, f"SELECT * FROM {table} CHANGES FROM VERSION 2 TO VERSION 9") == everything[2:]
     assert versions(spark, f"SELECT * FROM {table} CHANGES FROM VERSION 4") == []
     assert spark.sql(f"SELECT b, a FROM {table} CHANGES FROM VERSION 3 WHERE a > 4").collect() == [Row(b="y", a=5)]
-    assert spark.sql(f"SELECT count(*) FROM {table} CHANGES FROM VERSION 2").first() == Row(3)
+    assert spark.sql(f"SELECT count(*) FROM {table} CHANGES FROM VERSION 2").first() == (3,)
     assert len(spark.sql(f"SELECT * FROM {table} CHANGES FROM VERSION 1 LIMIT 2").collect()) == 2
     frame = spark.read.option("startingVersion", 2).option("endingVersion", 3).changes(table)
     assert sorted(row.a for row in frame.collect()) == [3, 4, 5]
@@ -204,7 +204,7 @@ def test_of_a_change_table_rows_come_with_both_images(spark: SparkSession, chang
     }
     assert stamps == {at: datetime.fromtimestamp(at, UTC) for at in (20, 30)}
     count = spark.sql(f"SELECT count(*) FROM {changed} CHANGES FROM VERSION 0").first()
-    assert count == Row(len(HISTORY))
+    assert count == (len(HISTORY),)
     kinds = spark.sql(f"SELECT _change_type FROM {changed} CHANGES FROM VERSION 0 WHERE v = 'c'").collect()
     assert sorted(row[0] for row in kinds) == ["update_postimage", "update_preimage"]
 

@@ -445,11 +445,11 @@ def test_a_primary_key_in_the_ddl(spark: SparkSession, client_config: ClientConf
     made = spark.sql(f"SHOW CREATE TABLE {name}").first()[0]
     spark.sql(made.replace(".keyed", ".again"))
     assert spark.table(f"pravega.`{scope}`.again").schema == spark.table(name).schema
-    for columns, properties, words in (
+    for columns, table_properties, words in (
         ("a INT PRIMARY KEY", "'format'='json'", "PRIMARY KEY .* with 'format'='json': every event is a row"),
         ("a INT UNIQUE", "'format'='debezium-json'", "UNIQUE .*nothing checks the events"),
         ("a INT CHECK (a > 0)", "'format'='json'", "CHECK .*nothing checks the events"),
         ("a INT PRIMARY KEY, b INT", "'format'='debezium-json', 'primary-key'='b'", "are two primary keys"),
     ):
         with pytest.raises(PySparkException, match=words):
-            spark.sql(f"CREATE TABLE {name}2 ({columns}) USING pravega TBLPROPERTIES ({properties})")
+            spark.sql(f"CREATE TABLE {name}2 ({columns}) USING pravega TBLPROPERTIES ({table_properties})")

@@ -82,7 +82,7 @@ class TestCsv:
         ]
         found = spark.sql(f"SELECT ok, id, price, name, at FROM {table} ORDER BY id").collect()
         moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC).astimezone().replace(tzinfo=None)
-        assert found == [Row(True, 1, Decimal("1.50"), 'a "b"', moment), Row(None, 2, None, None, None)]
+        assert found == [(True, 1, Decimal("1.50"), 'a "b"', moment), (None, 2, None, None, None)]
         assert not spark.table(table).schema["id"].nullable
         # Altering keeps the columns; the statement that is shown makes an equal table.
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('mode'='dropmalformed')")
@@ -208,10 +208,10 @@ class TestVersions:
 
     def test_the_latest_is_the_default(self, spark: SparkSession, table: str) -> None:
         found = spark.sql(f"SELECT *, _schema_version, _encoding_id FROM {table} ORDER BY id").collect()
-        assert found == [Row(1, None, 0, 0), Row(2, "new", 1, 1)]
+        assert found == [(1, None, 0, 0), (2, "new", 1, 1)]
 
     def test_pinned(self, spark: SparkSession, table: str, scope: str) -> None:
-        assert spark.sql(f"SELECT * FROM {table} WITH ('schema-version'='0') ORDER BY id").collect() == [Row(1), Row(2)]
+        assert spark.sql(f"SELECT * FROM {table} WITH ('schema-version'='0') ORDER BY id").collect() == [(1,), (2,)]
         assert spark.read.option("schema-version", "0").table(table).columns == ["id"]
         assert spark.read.option("schema-version", "1").table(table).columns == ["id", "note"]
         with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN|cannot be resolved"):
@@ -219,7 +219,7 @@ class TestVersions:
         both = spark.sql(
             f"SELECT a.id, b.note FROM {table} WITH ('schema-version'='0') a JOIN {table} b ON a.id = b.id ORDER BY 1"
         )
-        assert both.collect() == [Row(1, None), Row(2, "new")]
+        assert both.collect() == [(1, None), (2, "new")]
         with pytest.raises(PySparkException, match="no such version of .*There are 0, 1"):
             spark.read.option("schema-version", "7").table(table)
         spark.sql(f"CREATE TABLE pravega.`{scope}`.bytes TBLPROPERTIES ('format'='raw')")

@@ -100,7 +100,7 @@ def test_show_and_describe(sql: SqlClient, namespace: str) -> None:
     text = "\n".join("\t".join(row) for row in sql.run(f"DESCRIBE TABLE EXTENDED {namespace}.t"))
     for expected in ("a table", "pravega", "routing-key=a", "retention.minimum=7d", "_event_pointer"):
         assert expected in text
-    properties = dict(sql.run(f"SHOW TBLPROPERTIES {namespace}.t"))
+    properties = {row[0]: row[1] for row in sql.run(f"SHOW TBLPROPERTIES {namespace}.t")}
     assert properties["format"] == "json"
     assert properties["routing-key"] == "a"
 

@@ -311,7 +311,7 @@ class TestReaders:
     ) -> None:
         """The log's table is not there yet when the scan begins, and is when it has measured."""
         stream = new_stream()
-        measured = []
+        measured: list[int] = []
 
         def measure(end: StreamCut | None) -> int:
             cut = tail(pravega, stream)

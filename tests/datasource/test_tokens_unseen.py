@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_a_partition_of_a_scan() -> None:
 
 @pytest.mark.parametrize("kind", [InsertSpec, SlicePartition, GroupPartition])
 def test_every_field_but_the_token_is_shown(kind: type) -> None:
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     for field in fields(kind):
         object.__setattr__(made, field.name, f"value of {field.name}")
     assert made.token == "value of token"

@@ -92,7 +92,7 @@ def test_protobuf_of_java_is_a_table_at_once(
     found = spark.sql(f"SELECT * FROM {table} ORDER BY id").toArrow().to_pylist()
     assert found == [without(row(number, "", "new" if number >= 30 else None), "name") for number in range(33)]
     pinned = spark.sql(f"SELECT id, name FROM {table} WITH ('schema-version'='0') WHERE id IN (1, 31) ORDER BY id")
-    assert pinned.collect() == [Row(1, "x"), Row(31, "")]
+    assert pinned.collect() == [(1, "x"), (31, "")]
 
     # And back: what Spark inserts the official deserializer reads.
     columns = ", ".join("id + 100" if name == "id" else name for name in spark.table(table).columns)

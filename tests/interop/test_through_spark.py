@@ -155,7 +155,7 @@ def test_avro_of_java_is_a_table_at_once(spark: SparkSession, java: ForeignClien
     assert spark.sql(f"SELECT count(*), count(point.x), sum(id) FROM {table} WHERE flag").first()[:] == (45, 0, 1980)
 
 
-ITEM = {
+ITEM: dict[str, Any] = {
     "type": "object",
     "properties": {
         "id": {"type": "integer"},

@@ -405,7 +405,8 @@ class TestTokens:
 
             delegation_token = stream_exists = segment_location
 
-        with SegmentStore(secured.config, Unreachable(), DelegationTokens(Unreachable())) as store:
+        unreachable: Any = Unreachable()
+        with SegmentStore(secured.config, unreachable, DelegationTokens(unreachable)) as store:
             store.seed_location(secured_stream, 0, location)
             store.seed_token(secured_stream, token)
             with SegmentAppender(store, secured_stream, 0, uuid.uuid4()) as appender:

@@ -197,9 +197,8 @@ def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
         return value
 
     def abort() -> None:
-        found: list[uuid.UUID] = []
-        wait_until(lambda: bool(found.extend(open_transactions(pravega, stream)) or found), "a transaction")
-        pravega.controller.abort_transaction(stream, found[0])
+        wait_until(lambda: bool(open_transactions(pravega, stream)), "a transaction")
+        pravega.controller.abort_transaction(stream, open_transactions(pravega, stream)[0])
         Path(go_on).touch()
 
     aborter = threading.Thread(target=abort)

@@ -95,7 +95,7 @@ def test_tasks_that_outlive_their_token(secured: Pravega, secure_scope: str) -> 
     planned = scan(secured, table, ["v"], read_window="64k")
     [partition] = planned.reader.partitions()
     partition.token = minted.delegation_token(stream, Access.READ)  # type: ignore[attr-defined]
-    found = []
+    found: list[int] = []
     for batch in planned.reader.read(partition):
         if not found:
             time.sleep(life + 1)

@@ -66,7 +66,8 @@ class TestCompleteness:
         table = keyed_table(new_stream())
         count = 2 * BATCH_EVENTS + 77
         insert_numbers(pravega, table, 0, count)
-        for options in ({}, {"read_window": "64k"}):
+        cases: tuple[dict[str, Any], ...] = ({}, {"read_window": "64k"})
+        for options in cases:
             (partition,) = batches(scan(pravega, table, ["v", "_offset"], **options))
             assert all(batch.num_rows <= BATCH_EVENTS for batch in partition)
             read = pa.Table.from_batches(partition)
@@ -184,7 +185,7 @@ class TestBounds:
             {"start_stream_cut": "unbounded", "end_stream_cut": "UNBOUNDED"},
         ],
     )
-    def test_by_name(self, pravega: Pravega, stream: Stream, options: dict[str, str]) -> None:
+    def test_by_name(self, pravega: Pravega, stream: Stream, options: dict[str, Any]) -> None:
         assert values(scan(pravega, keyed_table(stream), **options)) == list(range(300))
 
     def test_by_the_text_of_a_cut(self, pravega: Pravega, stream: Stream, versions: list[str]) -> None:
@@ -206,7 +207,7 @@ class TestBounds:
         for key in ("start-stream-cut", "end-stream-cut"):
             for text in ("yesterday", versions[0][:-9], other):
                 with pytest.raises(InvalidOptionError, match=key):
-                    scan(pravega, table, **{key: text})
+                    scan(pravega, table, **dict[str, Any]({key: text}))
         with pytest.raises(InvalidOptionError, match="lies after"):
             scan(pravega, table, start_stream_cut=versions[1], end_stream_cut=versions[0])
 
@@ -294,7 +295,7 @@ class TestRepetition:
         whole = list(planned.reader.read(partition))
         attempt = planned.reader.read(partition)
         assert next(attempt) == whole[0]
-        attempt.close()  # type: ignore[attr-defined]
+        attempt.close()
         assert list(planned.reader.read(partition)) == whole
 
 

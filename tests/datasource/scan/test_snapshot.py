@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ class TestCutsThatDoNotFit:
     ) -> None:
         other = cut(new_stream(2, "other"), s0=0, s1=0)
         with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' is a cut of stream .*/other, .*/stream"):
-            snapshot(pravega, stream, **{option: other})
+            snapshot(pravega, stream, **dict[str, Any]({option: other}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
     def test_of_an_older_stream_of_the_name(
@@ -173,7 +174,7 @@ class TestCutsThatDoNotFit:
         insert_into_all(pravega, stream, 2)
         for one in old:
             with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* no position .* made again"):
-                snapshot(pravega, stream, **{option: one})
+                snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
     def test_of_a_part_of_the_key_space_or_unknown_segments(
@@ -189,13 +190,13 @@ class TestCutsThatDoNotFit:
         )
         for one in wrong:
             with pytest.raises(InvalidOptionError, match=f"'{option}-stream-cut' .* no position"):
-                snapshot(pravega, stream, **{option: one})
+                snapshot(pravega, stream, **dict[str, Any]({option: one}))
 
     @pytest.mark.parametrize("option", ["start", "end"])
     def test_beyond_the_tail(self, pravega: Pravega, stream: Stream, option: str) -> None:
         message = f"'{option}-stream-cut' asks for offset {4 * E} of segment 1 of stream {stream}, .* {3 * E}"
         with pytest.raises(InvalidOptionError, match=message):
-            snapshot(pravega, stream, **{option: cut(stream, s0=3, s1=4)})
+            snapshot(pravega, stream, **dict[str, Any]({option: cut(stream, s0=3, s1=4)}))
 
     def test_the_start_after_the_end(self, pravega: Pravega, stream: Stream, split: list[SegmentRange]) -> None:
         old, new = cut(stream, s0=3, s1=3), cut_at(stream, split, 0, 0, 4)

@@ -74,8 +74,8 @@ def known(table: Table) -> dict[tuple[Any, ...], dict[str, Any]]:
             for record in records()[table.topic]
             if record.value and (each := json.loads(record.value))["after"] and "currency" in each["after"]
         }
-        for key, row in rows.items():
-            if key[0] not in told:
+        for identity, row in rows.items():
+            if identity[0] not in told:
                 row["currency"] = None  # the column's default, which no event brought
         assert len(told & {key[0] for key in rows}) == 4
     return rows

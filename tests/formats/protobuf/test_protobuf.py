@@ -270,7 +270,10 @@ class TestRefusals:
 
     def test_a_missing_file_is_named(self) -> None:
         file = descriptor_pb2.FileDescriptorProto(
-            name="a.proto", dependency=["b.proto"], syntax="proto3", message_type=[{"name": "A"}]
+            name="a.proto",
+            dependency=["b.proto"],
+            syntax="proto3",
+            message_type=[descriptor_pb2.DescriptorProto(name="A")],
         )
         data = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
         with pytest.raises(InvalidSchemaError, match="imports b.proto, which is not in its file descriptor set"):
