@@ -24,7 +24,9 @@ def namespace(sql: SqlClient, catalog_name: str, fresh_name: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _drop_namespace(request: pytest.FixtureRequest, sql: SqlClient, catalog_name: str, fresh_name: str):
+def _drop_namespace(
+    request: pytest.FixtureRequest, sql: SqlClient, catalog_name: str, fresh_name: str
+) -> Iterator[None]:
     yield
     sql.run(f"DROP NAMESPACE IF EXISTS {catalog_name}.`{fresh_name}` CASCADE")
 
