@@ -35,18 +35,23 @@ def run(tmp_path: Path, program: str, *command: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_a_session_has_catalog_jar_and_interpreter(tmp_path: Path) -> None:
+def test_a_session_has_catalog_jar_and_interpreter_and_no_secret_on_a_command_line(tmp_path: Path) -> None:
     shown = run(
         tmp_path,
-        'spark = configure(builder, controller_uri="tcp://h:1", request_timeout="5s").getOrCreate()\n'
+        'login = {"security_username": "u", "security_password": "swordfish"}\n'
+        'spark = configure(builder, controller_uri="tcp://h:1", request_timeout="5s", **login).getOrCreate()\n'
         'for key in ("spark.sql.catalog.pravega", "spark.sql.catalog.pravega.controller-uri",\n'
-        '            "spark.sql.catalog.pravega.request-timeout", "spark.jars"):\n'
+        '            "spark.sql.catalog.pravega.request-timeout", "spark.jars",\n'
+        '            "spark.sql.catalog.pravega.security.password"):\n'
         "    print(spark.conf.get(key))\n"
-        "print(spark.sparkContext.pythonExec)\n",
+        "print(spark.sparkContext.pythonExec)\n"
+        'lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.exists()]\n'
+        'print([line for line in lines if b"swordfish" in line])\n'
+        'print(os.environ["SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"])\n',
     ).splitlines()
     assert shown[:3] == [CATALOG_CLASS, "tcp://h:1", "5s"]
     assert shown[3].endswith("pyspark-pravega-adapter.jar")
-    assert shown[4] == sys.executable
+    assert shown[4:] == ["${env:SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD}", sys.executable, "[]", "swordfish"]
 
 
 def test_several_catalogs_and_the_users_jars(tmp_path: Path) -> None:
@@ -62,31 +67,21 @@ def test_several_catalogs_and_the_users_jars(tmp_path: Path) -> None:
     assert shown.count("pyspark-pravega-adapter.jar") == 1 and "'spark.jars': 'file:///tmp,/" in shown
 
 
-def test_no_secret_is_on_a_command_line(tmp_path: Path) -> None:
-    shown = run(
-        tmp_path,
-        'spark = configure(builder, security_username="u", security_password="swordfish").getOrCreate()\n'
-        'lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.exists()]\n'
-        'print([line for line in lines if b"swordfish" in line])\n'
-        'print(spark.conf.get("spark.sql.catalog.pravega.security.password"))\n'
-        'print(os.environ["SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"])\n',
-    ).splitlines()
-    assert shown == ["[]", "${env:SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD}", "swordfish"]
+MISTAKES = {
+    'configure(builder, controler_uri="x")': "Did you mean 'controller-uri'?",
+    "configure(builder, read_window=1)": "allowed is 64k to 256m",
+    'configure(builder, catalog="my-catalog")': "[PRAVEGA_INVALID_NAME]",
+    "configure(builder, scope=1.5)": "is a float",
+    "builder.getOrCreate(); configure(builder)": "Call configure() before the first getOrCreate()",
+}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ('configure(builder, controler_uri="x")', "Did you mean 'controller-uri'?"),
-        ("configure(builder, read_window=1)", "allowed is 64k to 256m"),
-        ('configure(builder, catalog="my-catalog")', "[PRAVEGA_INVALID_NAME]"),
-        ("configure(builder, scope=1.5)", "is a float"),
-        ("builder.getOrCreate(); configure(builder)", "Call configure() before the first getOrCreate()"),
-    ],
-)
-def test_mistakes_are_answered_with_a_sentence(tmp_path: Path, call: str, message: str) -> None:
-    program = f"try:\n    {call}\nexcept PravegaError as error:\n    print(error)\n"
-    assert message in run(tmp_path, program)
+def test_mistakes_are_answered_with_a_sentence(tmp_path: Path) -> None:
+    attempt = "try:\n    {}\nexcept PravegaError as error:\n    print(error)\nelse:\n    print('no error')\n"
+    shown = run(tmp_path, "".join(attempt.format(call) for call in MISTAKES)).splitlines()
+    assert len(shown) == len(MISTAKES)
+    for line, message in zip(shown, MISTAKES.values(), strict=True):
+        assert message in line
 
 
 @pytest.mark.faults
