@@ -1,9 +1,9 @@
 """The catalog service: one process per driver, answering the JVM adapter's requests over stdin and stdout.
 
 A request is one line of JSON `{"id", "operation", "conf", "arguments"}`, an answer `{"id", "result"}` or
-`{"id", "error": {"condition", "message"}}`. Requests run concurrently and are answered in any order. Every request
-carries the catalog's conf, so the process has no state that a restart would lose but open INSERTs, whose handles are
-enough to finish them. When stdin closes the driver is gone: open INSERTs are aborted and the process ends.
+`{"id", "error": {"condition", "sql_state", "message"}}`. Requests run concurrently and are answered in any order.
+Every request carries the catalog's conf, so the process has no state that a restart would lose but open INSERTs, whose
+handles are enough to finish them. When stdin closes the driver is gone: open INSERTs are aborted and the process ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyspark_pravega.datasource.scan.planning import PlannedScan, plan_scan
 from pyspark_pravega.datasource.spark_functions import pickled_read
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PravegaError, UnsupportedOperationError
+from pyspark_pravega.errors import InternalError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
@@ -213,6 +213,10 @@ def _schema(text: str) -> StructType:
     return StructType.fromJson(json.loads(text))
 
 
+def _error(error: PravegaError) -> dict[str, str]:
+    return {"condition": error.condition, "sql_state": error.sql_state, "message": error.message}
+
+
 def serve(service: Service, requests: TextIO, replies: TextIO) -> None:
     """Answer requests until there are no more; returns when all that were begun have been answered."""
     lock = threading.Lock()
@@ -227,12 +231,12 @@ def serve(service: Service, requests: TextIO, replies: TextIO) -> None:
         try:
             result = service.answer(request["operation"], request["conf"], request["arguments"])
         except PravegaError as error:
-            reply({"id": request["id"], "error": {"condition": error.condition, "message": error.message}})
+            reply({"id": request["id"], "error": _error(error)})
         except Exception as error:
             # A defect of ours: the statement fails with its name, the log has the rest.
             LOG.error("%s failed:\n%s", request["operation"], traceback.format_exc())
-            message = f"{type(error).__name__} in '{request['operation']}': {error}"
-            reply({"id": request["id"], "error": {"condition": "PRAVEGA_INTERNAL_ERROR", "message": message}})
+            defect = InternalError(f"{type(error).__name__} in '{request['operation']}': {error}")
+            reply({"id": request["id"], "error": _error(defect)})
         else:
             reply({"id": request["id"], "result": result})
 

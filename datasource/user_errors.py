@@ -1,9 +1,10 @@
-"""Errors on their way to a user: Spark prints what a Python worker raises with all its frames."""
+"""Errors on their way to a user: Spark shows what a Python worker raises with its type and all its frames."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -15,9 +16,10 @@ R = TypeVar("R")
 
 
 def concise(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the errors of this package leave a function without the frames below it, which go to the debug log.
+    """Let the errors of this package leave a function as a sentence with its SQLSTATE, without Python's frames.
 
-    Their sentences say what a user needs; defects, which are other errors, keep all their frames.
+    The frames go to the debug log. `TaskErrors.java` finds condition, sentence and SQLSTATE in what Spark's worker
+    makes of it. Defects, which are other errors, keep all their frames.
     """
 
     @functools.wraps(function)
@@ -26,6 +28,11 @@ def concise(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except PravegaError as error:
             LOG.debug("%s", function.__qualname__, exc_info=True)
+            if not getattr(error, "__notes__", ()):
+                error.add_note(f"SQLSTATE: {error.sql_state}")
+            if "SPARK_BUFFER_SIZE" in os.environ:
+                # A worker of Spark's, which reads this when it reports the error, and then ends.
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise error.with_traceback(None) from None
 
     return call

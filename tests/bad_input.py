@@ -12,10 +12,14 @@ from pyspark.errors import PySparkException
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import PravegaError
 from tests.sql_clients import SqlClient, SqlError
 
 SECRET = "hunter2-swordfish"
 """Given in places where it does not belong; no message may repeat it."""
+SQL_STATES = {error.condition: error.sql_state for error in PravegaError.__subclasses__()}
+JDBC_START = "Error: org.apache.hive.service.cli.HiveSQLException: Error running query: "
+"""What Spark's JDBC server and beeline put before every error."""
 LONGEST = 2000
 """Characters of a message: more is a stack trace."""
 
@@ -79,12 +83,17 @@ class Watched:
         with pytest.raises((SqlError, PySparkException)) as caught:
             action()
         message = str(caught.value)
+        _check_accessors(caught.value)
+        if self.sql.name == "jdbc" and condition in SQL_STATES:
+            assert f"(state={SQL_STATES[condition]},code=0)" in message
         if self.sql.name == "jdbc":
             # Spark's JDBC server sends every error with its Java stack.
             message = re.sub(r"\n\s+(at|\.\.\.) [^\n]*|\n\s*(Caused by|Suppressed):[^\n]*", "", message)
         elif self.sql.name == "spark-sql":
             # The log of a failed task comes first, in the same terminal.
             message = re.split(r"\n(?=\[[A-Z_.]+\] )", message)[-1]
+        if condition in SQL_STATES:
+            assert message.removeprefix(JDBC_START).startswith(f"[{condition}] "), message
         check_message(message, condition, *(word.format(s=self.scope) for word in words))
         assert self.state() == before
         shown = self.sql.run(f"SHOW TABLES IN {self.name}")
@@ -93,9 +102,22 @@ class Watched:
         return message
 
 
+def _check_accessors(error: BaseException) -> None:
+    """Assert that what PySpark tells of an error of ours by its methods is what it prints."""
+    shown = error.__cause__ if isinstance(error, SqlError) else error
+    if isinstance(shown, PySparkException) and (condition := shown.getCondition() or "").startswith("PRAVEGA_"):
+        message, parameters = shown.getMessage(), shown.getMessageParameters()
+        assert message == str(shown)
+        assert parameters is not None
+        assert message == f"[{condition}] {parameters['message']} SQLSTATE: {shown.getSqlState()}"
+        assert shown.getSqlState() == SQL_STATES[condition]
+
+
 def check_message(message: str, condition: str, *words: str) -> None:
     """Assert that a message has the condition and the words, and neither a secret nor a Java stack trace."""
     assert f"[{condition}" in message, message
+    if condition.startswith("PRAVEGA_"):
+        assert "Python worker" not in message and "Traceback" not in message, message
     assert not [word for word in words if word not in message], message
     assert SECRET not in message
     assert "\n\tat " not in message, message

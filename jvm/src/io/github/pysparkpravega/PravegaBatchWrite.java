@@ -33,8 +33,8 @@ final class PravegaBatchWrite implements BatchWrite {
     arguments.set("options", Service.JSON.valueToTree(info.options().asCaseSensitiveMap()));
     JsonNode begun = table.call("begin_insert", arguments);
     insert = begun.get("insert");
-    return new PythonBatchWriterFactory(PythonWorkers.source(), PravegaScan.bytes(begun.get("function")), info.schema(),
-        PythonWorkers.artifacts(), Option.empty());
+    return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(),
+        PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));
   }
 
   @Override

@@ -1,30 +1,60 @@
 package io.github.pysparkpravega;
 
+import java.lang.reflect.Field;
+import java.util.List;
+import org.apache.spark.ErrorClassesJsonReader;
+import org.apache.spark.ErrorInfo;
 import org.apache.spark.QueryContext;
+import org.apache.spark.SparkThrowableHelper$;
 import org.apache.spark.sql.AnalysisException;
 import scala.Option;
-import scala.collection.immutable.Map$;
+import scala.collection.immutable.Map.Map1;
+import scala.jdk.javaapi.CollectionConverters;
 
-/** An error of the catalog service, which every front end shows as a Spark analysis error with its condition. */
+/** An error of the catalog service or of a task, which every front end shows with its condition and SQLSTATE. */
 final class PravegaException extends AnalysisException {
-  private static final long serialVersionUID = 1L;
+  private static final long serialVersionUID = 2L;
+  private static final String TEMPLATE = "<message>";
 
-  private final String condition;
-
-  PravegaException(String condition, String message, Throwable cause) {
-    super("[" + condition + "] " + message, Option.empty(), Option.empty(), Option.apply(cause),
-        Option.apply(condition), Map$.MODULE$.empty(), new QueryContext[0]);
-    this.condition = condition;
+  PravegaException(String condition, String sqlState, String message, Throwable cause) {
+    super("[" + condition + "] " + message + " SQLSTATE: " + sqlState, Option.empty(), Option.empty(),
+        Option.apply(cause), Option.apply(condition), new Map1<>("message", message), new QueryContext[0],
+        Option.apply(sqlState), Option.apply(TEMPLATE));
+    teach();
   }
 
-  /** Data source errors, as Spark calls them; the class XX is that of defects, which shells show with a stack trace. */
+  /** The sentence alone: the JDBC server and the logs show this, and the name of a Java class says nothing to users. */
   @Override
-  public String getSqlState() {
-    return condition.equals("PRAVEGA_INTERNAL_ERROR") ? "XX000" : "KD000";
+  public String toString() {
+    return getMessage();
+  }
+
+  private Object readResolve() {
+    teach();
+    return this;
+  }
+
+  /** Adds the condition to those that Spark knows: PySpark's getMessage() looks it up there and nowhere else. */
+  private void teach() {
+    synchronized (PravegaException.class) {
+      ErrorClassesJsonReader known = SparkThrowableHelper$.MODULE$.errorReader();
+      if (known.isValidErrorClass(getCondition())) {
+        return;
+      }
+      ErrorInfo info = new ErrorInfo(CollectionConverters.asScala(List.of(TEMPLATE)).toSeq(), Option.empty(),
+          Option.apply(getSqlState()), Option.empty());
+      try {
+        Field conditions = ErrorClassesJsonReader.class.getDeclaredField("errorInfoMap");
+        conditions.setAccessible(true);
+        conditions.set(known, known.errorInfoMap().updated(getCondition(), info));
+      } catch (ReflectiveOperationException e) {
+        addSuppressed(e); // getMessage() of PySpark fails then; everything else works
+      }
+    }
   }
 
   static boolean is(Throwable error, String condition) {
-    return error instanceof PravegaException pravega && pravega.condition.equals(condition);
+    return error instanceof PravegaException pravega && pravega.getCondition().equals(condition);
   }
 
   /** Throws any error from a method that declares none: Spark's interfaces declare only some of its checked ones. */

@@ -97,8 +97,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   static PartitionReaderFactory readerFactory(JsonNode plan) {
     StructType schema = PravegaTable.struct(plan.get("schema").asText());
     StructType output = PravegaTable.struct(plan.get("output").asText());
-    PartitionReaderFactory python = new PythonPartitionReaderFactory(
-        PythonWorkers.source(), bytes(plan.get("function")), output, PythonWorkers.artifacts(), Option.empty());
+    PartitionReaderFactory python = new TaskErrors.Reads(new PythonPartitionReaderFactory(
+        PythonWorkers.source(), bytes(plan.get("function")), output, PythonWorkers.artifacts(), Option.empty()));
     return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
   }
 

@@ -22,6 +22,7 @@ import java.util.concurrent.atomic.AtomicLong;
 final class Service {
   static final ObjectMapper JSON = new ObjectMapper();
   private static final String FAILED = "PRAVEGA_SERVICE_FAILED";
+  private static final String SYSTEM_ERROR = "58000";
   private static final Map<String, Service> RUNNING = new ConcurrentHashMap<>();
 
   private final String python;
@@ -47,7 +48,7 @@ final class Service {
     try {
       process = builder.start();
     } catch (IOException e) {
-      throw PravegaException.unchecked(new PravegaException(FAILED, "Cannot start the catalog service with the Python interpreter '" + python
+      throw PravegaException.unchecked(new PravegaException(FAILED, SYSTEM_ERROR, "Cannot start the catalog service with the Python interpreter '" + python
           + "': " + e.getMessage() + ". Set PYSPARK_PYTHON or the catalog's 'python' conf to a Python that has"
           + " pyspark-pravega installed.", e));
     }
@@ -86,7 +87,7 @@ final class Service {
   }
 
   private PravegaException failure(String operation) {
-    return new PravegaException(FAILED, answered
+    return new PravegaException(FAILED, SYSTEM_ERROR, answered
         ? "The catalog service (" + python + " -m pyspark_pravega.catalog.service) ended during '" + operation
             + "'; its own message is on the driver's standard error. It is started again by the next statement."
         : "The catalog service does not run with the Python interpreter '" + python + "'; its own message is on the"
@@ -109,7 +110,8 @@ final class Service {
           waiting.complete(reply.get("result"));
         } else {
           waiting.completeExceptionally(
-              new PravegaException(error.get("condition").asText(), error.get("message").asText(), null));
+              new PravegaException(error.get("condition").asText(), error.get("sql_state").asText(),
+                  error.get("message").asText(), null));
         }
       }
     } catch (IOException e) {

@@ -1,0 +1,58 @@
+"""The errors: each with a condition and an SQLSTATE of its kind, each documented."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pickle
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pyspark_pravega.errors import InvalidOptionError, PravegaError
+from pyspark_pravega.errors_table import conditions, markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def states() -> set[str]:
+    """All SQLSTATEs that Spark knows."""
+    spark = importlib.util.find_spec("pyspark")
+    assert spark is not None and spark.origin is not None
+    (jar,) = Path(spark.origin).parent.glob("jars/spark-common-utils_*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        return set(json.loads(archive.read("error/error-states.json")))
+
+
+def test_every_condition_has_an_sqlstate_that_spark_knows(states: set[str]) -> None:
+    assert {kind.condition: kind.sql_state for kind in conditions() if kind.sql_state not in states} == {}
+
+
+def test_every_class_has_its_own_condition_cause_and_cure() -> None:
+    kinds = conditions()
+    assert len({kind.condition for kind in kinds}) == len(kinds)
+    for kind in kinds:
+        assert re.fullmatch("PRAVEGA_[A-Z_]+", kind.condition), kind
+        assert {"condition", "sql_state", "cure", "__doc__"} <= set(vars(kind)), kind
+        assert kind.__doc__ and kind.__doc__.endswith((".", "`.")) and kind.cure.endswith("."), kind
+
+
+def test_an_error_survives_pickling() -> None:
+    read = pickle.loads(pickle.dumps(InvalidOptionError("the text")))
+    assert isinstance(read, PravegaError) and str(read) == "[PRAVEGA_INVALID_OPTION] the text"
+
+
+def test_the_documentation_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "troubleshooting.md").read_text() == markdown(), "run `make docs/troubleshooting.md`"
+
+
+def test_conditions_that_documents_and_java_name_exist() -> None:
+    known = {kind.condition for kind in conditions()}
+    named = set()
+    for page in [*(ROOT / "jvm").rglob("*.java"), *(ROOT / "docs").rglob("*.md")]:
+        named |= set(re.findall(r"(?<!\w)PRAVEGA_(?:[A-Z]+_)*[A-Z]+", page.read_text()))
+    environment = {name for name in named if name.endswith(("_URI", "_STORE", "_SETTINGS", "_PASSWORD", "_SCOPE"))}
+    assert named - environment <= known
