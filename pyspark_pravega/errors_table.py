@@ -27,8 +27,8 @@ Conditions and SQLSTATEs are stable, so programs can match them; the sentences m
 | SQL shell | the first word of the line | the last word of the line |
 | `configure`, this package used in Python | `error.condition` | `error.sql_state` |
 
-When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and says
-what to do.
+When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and
+says what to do.
 
 ## Conditions
 
