@@ -381,7 +381,7 @@ INFER_COLUMNS = _option(
     one_of("schema", "sample"),
     "schema",
     Place.PROPERTY,
-    "Where CREATE TABLE takes the columns from if it declares none: from the newest event with a `schema`; or, where "
+    "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
     "no event has one, from the values in a `sample` of events, which tell strings, booleans and numbers apart but "
     "neither dates nor decimals.",
     "schema",

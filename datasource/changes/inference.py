@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.segments.range_reader import DEFAULT_WINDOW, SegmentRangeReader
+from pyspark_pravega.client.segments.tail import TAIL_LIMIT, read_tail
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import SegmentNotFoundError, UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
-from ..scan.snapshot import take_snapshot
+from ..scan.snapshot import SegmentSlice, take_snapshot
 from ..tables.stream_table import StreamTable
 from .current_rows_planning import with_schemas
 
+ALL_TAILS = 32 * 1024 * 1024
+LONGEST_TAIL = 16 * 1024 * 1024
+SHORTEST_TAIL = 256 * 1024
+"""Bytes that are read of all segments together, and of each of them: at most, and at least."""
+
+MOST_SEGMENTS = 256
+"""Sealed segments are read, the newest first, as long as there are not more segments than these."""
+
 
 def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mapping[str, str]) -> StructType | None:
-    """Return the columns of the newest event with a schema, in the first 16 MiB of the newest segment that has one.
+    """Return the columns by the newest schema among the last events of all segments, None if no event has one.
 
-    None if there is none. Raises StreamNotFoundError, InvalidOptionError.
+    Raises StreamNotFoundError, InvalidOptionError, UnsupportedTypeError for schemas that contradict each other, and for
+    a segment in whose last bytes no event can be found: it could have the newest schema.
     """
     found = find_change_format(format)
     table = with_schemas(StreamTable(stream, format, "none", StructType([]), settings=settings))
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
     )
-    for piece in reversed(slices):
-        reader = SegmentRangeReader(
-            pravega.segments, stream, piece.segment_id, piece.start, piece.end, window_bytes=DEFAULT_WINDOW
-        )
-        window = next(iter(reader), None)
-        if window is not None:
-            events = EventBuffer(window.data, window.starts, window.lengths)
-            columns = found.columns(events, table.settings)
-            if columns is not None:
-                return columns
-    return None
+    return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), table.settings)
+
+
+def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
+    """The slices of all current segments, and of the newest of those that are sealed, older ones first."""
+    current = {each.segment_id for each in pravega.controller.current_segments(stream)}
+    sealed = [piece for piece in slices if piece.segment_id not in current]
+    kept = max(MOST_SEGMENTS - len(slices) + len(sealed), 0)
+    sealed.sort(key=lambda piece: piece.segment_id)  # the epoch in which a segment was made comes first in its id
+    return [*sealed[len(sealed) - kept if kept < len(sealed) else 0 :], *(p for p in slices if p.segment_id in current)]
+
+
+def _tails(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> Iterator[EventBuffer]:
+    size = min(max(ALL_TAILS // max(len(slices), 1), SHORTEST_TAIL), LONGEST_TAIL)
+    for piece in slices:
+        try:
+            tail = read_tail(pravega.segments, stream, piece.segment_id, piece.start, piece.end, size)
+        except SegmentNotFoundError:
+            continue  # retention has removed it meanwhile
+        if tail is None:
+            raise UnsupportedTypeError(
+                f"The columns cannot be told by the events: no event can be found in the last {TAIL_LIMIT:,} bytes of "
+                f"segment {piece.segment_id} of stream {stream}. Declare the table's columns."
+            )
+        yield EventBuffer(tail.data, tail.starts, tail.lengths)

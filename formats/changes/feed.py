@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, cast
 
 import pyarrow as pa
@@ -75,8 +75,12 @@ _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, Var
 class ChangeFormat(Format, Protocol):
     """A format whose events are changes of rows."""
 
-    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """The columns of the rows that events tell by their schemas; None if they tell none."""
+    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
+        """Return the columns of the rows by the newest schema that comes with some events; None if none has one.
+
+        Each of `tails` has the last events of one segment. What cannot be decoded is passed over: the first events
+        of a tail may be none. Raises UnsupportedTypeError for schemas that contradict each other.
+        """
         ...
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:

@@ -14,6 +14,7 @@ without zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. W
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -65,17 +66,18 @@ class MaxwellJsonFormat(JsonFormat):
             "rows cannot be written in format maxwell-json, whose events only Maxwell makes; use format debezium-json"
         )
 
-    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """With `infer-columns`=`sample` those of all values; None if no event has any."""
+    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
+        """With `infer-columns`=`sample` return those of all values; None if no event has any."""
         if settings.get(INFER_COLUMNS) != "sample":
             return None
         reader, rows = _MaxwellReader(StructType([])), []
-        for payload in reversed(list(events.payloads())):
-            try:
-                rows += [image for image in reader.change(payload)[2:0:-1] if image]
-            except Undecodable:
-                continue  # reading it will say why
-        return sampled_columns(rows, DEFAULT_UNAVAILABLE_VALUE) if rows else None
+        for events in tails:
+            for payload in events.payloads():
+                try:
+                    rows += [image for image in reader.change(payload)[1:3] if image]
+                except Undecodable:
+                    continue  # reading it will say why
+        return sampled_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         """None: Maxwell tells of no truncation but as a statement."""

@@ -218,6 +218,36 @@ def test_columns_are_taken_from_the_schemas_of_events(
     )
 
 
+@pytest.mark.parametrize("segments", [1, 4])
+def test_columns_are_taken_from_the_newest_schema_of_all_segments(
+    spark: SparkSession, client_config: ClientConfig, scope: str, segments: int
+) -> None:
+    """Of a stream that is longer than what is read of it; the newest event is in one segment only."""
+    stream, table = Stream(scope, "db.shop.long"), f"pravega.`{scope}`.`db.shop.long`"
+    old = [("id", {"type": "int32"}), ("v", {"type": "string"})]
+    new = [("id", {"type": "int64"}), ("v", {"type": "string"}), ("tier", {"type": "string"})]
+
+    def event(number: int, fields: list[tuple[str, dict[str, str]]], **row: Any) -> Record:
+        source = {"connector": "postgresql", "name": "db", "lsn": 1000 + number, "ts_ms": 1_700_000_000_000 + number}
+        after = {"id": number, "v": "x" * 10_000, **row}
+        payload = {"before": None, "after": after, "source": source, "op": "c", "ts_ms": 5}
+        return Record(json.dumps({"id": number}), envelope(payload, fields))
+
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, segments)
+        for begin in range(0, 2100, 700):
+            write(pravega, stream, [event(number, old) for number in range(begin, begin + 700)])
+        write(pravega, stream, [event(2100, new, tier="gold")])
+        if segments > 1:
+            # Delivered again after a restart of the connector, behind and beside the newest event.
+            write(pravega, stream, [event(number, old) for number in range(2000, 2100)])
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')")
+    types = {field.name: field.dataType.simpleString() for field in spark.table(table).schema}
+    assert types == {"id": "bigint", "v": "string", "tier": "string"}
+    found = spark.sql(f"SELECT count(*), count(tier), max(tier), max(id) FROM {table}").first()
+    assert tuple(found) == (2101, 1, "gold", 2100)
+
+
 @pytest.mark.parametrize("format", ["debezium-json", "maxwell-json"])
 def test_columns_are_taken_from_a_sample_where_asked_for(
     spark: SparkSession, client_config: ClientConfig, scope: str, format: str

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -40,11 +42,15 @@ from ..encodings import kafka_connect_schema as connect_schema
 from ..encodings.kafka_connect_to_spark import columns_of
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
+from ..newest_schema import SchemasSeen
+from ..positions import NO_POSITION, position_of
 from .json import change_of
 from .writing import CONNECTOR
 
 _TRUNCATE = b"\x02t"
 _CONFLUENT_HEADER = struct.Struct(">bI")
+_LAST_OF_SCHEMA = 16
+"""Events of one schema that are decoded in each segment to find out how new it is."""
 
 
 class DebeziumAvroFormat(AvroFormat):
@@ -73,19 +79,28 @@ class DebeziumAvroFormat(AvroFormat):
     ) -> Encoder:
         return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
 
-    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """The columns of the newest event whose schema is given; None if there is none."""
+    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
+        """Return the columns of the newest of the schemas that are given by id; None if no event has one of these."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find = _Confluent(_schemas_by_id(settings[AVRO_SCHEMAS]))
-        for payload in reversed(list(events.payloads())):
-            try:
-                writer = find(payload)[0] if payload else None
-            except Undecodable:
-                continue  # reading it will say why
-            if writer is not None and writer.after is not None:
-                return columns_of(writer.after)
-        return None
+        find, seen = _Confluent(_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        for tail, events in enumerate(tails):
+            looked_at: Counter[bytes] = Counter()
+            payloads = list(events.payloads())
+            for place in reversed(range(len(payloads))):
+                header = payloads[place][: _CONFLUENT_HEADER.size]
+                if not header or looked_at[header] == _LAST_OF_SCHEMA:
+                    continue
+                try:
+                    writer, datum = find(payloads[place])
+                    _, _, _, source, time, _ = change_of(read_whole(writer.read, datum, False), 0)
+                except Undecodable:
+                    continue  # reading it will say why
+                looked_at[header] += 1
+                if writer.after is not None:
+                    position = NO_POSITION if source is None else position_of(source)
+                    seen.add(header, partial(columns_of, writer.after), position, time, (tail, place))
+        return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         return events_with(events, _TRUNCATE)

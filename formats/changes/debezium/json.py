@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,8 @@ from ..encodings.kafka_connect_to_spark import columns_of
 from ..encodings.settings import Rules
 from ..feed import INFER_COLUMNS, OPERATIONS, UPSERTS
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
-from ..positions import micros_of_block
+from ..newest_schema import SchemasSeen
+from ..positions import NO_POSITION, micros_of_block, position_of
 from ..sampled_columns import sampled_columns
 from .writing import DebeziumJsonEncoder
 
@@ -78,27 +80,31 @@ class DebeziumJsonFormat(JsonFormat):
     ) -> Encoder:
         return DebeziumJsonEncoder(schema, schema_text, encoding_id, codec, settings)
 
-    def columns(self, events: EventBuffer, settings: Settings) -> StructType | None:
-        """The columns of the newest event that has a schema and no mistake; None if there is none.
+    def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
+        """Return the columns of the newest schema; None if no event has one.
 
         With `infer-columns`=`sample` those of all values then, None if no event has any.
         """
-        parser = DocumentParser(False)
+        seen, schemas = SchemasSeen(), _Schemas()
+        documents = DocumentParser(False)
+        sample = settings.get(INFER_COLUMNS) == "sample"
         rows: list[dict[str, Any]] = []
-        for payload in reversed(list(events.payloads())):
-            try:
-                document = parser.document(parser.text(payload)) if payload else None
-                root = connect_schema.of_json(document.get("schema")) if type(document) is dict else None
-                after = None if root is None else root.fields.get("after")
-                if after is not None and after.fields:
-                    return columns_of(after)
-                change = change_of(_payload(document), None)
-                rows += [image for image in change[2:0:-1] if image]
-            except Undecodable:
-                continue  # reading it will say why
-        if not rows or settings.get(INFER_COLUMNS) != "sample":
-            return None
-        return sampled_columns(rows, Rules.of(settings).placeholder)
+        for tail, events in enumerate(tails):
+            for place, payload in enumerate(events.payloads()):
+                try:
+                    operation, before, after, source, time, schema = _change(payload, documents, schemas)
+                except Undecodable:
+                    continue  # reading it will say why
+                if operation is None:
+                    continue
+                if sample:
+                    rows += [image for image in (before, after) if image]
+                image = schemas.images(schema)[1] if isinstance(schema, int) else None
+                if image is not None and image.fields:
+                    position = NO_POSITION if source is None else position_of(source)
+                    seen.add(schema, partial(columns_of, image), position, time, (tail, place))
+        found = seen.newest()
+        return sampled_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
         return events_with(events, _TRUNCATE)
@@ -164,22 +170,27 @@ class _EnvelopeReader(EnvelopeReader):
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                changes.append(self._change(payload.rstrip(b"\0") if padded else payload))
+                text = payload.rstrip(b"\0") if padded else payload
+                changes.append(_change(text, self._documents, self._schemas))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
         return self._columns.arrays(changes, problems, self._search.suspects(payloads))
 
-    def _change(self, payload: bytes) -> Change:
-        """Raises Undecodable for what is no event of Debezium's."""
-        if not payload:
-            return NO_CHANGE
-        text = self._documents.text(payload)
-        if text.startswith(SCHEMA_FIRST):
-            return change_of(*self._schemas.payload(text, self._documents))
-        envelope = self._documents.document(text)
-        payload = _payload(envelope)
-        return change_of(payload, None if payload is envelope else self._schemas.number_of(envelope.get("schema")))
+
+def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
+    """Parse an event; the number of its schema, if it has one, is that in `schemas`.
+
+    Raises Undecodable for what is no event of Debezium's.
+    """
+    if not event:
+        return NO_CHANGE
+    text = documents.text(event)
+    if text.startswith(SCHEMA_FIRST):
+        return change_of(*schemas.payload(text, documents))
+    envelope = documents.document(text)
+    payload = _payload(envelope)
+    return change_of(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
 
 
 def _payload(document: Any) -> Any:

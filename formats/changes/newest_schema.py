@@ -1,0 +1,154 @@
+"""Finds the newest of the schemas that events of changes carry: the columns of a table whose DDL declares none.
+
+The last events of a segment are not always those of the newest change: segments are written side by side, and a
+connector that begins again delivers older changes once more. So schemas are compared by the changes they came with: by
+the position in the database's log, where two changes have the same origin, and by time. A schema is older than another
+if one of these says so and none the contrary; where both say nothing, later events of one segment count. Of schemas of
+which none is older, the columns of all are taken, and the wider of two types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+from pyspark_pravega.errors import UnsupportedTypeError
+
+from ..core.spark_names import valid_decimal
+from ..core.spark_visitor import child_path
+from .positions import Position
+
+_WIDER = ((ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType))
+"""Families of types of numbers, each type holding all values of those before it."""
+
+_LogPosition = tuple[int, int, int]
+
+
+@dataclass
+class _Schema:
+    """The columns of a schema and the newest changes that came with it."""
+
+    columns: StructType
+    logs: dict[str, _LogPosition] = field(default_factory=dict)
+    """The last position by origin."""
+    time: int | None = None
+    places: dict[int, int] = field(default_factory=dict)
+    """The last event by segment."""
+
+    def older(self, other: _Schema) -> bool:
+        """Whether all that tells an order puts this schema before the other."""
+        orders = [
+            _order(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
+        ]
+        if self.time is not None and other.time is not None:
+            orders.append(_order(self.time, other.time))
+        if not any(orders):
+            orders = [_order(last, other.places[tail]) for tail, last in self.places.items() if tail in other.places]
+        return any(order < 0 for order in orders) and not any(order > 0 for order in orders)
+
+
+def _order(one: _LogPosition | int, other: _LogPosition | int) -> int:
+    return (one > other) - (one < other)  # type: ignore[operator]
+
+
+class SchemasSeen:
+    """Collects the schemas of events, with the changes that they came with."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, _Schema] = {}
+        self._schemas: list[_Schema] = []
+
+    def add(
+        self,
+        key: Hashable,
+        columns: Callable[[], StructType],
+        position: Position,
+        time: int | None,
+        place: tuple[int, int],
+    ) -> None:
+        """Note that an event has a schema: one that is known by `key`, or the columns that `columns` gives.
+
+        `time`: of the connector, in microseconds since 1970, where the position tells none. `place`: the number of the
+        segment, and that of the event in it.
+        """
+        schema = self._by_key.get(key)
+        if schema is None:
+            schema = self._by_key[key] = self._of(columns())
+        origin, major, minor, row, committed = position
+        if origin is not None and major is not None and minor is not None and row is not None:
+            schema.logs[origin] = max(schema.logs.get(origin, (0, 0, 0)), (major, minor, row))
+        moment = time if committed is None else committed
+        if moment is not None:
+            schema.time = moment if schema.time is None else max(schema.time, moment)
+        segment, event = place
+        schema.places[segment] = max(schema.places.get(segment, 0), event)
+
+    def _of(self, columns: StructType) -> _Schema:
+        found = next((each for each in self._schemas if each.columns == columns), None)
+        if found is None:
+            found = _Schema(columns)
+            self._schemas.append(found)
+        return found
+
+    def newest(self) -> StructType | None:
+        """Return the columns of the newest schema, None if none was seen.
+
+        Raises UnsupportedTypeError for a column of different types if nothing tells which of them is newer.
+        """
+        found = [each for each in self._schemas if not any(each.older(other) for other in self._schemas)]
+        found = found or self._schemas
+        found.sort(key=lambda each: each.time or 0, reverse=True)
+        return merged_columns([each.columns for each in found]) if found else None
+
+
+def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
+    """Return all columns of some structs, in the order in which they first occur, each with the widest of its types.
+
+    Raises UnsupportedTypeError for a column of types of which none holds the values of the other.
+    """
+    types: dict[str, DataType] = {}
+    for struct in structs:
+        for each in struct.fields:
+            known = types.get(each.name)
+            here = child_path(path, each.name)
+            types[each.name] = each.dataType if known is None else _wider(known, each.dataType, here)
+    return StructType([StructField(name, data_type) for name, data_type in types.items()])
+
+
+def _wider(one: DataType, other: DataType, path: str) -> DataType:
+    if one == other:
+        return one
+    for family in _WIDER:
+        kinds = type(one), type(other)
+        if all(kind in family for kind in kinds):
+            return max(kinds, key=family.index)()
+    if isinstance(one, DecimalType) and isinstance(other, DecimalType):
+        scale = max(one.scale, other.scale)
+        precision = max(one.precision - one.scale, other.precision - other.scale) + scale
+        if valid_decimal(precision, scale):
+            return DecimalType(precision, scale)
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return merged_columns([one, other], path)
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        return ArrayType(_wider(one.elementType, other.elementType, child_path(path, "element")))
+    if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
+        return MapType(one.keyType, _wider(one.valueType, other.valueType, child_path(path, "value")))
+    raise UnsupportedTypeError(
+        f"The column {path} is {one.simpleString()} by one schema of the stream's events and {other.simpleString()} by "
+        "another, and neither positions nor times tell which of them is newer. Declare the table's columns."
+    )
