@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from tests import tutorial
 from tests.bad_input import Refusal, Watched
 from tests.catalog.test_bad_input import EVERYWHERE
-from tests.sql_clients import SqlClient, SqlError
+from tests.sql_clients import COMMAND, SqlClient, SqlError
 from tests.temperatures import by_location_and_day, readings
 
 
@@ -222,3 +227,31 @@ def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
         watched_by_all.refuse(given)
     rows = watched_by_all.sql.run(f"SELECT * FROM {watched_by_all.name}.t ORDER BY id")
     assert rows == [("1", "x"), ("2", "y")]
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), [("jdbc", "secure")], indirect=True)
+def test_the_tutorial(
+    spark: SparkSession, thrift_url: str, fresh_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its blocks of Python and the question over JDBC, in a namespace of another name that is as long."""
+    namespace = fresh_name[: len("tutorial")]
+    here = {"spark": spark}
+    *program, clean_up = tutorial.program()
+    try:
+        for step in program:
+            code, expected = (text.replace("tutorial", namespace) for text in (step.code, step.output))
+            if expected.startswith("[PRAVEGA_"):
+                with pytest.raises(PySparkException, match=re.escape(expected.strip())):
+                    exec(code, here)
+                continue
+            exec(code, here)
+            assert capsys.readouterr().out.strip() == expected.strip()
+        question = next(step for step in tutorial.commands() if "beeline" in step.code)
+        command = shlex.split(
+            question.code.replace("tutorial", namespace).replace("jdbc:hive2://localhost:10000", thrift_url)
+        )
+        done = subprocess.run([*COMMAND, *command[1:]], text=True, capture_output=True, check=True)
+        answer = re.sub(r"^\d: jdbc:\S+> ", "", done.stdout)  # beeline's prompt
+        assert answer.strip() == question.output.strip()
+    finally:
+        exec(clean_up.code.replace("tutorial", namespace), here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.ports import Ports, free_ports
 from pyspark_pravega.local.processes import ServerProcess
 from pyspark_pravega.local.state import ClusterInfo, ClusterState
+from tests import tutorial
 
 _PATIENCE_S = 120.0
 
@@ -34,6 +36,10 @@ def _local(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     """Run `pyspark-pravega local`."""
     command = [sys.executable, "-m", "pyspark_pravega.local", arguments[0], "--dir", str(directory), *arguments[1:]]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _first_words(lines: list[str]) -> list[str]:
+    return [re.sub(r"\W.*", "", line) for line in lines]
 
 
 def _processes(directory: Path) -> dict[str, ServerProcess]:
@@ -88,6 +94,10 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     result = _local(directory, "start", "--heap", "512m")
     assert result.returncode == 0, result.stderr
     assert "starting pravega" in result.stderr
+    shown = next(step for step in tutorial.commands() if "local start" in step.code)
+    assert _first_words(result.stderr.splitlines()[:2] + result.stdout.splitlines()) == _first_words(
+        shown.output.splitlines()[:-2]
+    )
     started = _processes(directory)
     assert set(started) == {"pravega", "registry"}
     assert (directory / "state.json").stat().st_mode & 0o777 == 0o600

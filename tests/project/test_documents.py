@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
+
+from pyspark_pravega.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")})
@@ -51,3 +54,9 @@ def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"(?:^ +|`)make ([a-z/.-]+)", page.read_text(), re.MULTILINE))
     assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_exist(page: Path) -> None:
+    named = set(re.findall(r"(?:^ *|`|\$\()pyspark-pravega ([a-z-]+)", page.read_text(), re.MULTILINE))
+    assert named <= set(main.list_commands(click.Context(main)))

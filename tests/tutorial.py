@@ -1,0 +1,39 @@
+"""The tutorial as a program: its commands, its Python, and the output that it promises for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of code (`language` is `sh` or `python`) and the text that the page shows after it, "" for none."""
+
+    language: str
+    code: str
+    output: str
+
+
+def steps() -> Iterator[Step]:
+    """Yield the blocks of the page in order."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for number, (language, code) in enumerate(blocks):
+        if language == "text":
+            continue
+        after = blocks[number + 1] if number + 1 < len(blocks) else ("", "")
+        yield Step(language, code, after[1] if after[0] == "text" else "")
+
+
+def commands() -> list[Step]:
+    """The shell's steps."""
+    return [step for step in steps() if step.language == "sh"]
+
+
+def program() -> list[Step]:
+    """The steps in Python."""
+    return [step for step in steps() if step.language == "python"]
