@@ -43,6 +43,21 @@ class _Commands(click.Group):
         return super().get_command(ctx, name)
 
 
+class _ProgramCommand(click.Command):
+    """Passes arguments on to a program of Spark's, but finds our options among them wherever they stand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from pyspark_pravega.launch import PROGRAMS
+        from pyspark_pravega.spark_arguments import take_options
+
+        names = {name for option in self.params if isinstance(option, click.Option) for name in option.opts}
+        if self.name is None or not PROGRAMS[self.name].spark:
+            return super().parse_args(ctx, args)
+        ours, rest = take_options(args, names - {"--help"}, mixed=PROGRAMS[self.name].mixed)
+        # A name without value is at the end: click is asked about it, and says so.
+        return super().parse_args(ctx, ours if len(ours) % 2 else [*ours, *rest])
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="pyspark-pravega")
 def main() -> None:
@@ -113,8 +128,10 @@ def _add_program(name: str) -> None:
         command = _connection_options(command)
     about = _ABOUT[name]
     if program.spark:
-        about += f"\n\nThe options below come first; all that follows goes to {program.script}, unchanged."
-    main.command(name, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(command)
+        about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
+    main.command(name, cls=_ProgramCommand, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(
+        command
+    )
 
 
 def _hive_confs(host: str | None, port: int | None) -> list[str]:

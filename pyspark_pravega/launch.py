@@ -15,7 +15,7 @@ from typing import NoReturn
 from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import catalog_conf
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark_arguments import add_jar, hide_secrets
+from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, hide_secrets
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,10 @@ def plan(
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
     with_jar = add_jar(passed_on, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home)
+    if name == "thriftserver":
+        with_jar = add_driver_class_path(
+            with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
+        )
     added.update(given.secrets)
     added.update(secrets)
     # Later confs win, so the user's own count.

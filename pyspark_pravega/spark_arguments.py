@@ -7,8 +7,10 @@ and must stay untouched. The SQL shell and the servers have no program and may m
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from pyspark_pravega.catalog_conf import hide_secret
@@ -20,6 +22,7 @@ _WITH_VALUE = frozenset(
     "--exclude-packages --principal --properties-file --proxy-user --py-files --queue --repositories --status "
     "--total-executor-cores".split()
 )
+_SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hivevar".split())
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())
 
 
@@ -33,17 +36,46 @@ def add_jar(
     return ["--jars", jars, *arguments]
 
 
+def add_driver_class_path(
+    arguments: Sequence[str], jar: Path, *, mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> list[str]:
+    """Put a jar on the class path that the driver starts with, after what the user has there.
+
+    The Thrift server looks for a session's catalog without the jars of `--jars`.
+    """
+    conf = "spark.driver.extraClassPath"
+    before = _setting(arguments, "--driver-class-path", conf, mixed, environment, spark_home)
+    paths = [path for path in before.split(os.pathsep) if path]
+    joined = os.pathsep.join(paths if str(jar) in paths else [*paths, str(jar)])
+    if "--driver-class-path" in _options(arguments, mixed):
+        return _rewrite(arguments, mixed, lambda name, value: joined if name == "--driver-class-path" else value)
+    return ["--driver-class-path", joined, *arguments]
+
+
+def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: bool) -> tuple[list[str], list[str]]:
+    """Take options that are not Spark's from among Spark's arguments: returns them as name, value, ..., and the rest.
+
+    They are left alone behind the program of `submit`, whose own they are. A name at the very end comes without value.
+    """
+    taken: list[str] = []
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        name, joined, value = argument.partition("=")
+        if name in names:
+            taken += [name, value] if joined else [name, *itertools.islice(remaining, 1)]
+        else:
+            rest.append(argument)
+            if argument in _WITH_VALUE or (mixed and argument in _SHELL_WITH_VALUE):
+                rest += itertools.islice(remaining, 1)
+            elif not mixed and argument not in _SWITCHES and name not in _WITH_VALUE:
+                break
+    return taken, [*rest, *remaining]
+
+
 def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
     """Return the jars that Spark would take with these arguments, comma-separated."""
-    options = _options(arguments, mixed)
-    if "--jars" in options:
-        return options["--jars"][-1]
-    confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith("spark.jars=")]
-    if confs:
-        return confs[-1].removeprefix("spark.jars=")
-    folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
-    file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
-    return _property(Path(file), "spark.jars")
+    return _setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
 
 
 def join_jars(before: str, jar: Path) -> str:
@@ -67,6 +99,21 @@ def hide_secrets(arguments: Sequence[str], *, mixed: bool) -> tuple[list[str], d
         return f"{key}={shown}"
 
     return _rewrite(arguments, mixed, hide), secrets
+
+
+def _setting(
+    arguments: Sequence[str], option: str, conf: str, mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> str:
+    """Return what Spark would take for an option, its conf or the conf's line in the defaults, in that order."""
+    options = _options(arguments, mixed)
+    if option in options:
+        return options[option][-1]
+    confs = [value for name in ("--conf", "-c") for value in options.get(name, []) if value.startswith(f"{conf}=")]
+    if confs:
+        return confs[-1].removeprefix(f"{conf}=")
+    folder = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+    file = options.get("--properties-file", [str(folder / "spark-defaults.conf")])[-1]
+    return _property(Path(file), conf)
 
 
 def _options(arguments: Sequence[str], mixed: bool) -> dict[str, list[str]]:

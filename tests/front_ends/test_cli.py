@@ -54,7 +54,10 @@ def test_jar_prints_one_path() -> None:
         (("conf", "--catalog", "a-b"), "[PRAVEGA_INVALID_NAME]"),
         (("sql", "--catalog", "system"), "is Spark's own"),
         (("sql", "--controller-uri", ""), "it is empty"),
+        (("sql", "-e", "SELECT 1", "--controller-uri", "tcp://me:secret@h:1"), "may not hold credentials"),
+        (("sql", "-e", "SELECT 1", "--controller-uri"), "Option '--controller-uri' requires an argument"),
         (("thriftserver", "--port", "port"), "is not a valid integer"),
+        (("thriftserver", "--master", "local", "--port=port"), "is not a valid integer"),
         (("sequel",), "No such command 'sequel'"),
     ],
 )

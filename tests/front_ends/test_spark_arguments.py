@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.spark_arguments import add_jar, hide_secrets
+from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, hide_secrets, take_options
 
 JAR = Path("/opt/adapter.jar")
 PASSWORD = "spark.sql.catalog.pravega.security.password"
@@ -51,6 +51,34 @@ def test_the_shells_mix_their_options_with_those_of_spark() -> None:
     assert with_jar("-e", "SELECT 1", "--jars", "a.jar", mixed=True) == [
         "-e", "SELECT 1", "--jars", "a.jar,/opt/adapter.jar",
     ]  # fmt: skip
+
+
+def test_the_class_path_of_the_driver_is_joined(tmp_path: Path) -> None:
+    def joined(*arguments: str) -> list[str]:
+        return add_driver_class_path(arguments, JAR, mixed=True, environment={}, spark_home=tmp_path)
+
+    assert joined("-x") == ["--driver-class-path", "/opt/adapter.jar", "-x"]
+    assert joined("--driver-class-path", "a.jar:b") == ["--driver-class-path", "a.jar:b:/opt/adapter.jar"]
+    assert joined("--driver-class-path=/opt/adapter.jar") == ["--driver-class-path=/opt/adapter.jar"]
+    conf = ["--conf", "spark.driver.extraClassPath=a.jar"]
+    assert joined(*conf) == ["--driver-class-path", "a.jar:/opt/adapter.jar", *conf]
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.extraClassPath /etc/hive\n")
+    assert joined() == ["--driver-class-path", "/etc/hive:/opt/adapter.jar"]
+
+
+def test_options_that_are_not_sparks_are_found_among_its_arguments() -> None:
+    names = {"--uri", "--port"}
+
+    def taken(arguments: str, mixed: bool) -> tuple[str, str]:
+        ours, rest = take_options(arguments.split(), names, mixed=mixed)
+        return " ".join(ours), " ".join(rest)
+
+    assert taken("--uri u -e S --port=1 --uri=v", mixed=True) == ("--uri u --port 1 --uri v", "-e S")
+    assert taken("-e --uri --conf --port --uri", mixed=True) == ("--uri", "-e --uri --conf --port")
+    assert taken("--master=m --uri u --verbose --port 1 job.py --uri v", mixed=False) == (
+        "--uri u --port 1", "--master=m --verbose job.py --uri v",
+    )  # fmt: skip
 
 
 def test_secret_confs_move_to_the_environment() -> None:
