@@ -445,8 +445,8 @@ DEBEZIUM_AVRO_SCHEMAS = _option(
     None,
     _TABLE,
     "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
-    '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. The file is '
-    "read where the query is planned.",
+    '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. It is '
+    "read where the query is planned; a regular file of at most 16 MiB.",
     formats=("debezium-avro",),
 )
 

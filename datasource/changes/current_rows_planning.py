@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Access
 from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.formats.changes.debezium.avro_schemas import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings, key_columns
 from pyspark_pravega.sql import options as o
 
@@ -40,17 +39,9 @@ def prepared_changes(table: StreamTable, options: o.Options) -> StreamTable:
 
 def with_schemas(table: StreamTable) -> StreamTable:
     """Return the table with schemas instead of the name of their file. Raises InvalidOptionError for another file."""
-    text = table.settings.get(AVRO_SCHEMAS, "").strip()
-    if not text or text[0] in "{[":
+    if AVRO_SCHEMAS not in table.settings:
         return table
-    try:
-        content = Path(text).read_text(encoding="utf-8")
-        json.loads(content)
-    except (OSError, ValueError) as error:
-        raise InvalidOptionError(
-            f"'{AVRO_SCHEMAS}'='{text}' is no file of JSON that can be read where the query is planned: {error}."
-        ) from None
-    return replace(table, settings={**table.settings, AVRO_SCHEMAS: content})
+    return replace(table, settings={**table.settings, AVRO_SCHEMAS: read_schemas(table.settings[AVRO_SCHEMAS])})
 
 
 def plan_current_rows(

@@ -23,7 +23,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidSchemaError, UnsupportedOperationError
 
 from ...avro import schema_model as avro
 from ...avro.binary import Reader, read_whole
@@ -44,6 +44,7 @@ from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
 from ..positions import NO_POSITION, position_of
+from .avro_schemas import schemas_by_id
 from .json import change_of
 from .writing import CONNECTOR
 
@@ -83,7 +84,7 @@ class DebeziumAvroFormat(AvroFormat):
         """Return the columns of the newest of the schemas that are given by id; None if no event has one of these."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = _Confluent(_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        find, seen = _Confluent(schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
@@ -189,7 +190,7 @@ class DebeziumAvroDecoder(BatchDecoder):
         self._table = table
         self._text = table_schema_text
         self._settings = settings
-        self._schemas = _schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
+        self._schemas = schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
@@ -208,22 +209,6 @@ class DebeziumAvroDecoder(BatchDecoder):
 
 def _one(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
     return lambda payload: (writer, payload)
-
-
-def _schemas_by_id(text: str) -> dict[int, str]:
-    """The schemas of the option's text. Raises InvalidOptionError."""
-    found: dict[int, str] = {}
-    try:
-        content = json.loads(text)
-        pairs = content.items() if isinstance(content, dict) else [(each["id"], each["schema"]) for each in content]
-        for number, schema in pairs:
-            found[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
-    except (ValueError, KeyError, TypeError):
-        raise InvalidOptionError(
-            f'\'{AVRO_SCHEMAS}\' should be a JSON object of schemas by id, such as {{"7": {{"type": "record", '
-            '...}}, or a list of objects with "id" and "schema"'
-        ) from None
-    return found
 
 
 class _Confluent:
