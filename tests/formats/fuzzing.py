@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 
-COUNT = int(os.environ.get("FUZZ_EVENTS", "100000"))
+COUNT = int(os.environ.get("FUZZ_EVENTS", "20000"))
 """Events per format."""
 SEED = os.environ.get("FUZZ_SEED", "1")
 

@@ -1,6 +1,6 @@
-"""A hundred thousand damaged events per format: what the native decoder accepts is what the reference reads.
+"""Twenty thousand damaged events per format: what the native decoder accepts is what the reference reads.
 
-`make fuzz` does it with a million and more (FUZZ_EVENTS), and other damage each time it is given another FUZZ_SEED.
+`make fuzz` does it with a million (FUZZ_EVENTS), and other damage each time it is given another FUZZ_SEED.
 """
 
 from __future__ import annotations
