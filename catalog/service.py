@@ -35,6 +35,7 @@ from pyspark_pravega.datasource.spark_functions import pickled_read
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InternalError, PravegaError, UnsupportedOperationError
+from pyspark_pravega.formats.core.spark_schema import spark_schema_of
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
@@ -210,7 +211,7 @@ def _scan(name: str, table: StreamTable, arguments: Arguments, planned: PlannedS
 
 
 def _schema(text: str) -> StructType:
-    return StructType.fromJson(json.loads(text))
+    return spark_schema_of(text)
 
 
 def _error(error: PravegaError) -> dict[str, str]:

@@ -11,6 +11,9 @@ from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError
 
 Result = TypeVar("Result")
 
+_SHOWN = 200
+"""Characters of a type in a message."""
+
 
 def child_path(path: str, name: str) -> str:
     """As Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
@@ -74,9 +77,10 @@ class SparkTypeVisitor(ABC, Generic[Result]):
 def _type_text(data_type: DataType) -> str:
     # Interval types without fields and user types have no usable simple string.
     try:
-        return data_type.simpleString()
+        text = data_type.simpleString()
     except Exception:
         return type(data_type).__name__
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 WHY_UNSUPPORTED: dict[str, str] = {

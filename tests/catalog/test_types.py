@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.formats.core.spark_schema import DEEPEST
 from pyspark_pravega.local.state import ClusterInfo
 from tests.formats.strategies import same
 
@@ -236,6 +237,32 @@ def test_only_the_nested_fields_that_are_asked_for_are_read(
     assert asked == "struct<id:int,s:struct<b:struct<c:string>>,l:array<struct<y:string>>>"
     assert [tuple(row) for row in spark.sql(f"SELECT s.b.d FROM {table} WHERE s.a = 1").collect()] == [(0.5,)]
     assert spark.sql(f"SELECT count(s.b), count(s) FROM {table}").first()[:] == (1, 2)
+
+
+def nested(levels: int) -> tuple[str, str]:
+    """A type of so many structs inside one another, and the SQL of its value with 7 in the innermost."""
+    data_type, value = "INT", "7"
+    for _ in range(levels):
+        data_type, value = f"STRUCT<a: {data_type}>", f"named_struct('a', {value})"
+    return data_type, value
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_deepest_types(spark: SparkSession, namespace: str, format_name: str) -> None:
+    data_type, value = nested(DEEPEST)
+    create(spark, f"{namespace}.deepest", format_name, f"s {data_type}")
+    spark.sql(f"INSERT INTO {namespace}.deepest VALUES ({value})")
+    row: Any = spark.table(f"{namespace}.deepest").collect()[0]
+    for _ in range(DEEPEST + 1):
+        (row,) = row
+    assert row == 7
+    maps = "MAP<STRING, " * (DEEPEST // 2)
+    for deeper in (nested(DEEPEST + 1)[0], nested(250)[0], f"{maps} ARRAY<INT> {'>' * (DEEPEST // 2)}"):
+        with pytest.raises(PySparkException, match=f"column 's' has a type nested more than {DEEPEST} levels deep"):
+            create(spark, f"{namespace}.deeper", format_name, f"id INT, s {deeper}")
+    create(spark, f"{namespace}.maps", format_name, f"m {maps} INT {'>' * (DEEPEST // 2)}")
+    assert spark.table(f"{namespace}.maps").collect() == []
+    assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {namespace}").collect()] == ["deepest", "maps"]
 
 
 REFUSED = [
