@@ -191,7 +191,7 @@ def _native() -> Iterator[Finding]:
 
 
 _LOOK = """\
-import pkgutil, pyspark_pravega, pyspark_pravega.client.controller, fastavro, pyarrow
+import pkgutil, pyspark_pravega, pyspark_pravega.client.controller, cramjam, pyarrow
 print(pyspark_pravega.__version__, any(m.name == "pyspark_pravega" for m in pkgutil.iter_modules()))
 """
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,11 +16,12 @@ ALLOWED = ("pyspark.sql.types", "pyspark.sql.pandas.types")
 
 
 def imported(path: Path) -> set[str]:
+    """The modules that are imported by their full names."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names.add(node.module)
     return names
 
@@ -26,6 +30,32 @@ def imported(path: Path) -> set[str]:
 def test_formats_know_types_of_spark_only(path: Path) -> None:
     spark = {name for name in imported(path) if name.split(".")[0] in ("pyspark", "py4j")}
     assert spark <= set(ALLOWED)
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = {name: ROOT / folder for name, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()}
+MODULES = {"grpcio": "grpc", "protobuf": "google"}
+"""The modules of distributions that are named otherwise."""
+
+
+def modules_of(requirements: list[str]) -> set[str]:
+    names = [re.split(r"[<>=\[ ]", requirement)[0] for requirement in requirements]
+    return {MODULES.get(name, name) for name in names}
+
+
+def test_what_is_imported_is_required_and_the_other_way_round() -> None:
+    """What only local clusters need is the extra `local`."""
+    used: dict[str, set[str]] = {}
+    for package, folder in FOLDERS.items():
+        for path in folder.glob("*.py"):
+            if path.name != "generate.py":  # a tool, with requirements of its own
+                roots = {name.split(".")[0] for name in imported(path) if not name.startswith("__")}
+                used.setdefault(package, set()).update(roots)
+    known = set(sys.stdlib_module_names) | {"pyspark_pravega"}
+    everywhere = set().union(*(names for package, names in used.items() if package != "pyspark_pravega.local")) - known
+    assert everywhere == modules_of(PROJECT["project"]["dependencies"])
+    only_local = used["pyspark_pravega.local"] - known - everywhere
+    assert only_local == modules_of(PROJECT["project"]["optional-dependencies"]["local"])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "jvm" / "src").rglob("*.java")), ids=lambda path: path.name)
