@@ -15,7 +15,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.scan.planning import write_settings
-from pyspark_pravega.datasource.spark_functions import pickled_write
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import TransactionMismatchError
 
@@ -45,6 +45,7 @@ class Inserts:
         return {
             "insert": {"transaction": str(transaction.id), "tasks": tasks, "options": dict(options)},
             "function": function,
+            "python": PYTHON,
         }
 
     def commit(

@@ -31,7 +31,7 @@ from pyspark_pravega.datasource.changes.stream import (
 )
 from pyspark_pravega.datasource.insert.prepare import table_for_write
 from pyspark_pravega.datasource.scan.planning import PlannedScan, plan_scan
-from pyspark_pravega.datasource.spark_functions import pickled_read
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InternalError, PravegaError, UnsupportedOperationError
@@ -201,6 +201,7 @@ def _scan(name: str, table: StreamTable, arguments: Arguments, planned: PlannedS
     limit = _limit(arguments)
     return {
         "function": function,
+        "python": PYTHON,
         "partitions": partitions,
         "schema": planned.schema.json(),
         "output": planned.output.json(),

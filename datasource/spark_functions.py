@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 from .insert.task import InsertWriter
 from .scan.reader import BATCH_EVENTS
 from .source import PravegaDataSource
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The version of Python that pickles these functions. No other one can run them."""
 
 
 def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, list[str]]:

@@ -15,6 +15,9 @@ from pyspark_pravega.errors import InvalidNameError, InvalidOptionError
 from pyspark_pravega.sql.options import OPTIONS, resolve
 
 PREFIX = "spark.sql.catalog."
+DAEMON_CONF = "spark.python.daemon.module"
+DAEMON_MODULE = "pyspark_pravega.datasource.worker_daemon"
+"""What forks Python workers on executors, unless the user has chosen another: with all imports of our tasks done."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
     Add the lines to spark-defaults.conf. Secrets of the environment are referred to, not printed.
     """
     from pyspark_pravega.adapter import adapter_jar
-    from pyspark_pravega.catalog_conf import PREFIX, catalog_conf
+    from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, catalog_conf
     from pyspark_pravega.sql.options import OPTIONS, resolve
 
     with _errors():
@@ -165,7 +165,7 @@ def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | No
         for option in OPTIONS.values():
             if option.env and option.key not in settings and os.environ.get(option.env):
                 settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
-        lines = {"spark.jars": str(adapter_jar()), "spark.pyspark.python": sys.executable}
+        lines = {"spark.jars": str(adapter_jar()), "spark.pyspark.python": sys.executable, DAEMON_CONF: DAEMON_MODULE}
         lines.update(catalog_conf(catalog, settings, os.environ).conf)
     if arguments:
         click.echo(shlex.join(part for key, text in lines.items() for part in ("--conf", f"{key}={text}")))

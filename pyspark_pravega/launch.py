@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from pyspark_pravega.adapter import adapter_jar
-from pyspark_pravega.catalog_conf import catalog_conf
+from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, hide_secrets
+from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, conf_of, hide_secrets
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def plan(
         with_jar = add_driver_class_path(
             with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
+    if not conf_of(DAEMON_CONF, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
+        confs += ["--conf", f"{DAEMON_CONF}={DAEMON_MODULE}"]
     added.update(given.secrets)
     added.update(secrets)
     # Later confs win, so the user's own count.

@@ -8,10 +8,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.adapter import adapter_jar
-from pyspark_pravega.catalog_conf import PREFIX, CatalogConf, catalog_conf, settings_from_keywords
+from pyspark_pravega.catalog_conf import (
+    DAEMON_CONF,
+    DAEMON_MODULE,
+    PREFIX,
+    CatalogConf,
+    catalog_conf,
+    settings_from_keywords,
+)
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home
-from pyspark_pravega.spark_arguments import add_jar, jars_of, join_jars
+from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,9 +61,8 @@ def configure(
         _join_submit_arguments()
     _apply(builder, given, hide=not driver_started)
     builder.config("spark.jars", join_jars(_jars_so_far(builder, driver_started), adapter_jar()))
-    if running is None and "spark.pyspark.python" not in builder._options:
-        # Spark looks for Python data sources with this interpreter: it must be one that has this package.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if running is None:
+        _choose_pythons(builder, driver_started)
     return builder
 
 
@@ -66,6 +72,16 @@ def _apply(builder: SparkSession.Builder, given: CatalogConf, *, hide: bool) -> 
     for key, text in given.conf.items():
         reference = text.removeprefix("${env:").removesuffix("}") if key.startswith(PREFIX) else ""
         builder.config(key, text if hide else given.secrets.get(reference, text))
+
+
+def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None:
+    """Have this Python run the catalog service and, unless the user chose another, the tasks."""
+    if "spark.pyspark.python" not in builder._options:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if sys.executable and "spark.pyspark.driver.python" not in builder._options:
+        builder.config("spark.pyspark.driver.python", sys.executable)
+    if not _conf_so_far(DAEMON_CONF, builder, driver_started):
+        builder.config(DAEMON_CONF, DAEMON_MODULE)
 
 
 def _is_remote(builder: SparkSession.Builder) -> bool:
@@ -82,6 +98,19 @@ def _jars_so_far(builder: SparkSession.Builder, driver_started: bool) -> str:
         SparkContext._ensure_initialized()
         return SparkConf().get("spark.jars", "") or ""
     return jars_of(_submit_arguments(), mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
+
+
+def _conf_so_far(key: str, builder: SparkSession.Builder, driver_started: bool) -> str:
+    """Return a conf of the builder, else what the driver is or will be started with; empty when it is not set."""
+    from pyspark import SparkConf, SparkContext
+
+    if key in builder._options:
+        return str(builder._options[key])
+    if driver_started:
+        SparkContext._ensure_initialized()
+        return SparkConf().get(key, "") or ""
+    spark_home = find_spark_home(os.environ)
+    return conf_of(key, _submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home)
 
 
 def _submit_arguments() -> list[str]:

@@ -78,6 +78,13 @@ def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, 
     return _setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)
 
 
+def conf_of(
+    key: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> str:
+    """Return the conf that Spark would take, from these arguments or its defaults; empty when it is not set."""
+    return _setting(arguments, "", key, mixed, environment, spark_home)
+
+
 def join_jars(before: str, jar: Path) -> str:
     """Add a jar to a comma-separated list unless it is there, be it as the URI that Spark makes of a path."""
     jars = [path for path in before.split(",") if path]

@@ -38,3 +38,13 @@ def processor_seconds(pid: int) -> float:
     """How long a process has computed."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def worker_daemons(jvm: int) -> list[int]:
+    """The Python processes of a JVM that fork those which run tasks."""
+    return [pid for pid in descendants(jvm) if "daemon" in running(pid) and descendants(pid)]
+
+
+def task_workers(jvm: int) -> list[int]:
+    """The Python processes of a JVM that run tasks, or wait for some."""
+    return [pid for pid in descendants(jvm) if "daemon" in running(pid) and not descendants(pid)]

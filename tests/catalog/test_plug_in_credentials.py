@@ -68,5 +68,5 @@ def test_a_plug_in_logs_in_everywhere(
     assert json.loads(done.stdout.splitlines()[-1]) == list(range(40))
     processes = [file.read_text() for file in asked.iterdir()]
     assert len([text for text in processes if "pyspark_pravega.catalog.service" in text]) == 1, processes
-    assert [text for text in processes if "pyspark.daemon" in text], processes
+    assert [text for text in processes if "worker_daemon" in text], processes
     assert secure_cluster.users["admin"] not in done.stdout + done.stderr

@@ -31,6 +31,7 @@ def test_conf_prints_lines_for_spark_defaults() -> None:
     assert pairs["spark.sql.catalog.pravega"] == CATALOG_CLASS
     assert pairs["spark.sql.catalog.pravega.controller-uri"] == "tcp://h:1"
     assert pairs["spark.pyspark.python"] == sys.executable
+    assert pairs["spark.python.daemon.module"] == "pyspark_pravega.datasource.worker_daemon"
     assert Path(pairs["spark.jars"]).is_file()
 
 

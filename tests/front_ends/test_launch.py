@@ -41,6 +41,14 @@ def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
     assert planned("pyspark", PYSPARK_PYTHON="p").environment["PYSPARK_DRIVER_PYTHON"] == "p"
 
 
+def test_a_daemon_module_of_the_user_is_kept(tmp_path: Path) -> None:
+    ours = "spark.python.daemon.module=pyspark_pravega.datasource.worker_daemon"
+    assert ours in planned("sql").command
+    assert ours not in planned("sql", "--conf", "spark.python.daemon.module=mine").command
+    (tmp_path / "spark-defaults.conf").write_text("spark.python.daemon.module mine\n")
+    assert ours not in planned("sql", SPARK_CONF_DIR=str(tmp_path)).command
+
+
 def test_beeline_gets_its_arguments_only() -> None:
     assert planned("beeline", "-u", "jdbc:hive2://h:1").command[1:] == ("-u", "jdbc:hive2://h:1")
 

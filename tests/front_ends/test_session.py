@@ -54,17 +54,22 @@ def test_a_session_has_catalog_jar_and_interpreter_and_no_secret_on_a_command_li
     assert shown[4:] == ["${env:SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD}", sys.executable, "[]", "swordfish"]
 
 
-def test_several_catalogs_and_the_users_jars(tmp_path: Path) -> None:
+def test_several_catalogs_and_what_the_user_has_set(tmp_path: Path) -> None:
     shown = run(
         tmp_path,
         'builder = builder.config("spark.jars", "file:///tmp")\n'
+        'os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.python.daemon.module=mine pyspark-shell"\n'
         'configure(builder, catalog="a")\n'
+        'print("spark.python.daemon.module" in builder._options)\n'
+        'del os.environ["PYSPARK_SUBMIT_ARGS"]\n'
         'configure(builder, catalog="b", **{"security.validate-hostname": False})\n'
         "print(builder._options)\n",
     )
     assert "'spark.sql.catalog.a': 'io.github" in shown and "'spark.sql.catalog.b': 'io.github" in shown
     assert "'spark.sql.catalog.b.security.validate-hostname': 'false'" in shown
     assert shown.count("pyspark-pravega-adapter.jar") == 1 and "'spark.jars': 'file:///tmp,/" in shown
+    assert shown.startswith("False\n")  # a daemon module of the user's is kept
+    assert "'spark.python.daemon.module': 'pyspark_pravega.datasource.worker_daemon'" in shown
 
 
 MISTAKES = {

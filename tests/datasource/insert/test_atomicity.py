@@ -25,7 +25,7 @@ from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import StreamExistsError
 from pyspark_pravega.local.state import ClusterInfo
-from tests.processes import descendants, running
+from tests.processes import descendants, running, task_workers
 
 DRIVER = Path(__file__).with_name("insert_driver.py")
 
@@ -165,12 +165,6 @@ def kill_in_the_middle(
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return length() < all_bytes
-
-
-def task_workers(jvm: int) -> list[int]:
-    """The Python processes of a JVM that run tasks, without the daemons they come from."""
-    daemons = [pid for pid in descendants(jvm) if "pyspark.daemon" in running(pid) or "pyspark/daemon" in running(pid)]
-    return [pid for pid in daemons if not descendants(pid)]
 
 
 def test_a_statement_longer_than_its_lease_commits(spark: SparkSession, table: str) -> None:

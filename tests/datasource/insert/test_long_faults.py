@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.insert.test_atomicity import check_order_by_key, table, values, wait_until
 from tests.datasource.insert.test_faults import services
-from tests.processes import descendants, running
+from tests.processes import task_workers
 
 __all__ = ["table"]
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
@@ -121,7 +121,7 @@ def test_a_process_killed_at_any_moment(spark: SparkSession, table: str, seed: i
     def victims() -> list[int]:
         if what == "service":
             return services(spark)
-        return [pid for pid in descendants(jvm) if "daemon" in running(pid) and not descendants(pid)]
+        return task_workers(jvm)
 
     def kill() -> None:
         over.wait(delay)

@@ -1,26 +1,33 @@
 package io.github.pysparkpravega;
 
+import java.nio.file.Path;
 import java.util.stream.Stream;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Which Python runs the catalog service: the catalog's conf, then what Spark uses for the driver and its workers. */
+/** Which Python runs the catalog service, on the driver, and which runs tasks, on executors. */
 final class Interpreter {
   private Interpreter() {}
 
-  static String choose(CaseInsensitiveStringMap options) {
-    return Stream.of(
-            options.get("python"),
-            spark("spark.pyspark.python"),
-            System.getenv("PYSPARK_PYTHON"),
-            "python3")
-        .filter(candidate -> candidate != null && !candidate.isBlank())
-        .findFirst()
-        .orElseThrow();
+  /** The catalog's conf, then the driver's Python where that is one and no jupyter or ipython, then that of tasks. */
+  static String ofService(CaseInsensitiveStringMap options) {
+    SparkConf conf = SparkEnv.get().conf();
+    Stream<String> driver = Stream.of(conf.get("spark.pyspark.driver.python", ""), environment("PYSPARK_DRIVER_PYTHON"))
+        .filter(each -> Path.of(each).getFileName().toString().matches("(python|pypy)[0-9.]*(\\.exe)?"));
+    return first(Stream.concat(
+        Stream.of(options.getOrDefault("python", "")), Stream.concat(driver, Stream.of(ofTasks(conf)))));
   }
 
-  private static String spark(String key) {
-    SparkEnv env = SparkEnv.get();
-    return env == null ? null : env.conf().get(key, null);
+  static String ofTasks(SparkConf conf) {
+    return first(Stream.of(conf.get("spark.pyspark.python", ""), environment("PYSPARK_PYTHON"), "python3"));
+  }
+
+  private static String environment(String name) {
+    return System.getenv().getOrDefault(name, "");
+  }
+
+  private static String first(Stream<String> candidates) {
+    return candidates.filter(each -> !each.isBlank()).findFirst().orElseThrow();
   }
 }

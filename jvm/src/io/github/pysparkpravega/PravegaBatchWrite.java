@@ -33,7 +33,7 @@ final class PravegaBatchWrite implements BatchWrite {
     arguments.set("options", Service.JSON.valueToTree(info.options().asCaseSensitiveMap()));
     JsonNode begun = table.call("begin_insert", arguments);
     insert = begun.get("insert");
-    return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(),
+    return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(begun.get("python").asText()),
         PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));
   }
 

@@ -42,7 +42,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
     this.conf = Service.JSON.valueToTree(options.asCaseSensitiveMap());
-    this.python = Interpreter.choose(options);
+    this.python = Interpreter.ofService(options);
     conf.put("catalog-name", name);
   }
 

@@ -58,7 +58,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    CustomMetric[] python = PythonWorkers.source().createPythonMetrics();
+    CustomMetric[] python = PythonWorkers.metrics();
     CustomMetric[] all = Arrays.copyOf(python, python.length + 1);
     all[python.length] = new BadEventsMetric();
     return all;
@@ -82,7 +82,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return readerFactory(plan());
+    PartitionReaderFactory rows = readerFactory(plan());
+    return arguments.path("limit").asInt(-1) < 0 ? rows : new DrainingReaderFactory(rows);
   }
 
   static InputPartition[] partitions(JsonNode plan) {
@@ -98,7 +99,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     StructType schema = PravegaTable.struct(plan.get("schema").asText());
     StructType output = PravegaTable.struct(plan.get("output").asText());
     PartitionReaderFactory python = new TaskErrors.Reads(new PythonPartitionReaderFactory(
-        PythonWorkers.source(), bytes(plan.get("function")), output, PythonWorkers.artifacts(), Option.empty()));
+        PythonWorkers.source(plan.get("python").asText()), bytes(plan.get("function")), output, PythonWorkers.artifacts(),
+        Option.empty()));
     return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
   }
 

@@ -1,28 +1,67 @@
 package io.github.pysparkpravega;
 
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.apache.spark.JobArtifactSet;
-import org.apache.spark.api.python.PythonUtils$;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * How Spark runs the functions that the service plans. Spark's own look-up of a Python data source starts a Python
- * process for every session and asks it for every package it can import; the service knows already what to run.
+ * How tasks run the functions that the service plans: by the Python, the environment and the packages that PySpark gives
+ * to all Python tasks of this application. Spark's own look-up of a Python data source takes the driver's instead, starts
+ * it for every session, and asks it for every package it can import; the service knows already what to run.
  */
 final class PythonWorkers {
+  private static final String ENVIRONMENT = "spark.executorEnv.";
+
   private PythonWorkers() {}
 
-  private static final class Holder {
-    static final UserDefinedPythonDataSource SOURCE =
-        new UserDefinedPythonDataSource(PythonUtils$.MODULE$.createPythonFunction(new byte[0]));
+  /** @param version of the Python that made the function, such as 3.11: workers of another one refuse it. */
+  static UserDefinedPythonDataSource source(String version) {
+    SparkConf conf = SparkEnv.get().conf();
+    Map<String, String> environment = new HashMap<>();
+    environment.put("PYTHONHASHSEED", System.getenv().getOrDefault("PYTHONHASHSEED", "0")); // as PySpark has it
+    for (Tuple2<String, String> variable : conf.getAllWithPrefix(ENVIRONMENT)) {
+      environment.put(variable._1(), variable._2());
+    }
+    return new UserDefinedPythonDataSource(new SimplePythonFunction(
+        new byte[0], environment, packages(), Interpreter.ofTasks(conf), version, new ArrayList<>(), null));
   }
 
-  static UserDefinedPythonDataSource source() {
-    return Holder.SOURCE;
+  static CustomMetric[] metrics() {
+    return new UserDefinedPythonDataSource(null).createPythonMetrics();
   }
 
   /** The files that a Spark Connect session brought along, of which its tasks may need some. */
   static Option<String> artifacts() {
     return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
+  }
+
+  /** Archives among the application's and the session's files that tasks can import from. */
+  private static List<String> packages() {
+    List<String> found = new ArrayList<>(CollectionConverters.asJava(session().artifactManager().getPythonIncludes()));
+    Seq<String> files = SparkContext.getOrCreate().listFiles();
+    for (String file : CollectionConverters.asJava(files)) {
+      String name = file.substring(file.lastIndexOf('/') + 1);
+      if (name.matches(".*\\.(zip|egg|jar)") && !found.contains(name)) {
+        found.add(name);
+      }
+    }
+    return found;
+  }
+
+  private static SparkSession session() {
+    return SparkSession.active();
   }
 }

@@ -1,0 +1,50 @@
+"""Python workers: forked with everything imported, and used again by the next query."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tests.processes import running, task_workers, worker_daemons
+
+
+@pytest.fixture
+def jvm(spark: SparkSession) -> int:
+    return int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+
+
+@pytest.fixture
+def table(spark: SparkSession, scope: str) -> str:
+    """One segment with far more rows than are asked for."""
+    name = f"pravega.`{scope}`.numbers"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, text STRING) USING pravega")
+    spark.range(0, 50_000, 1, 1).selectExpr("id", "repeat('x', 20) AS text").writeTo(name).append()
+    return name
+
+
+def test_a_worker_that_served_a_limit_serves_the_next_query(spark: SparkSession, table: str, jvm: int) -> None:
+    assert spark.sql(f"SELECT id FROM {table} LIMIT 3").collect() == [Row(id=0), Row(id=1), Row(id=2)]
+    before = task_workers(jvm)
+    assert before
+    for _ in range(3):
+        assert len(spark.sql(f"SELECT * FROM {table} LIMIT 10").collect()) == 10
+        with redirect_stdout(io.StringIO()) as shown:
+            spark.table(table).show()
+        assert "only showing top 20 rows" in shown.getvalue()
+    assert set(task_workers(jvm)) <= set(before)
+
+
+def test_workers_are_forked_with_our_imports_done(spark: SparkSession, table: str, jvm: int) -> None:
+    """A thread would be lost by forking: there is none but that of pyarrow's allocator, which knows of forks."""
+    assert spark.table(table).count() == 50_000
+    daemons = worker_daemons(jvm)
+    assert daemons
+    for daemon in daemons:
+        assert "-m pyspark_pravega.datasource.worker_daemon" in running(daemon)
+        names = [name.read_text().strip() for name in Path(f"/proc/{daemon}/task").glob("*/comm")]
+        assert len([name for name in names if name != "jemalloc_bg_thd"]) == 1, names
+        assert "cygrpc" in Path(f"/proc/{daemon}/maps").read_text()
