@@ -1,4 +1,49 @@
 """Payload bytes <-> Arrow batches, schema texts <-> Spark types. No Spark session, no connections.
 
-Start at `format` (the protocols and the FORMATS table); one module per format implements them.
+What a distribution needs to bring a format of its own is imported from here (docs/formats/own.md):
+
+    from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format
+
+Readers of the code start at `core.format`: the protocols and the table of formats.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .changes.feed import ChangeFormat, changelog_schema
+    from .core.arrow_types import arrow_schema
+    from .core.events import EventBuffer, Positions
+    from .core.format import BadEvent, Decoder, Encoder, Format, Resolve, Settings, WriterSchema
+
+__all__ = [
+    "BadEvent",
+    "ChangeFormat",
+    "Decoder",
+    "Encoder",
+    "EventBuffer",
+    "Format",
+    "Positions",
+    "Resolve",
+    "Settings",
+    "WriterSchema",
+    "arrow_schema",
+    "changelog_schema",
+]
+
+_MODULES = {
+    "ChangeFormat": "changes.feed",
+    "changelog_schema": "changes.feed",
+    "arrow_schema": "core.arrow_types",
+    "EventBuffer": "core.events",
+    "Positions": "core.events",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: modules of this package should not pay for each other."""
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'core.format')}"), name)

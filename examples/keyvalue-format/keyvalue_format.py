@@ -14,8 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent
+from pyspark_pravega.formats import BadEvent, EventBuffer
 
 
 class KeyValueFormat:

@@ -107,7 +107,7 @@ class Format(Protocol):
 
     @property
     def changes(self) -> bool:
-        """Whether events are changes of rows, which the decoder gives as `change_feed.changelog_schema`."""
+        """Whether events are changes of rows, as those of a `ChangeFormat` are. Without this member they are not."""
         ...
 
     def schema_text(
@@ -213,7 +213,8 @@ def _installed_format(name: str) -> Format:
         raise InvalidOptionError(
             f"the format '{name}' ({point.value}) cannot be used: {type(error).__name__}: {error}"
         ) from error
-    missing = [member for member in _MEMBERS if not hasattr(found, member)]
+    wanted = _MEMBERS + (_CHANGE_MEMBERS if getattr(found, "changes", False) else ())
+    missing = [member for member in wanted if not hasattr(found, member)]
     if missing:
         raise InvalidOptionError(f"the format '{name}' ({point.value}) has no {', '.join(missing)}")
     if found.name != name:
@@ -223,6 +224,7 @@ def _installed_format(name: str) -> Format:
 
 
 _MEMBERS = ("name", "registry_format", "schema_text", "spark_schema", "type_name", "decoder", "encoder")
+_CHANGE_MEMBERS = ("infer_columns", "truncate_candidates")
 
 
 def format_of_registry(registry_format: str) -> Format:
