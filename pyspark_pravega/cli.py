@@ -188,16 +188,18 @@ def jar() -> None:
 @_connection_options
 def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Check this machine and the connection to both servers, and say what to do about what is wrong."""
-    from pyspark_pravega.doctor import examine
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it logs is said better by the findings
+    from pyspark_pravega.doctor import examine, summary
 
-    failed = 0
+    findings = []
     for finding in examine(_settings(controller_uri, schema_registry_uri), os.environ):
-        failed += not finding.good
-        click.echo(f"{'ok  ' if finding.good else 'FAIL'}  {finding.subject}: {finding.text}")
+        findings.append(finding)
+        mark = "FAIL" if not finding.good else "ok  " if finding.sure else "warn"
+        click.echo(f"{mark}  {finding.subject}: {finding.text}")
         if finding.advice:
             click.echo(f"      -> {finding.advice}")
-    click.echo("All is well." if not failed else f"{failed} to put right.")
-    sys.exit(1 if failed else 0)
+    click.echo(summary(findings))
+    sys.exit(0 if all(finding.good for finding in findings) else 1)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ def refusal(response: httpx.Response, *, namespace: str | None, group: str | Non
         )
     if status == 401:
         return AuthenticationError(
-            f"the schema registry knows no such user, or the password is wrong ({target}); check the credentials"
+            "the schema registry knows no such user, or the password is wrong"
+            + (f" ({target})" if group is not None else "")
+            + "; check the credentials"
         )
     if status == 403:
         return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")

@@ -13,8 +13,9 @@ import pytest
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.doctor import Finding, examine, greet
+from pyspark_pravega.doctor import Finding, examine, greet, summary
 from pyspark_pravega.local.state import ClusterInfo
 
 NO_SERVERS = {name: text for name, text in os.environ.items() if not name.lower().startswith("pravega")}
@@ -53,6 +54,45 @@ def test_a_secured_cluster(secure_cluster: ClusterInfo) -> None:
         # Pravega's own streams are enough for one who may see them.
         said = "greets" if user == "admin" else "not checked: there is no stream that this user may read"
         assert findings["Segment store"].good and findings["Segment store"].text.endswith(said), findings
+        assert findings["Controller"].sure is findings["Segment store"].sure is (user == "admin")
+        end = "All is well." if user == "admin" else "No problem was found, but 2 things could not be tried."
+        assert summary([*findings.values()]) == end
+
+
+def test_what_is_counted_is_what_users_see(cluster: ClusterInfo, client_config: ClientConfig, scope: str) -> None:
+    """Scopes without Pravega's own, which SHOW NAMESPACES hides too, and the schema groups of all of them."""
+    settings = {**settings_of(cluster), **_login_of_the_environment()}
+    with connect(client_config) as pravega:
+        pravega.registry(scope).create_group("sensor", GroupProperties("Json", Compatibility("AllowAny")))
+
+        def counts() -> tuple[str, str]:
+            scopes = [name for name in pravega.controller.list_scopes() if not name.startswith("_")]
+            groups = sum(len(pravega.registry(name).groups()) for name in scopes)
+            return (f"{len(scopes)} scope" + "s" * (len(scopes) > 1), f"{groups} schema group" + "s" * (groups > 1))
+
+        before = None
+        while before != (after := counts()):  # other tests make scopes meanwhile
+            before, findings = after, look(settings)
+    scopes, groups = after
+    assert findings["Controller"].text.endswith(f"answers: {scopes}")
+    assert findings["Schema registry"].text.endswith(f"answers: {groups}")
+
+
+def test_a_scheme_that_the_servers_do_not_speak(cluster: ClusterInfo, secure_cluster: ClusterInfo) -> None:
+    plain, secure = settings_of(cluster), settings_of(secure_cluster)
+    assert plain["controller-uri"].startswith("tcp://") and secure["controller-uri"].startswith("tls://")
+    tls = {key: text.replace("tcp://", "tls://").replace("http://", "https://") for key, text in plain.items()}
+    no_tls = {key: text.replace("tls://", "tcp://").replace("https://", "http://") for key, text in secure.items()}
+    for given, right in ((tls, plain), (no_tls, secure)):
+        findings = look(given)
+        assert f"write {right['controller-uri']}" in findings["Controller"].advice
+        assert f"write {right['schema-registry-uri']}" in findings["Schema registry"].advice
+        assert "2 problems" in summary([*findings.values()])
+
+
+def test_a_trust_store_that_is_no_pem(secure_cluster: ClusterInfo) -> None:
+    connection = look({**settings_of(secure_cluster), "security.trust-store": __file__})["Connection"]
+    assert not connection.good and "holds no PEM certificate" in connection.text
 
 
 def test_a_wrong_password(secure_cluster: ClusterInfo) -> None:

@@ -1,0 +1,20 @@
+"""What the doctor finds, one thing at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    `good`: it works as far as it could be tried. `sure`: there was something to try; a good finding that is not sure is
+    shown as a warning. `advice`: what to do when it is not both.
+    """
+
+    subject: str
+    good: bool
+    text: str
+    advice: str = ""
+    sure: bool = True
