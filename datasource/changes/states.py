@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..local_directories import local_directories
 from .rows.entries import Truncate, Truncates
 from .rows.history import RowState
 
@@ -33,8 +34,7 @@ class RowStates:
     def __init__(self, directory: Path | None = None) -> None:
         """By default they lie with Spark's temporary files, in a task, or in the system's directory for such."""
         if directory is None:
-            spark = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-            directory = Path(spark or tempfile.gettempdir()) / f"{_DIRECTORY}-{os.getuid()}"
+            directory = local_directories()[0] / f"{_DIRECTORY}-{os.getuid()}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
 

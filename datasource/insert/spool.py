@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Any
 
+from ..local_directories import spill_directory
+
 Frames = bytes | memoryview
 """Whole framed events, one after the other; kept, not copied."""
 
@@ -107,7 +109,9 @@ class Spool:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="pyspark-pravega-")  # noqa: SIM115 - closed by close()
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 - closed by close()
+                prefix="pyspark-pravega-", dir=spill_directory()
+            )
         position = self._file.seek(0, 2)
         for spool in self._segments.values():
             self._seal(spool)

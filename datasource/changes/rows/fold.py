@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.routing import hash_keys
 
+from ...local_directories import spill_directory
 from .entries import value_name
 
 _REDUCE_ENTRIES = 1 << 18
@@ -169,7 +170,7 @@ class _Files:
 
     def __init__(self, key: tuple[str, ...], depth: int) -> None:
         self._key, self._depth = key, depth
-        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-")
+        self._directory = tempfile.TemporaryDirectory(prefix="pravega-changes-", dir=spill_directory())
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
 
     def add(self, entries: pa.Table) -> None:

@@ -151,7 +151,7 @@ def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
 
 
 def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     count = 50_000
     ids = pa.array(np.arange(count) % 20_000)
     rows = pa.RecordBatch.from_arrays(
