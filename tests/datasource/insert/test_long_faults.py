@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -14,16 +13,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.datasource.insert.test_atomicity import check_order_by_key, table, values, wait_until
+from tests.datasource.insert.test_atomicity import check_order_by_key, table, values
 from tests.datasource.insert.test_faults import services
 from tests.processes import task_workers
+from tests.spark_cluster import standalone_cluster
 
 __all__ = ["table"]
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
@@ -36,40 +35,9 @@ TOKEN_LIFE = 600  # seconds; fixed in standalone servers
 
 @pytest.fixture
 def spark_cluster(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers that pass for two hosts, for Spark never runs a task twice on one."""
-    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    package = "org.apache.spark.deploy"
-    local = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
-    started = []
-
-    def start(name: str, *arguments: str) -> Path:
-        log = tmp_path / f"{name}.log"
-        with log.open("w") as out:
-            started.append(subprocess.Popen([spark_class, *arguments], stdout=out, stderr=out, cwd=tmp_path, env=local))
-        return log
-
-    def said(log: Path, pattern: str) -> re.Match[str] | None:
-        return re.search(pattern, log.read_text())
-
-    try:
-        log = start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        wait_until(lambda: said(log, r"Starting Spark master at (spark://\S+)") is not None, "a master", 120)
-        url = said(log, r"Starting Spark master at (spark://\S+)")[1]  # type: ignore[index]
-        workers = [
-            start(
-                host, f"{package}.worker.Worker", "--host", host, "--cores", "2", "--memory", "1g", "--webui-port", "0",
-                "--work-dir", str(tmp_path / host), url,
-            )
-            for host in ("127.0.0.1", "127.0.0.2")
-        ]  # fmt: skip
-        for one in workers:
-            wait_until(lambda one=one: said(one, "Successfully registered") is not None, "a worker", 120)  # type: ignore[misc]
+    """The master's URL of a cluster of Spark."""
+    with standalone_cluster(tmp_path) as url:
         yield url
-    finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait(timeout=60)
 
 
 def test_a_task_that_runs_twice_at_the_same_time(

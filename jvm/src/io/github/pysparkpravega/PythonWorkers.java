@@ -1,5 +1,7 @@
 package io.github.pysparkpravega;
 
+import java.io.File;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -8,6 +10,7 @@ import org.apache.spark.JobArtifactSet;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkFiles;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -46,6 +49,15 @@ final class PythonWorkers {
   /** The files that a Spark Connect session brought along, of which its tasks may need some. */
   static Option<String> artifacts() {
     return JobArtifactSet.getCurrentJobArtifactState().map(state -> state.uuid());
+  }
+
+  /** Lets a Python of the driver import what tasks can: plug-ins may come by --py-files. */
+  static void addPackages(Map<String, String> environment) {
+    Path files = Path.of(SparkFiles.getRootDirectory());
+    List<String> paths = new ArrayList<>(List.of(files.toString()));
+    packages().forEach(each -> paths.add(files.resolve(each).toString()));
+    environment.merge("PYTHONPATH", String.join(File.pathSeparator, paths), (before, ours) -> before.isEmpty()
+        ? ours : before + File.pathSeparator + ours);
   }
 
   /** Archives among the application's and the session's files that tasks can import from. */

@@ -44,6 +44,7 @@ final class Service {
     this.python = python;
     ProcessBuilder builder = new ProcessBuilder(python, "-m", "pyspark_pravega.catalog.service");
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
+    PythonWorkers.addPackages(builder.environment());
     builder.environment().putIfAbsent("GRPC_VERBOSITY", "ERROR"); // read when Python loads gRPC; it logs refused handshakes
     try {
       process = builder.start();
