@@ -33,15 +33,15 @@ EVENT_BYTES = 1000
 
 def service_start(config: ClientConfig) -> float:
     """Return the seconds from starting a service to its first answer."""
-    conf = {"controller-uri": config.controller_uri, "catalog-name": "pravega"}
-    request = json.dumps({"id": 1, "operation": "list_namespaces", "conf": conf, "arguments": {}})
+    conf = [["controller-uri", config.controller_uri], ["catalog-name", "pravega"]]
+    request = "1 " + json.dumps({"operation": "list_namespaces", "conf": conf, "arguments": {}})
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "pyspark_pravega.catalog.service"]
+    command = [sys.executable, "-P", "-m", "pyspark_pravega.catalog.service"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdin is not None and service.stdout is not None
         service.stdin.write(request + "\n")
         service.stdin.flush()
-        answer = json.loads(service.stdout.readline())
+        answer = json.loads(service.stdout.readline().removeprefix("1 "))
         seconds = time.perf_counter() - begin
         assert "result" in answer, answer
         service.stdin.close()

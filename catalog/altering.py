@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.declared import declared_settings
@@ -21,6 +20,8 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from . import table_properties
 from .connections import Catalog
 from .naming import about
+from .replies import TableDescription
+from .requests import TableChange
 from .tables import describe, stream_of, undo_on_failure
 
 _STATEMENTS = {
@@ -39,12 +40,9 @@ _STATEMENTS = {
 _FIXED = (o.FORMAT, o.FRAMING, o.ROLLOVER_SIZE)
 
 
-def alter(
-    catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[Mapping[str, str | None]]
-) -> dict[str, Any]:
+def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
     """Change properties of a table as one unit.
 
-    A change has a `kind`, the name of Spark's class, and for properties `property` and `value` (None: unset).
     Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
     """
     shown = quote_all((catalog.name, *namespace, name))
@@ -56,10 +54,10 @@ def alter(
     stream = stream_of(namespace, name)
     loaded = load_table(catalog.pravega, stream)
     for change in changes:
-        kind = str(change["kind"])
+        kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
             raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
-        if change["property"] == "location":
+        if change.property == "location":
             raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
     with about("Table", shown):
         properties = _changed(catalog, table_properties.shown(loaded), changes)
@@ -71,10 +69,8 @@ def alter(
     return describe(catalog, stream, load_table(catalog.pravega, stream))
 
 
-def _changed(
-    catalog: Catalog, properties: Mapping[str, str], changes: Sequence[Mapping[str, str | None]]
-) -> dict[str, str]:
-    asked = {str(change["property"]).lower(): change.get("value") for change in changes}
+def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]) -> dict[str, str]:
+    asked = {str(change.property).lower(): change.value for change in changes}
     # Unknown keys and ill-typed values are refused before the old properties can get into the message.
     catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
     for option in _FIXED:

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark_pravega.datasource.changes.planning import changes_schema, row_key
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
@@ -20,6 +19,7 @@ from pyspark_pravega.sql.identifiers import quote_all
 from . import tables
 from .connections import Catalog
 from .naming import about
+from .replies import TableDescription
 
 _SPARKS = {
     name.lower(): name
@@ -72,18 +72,18 @@ def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) 
 
 def load_changes(
     catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
-) -> dict[str, Any]:
+) -> TableDescription:
     """Describe the changes of a table in a range, for a query with these options; raises what `load` does."""
     options = without_sparks(options)
     described = tables.load(catalog, namespace, name, options)
-    table = StreamTable.from_json(described["table"])
-    with about("Table", described["name"]):
+    table = described.table
+    with about("Table", described.name):
         schema = changes_schema(table)
         changes.bounds()
     permissive = catalog.options(read=options, properties=table.reading).get(o.MODE) == PERMISSIVE
-    return {
-        **described,
-        "schema": (nullable(schema) if permissive and not table.of_changes else schema).json(),
-        "table": replace(table, changes=changes).to_json(),
-        "row_key": row_key(table),
-    }
+    return replace(
+        described,
+        schema=nullable(schema) if permissive and not table.of_changes else schema,
+        table=replace(table, changes=changes),
+        row_key=tuple(row_key(table)),
+    )

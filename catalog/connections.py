@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connection import client_config
@@ -15,16 +17,21 @@ from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 from .naming import about
 
 _OWN_KEYS = frozenset(("catalog-name",))
+Hold: TypeAlias = Callable[[], Callable[[], None]]
+KEPT = 16
+"""Connections without a user that are kept for the next one."""
 _SAID_BY_TABLE = (o.SCOPE, o.STREAM, o.FORMAT, o.FRAMING)
 
 
 class Catalog:
     """One configured catalog: its name, its options and its connection."""
 
-    def __init__(self, conf: Mapping[str, str], pravega: Pravega) -> None:
+    def __init__(self, conf: Mapping[str, str], pravega: Pravega, hold: Hold = lambda: lambda: None) -> None:
+        """`hold` keeps the connection open after the call, until what it returns is called."""
         self.name = conf.get("catalog-name", "pravega")
         self.conf = catalog_conf(conf)
         self.pravega = pravega
+        self.hold = hold
 
     def options(
         self,
@@ -55,37 +62,79 @@ def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
 
 
+class _Connection:
+    """A connection and the number of its users: calls that run and INSERTs that are open."""
+
+    def __init__(self, pravega: Pravega) -> None:
+        self.pravega = pravega
+        self.users = 0
+
+
 class Connections:
-    """Keeps a `Pravega` for every distinct configuration; thread-safe."""
+    """Keeps a `Pravega` for every way to connect that is used, and some that were used lately; thread-safe.
+
+    Their number is bounded: with tokens that are renewed, every session may bring new ways.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_settings: dict[tuple[tuple[str, str], ...], Pravega] = {}
-        """By the texts of the options: a plug-in's credentials need not be comparable. They hold secrets."""
-        self._catalogs: dict[str, Catalog] = {}
+        self._by_settings: OrderedDict[tuple[tuple[str, str], ...], _Connection] = OrderedDict()
+        """By the texts of the options: a plug-in's credentials need not be comparable. They hold secrets.
 
-    def catalog(self, conf: Mapping[str, str]) -> Catalog:
-        """Return the catalog of a conf, connecting when it is new; raises InvalidOptionError."""
-        key = json.dumps(conf, sort_keys=True)
+        The one that was used last is at the end.
+        """
+
+    @contextmanager
+    def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
+        """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
+        with about("Catalog", conf.get("catalog-name", "pravega")):
+            options = resolve(conf=catalog_conf(conf))
+            key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
+            with self._lock:
+                known = key in self._by_settings
+            # Outside of the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
+            made = None if known else connect(client_config(options))
+            connection = self._use(key, made) or self._use(key, connect(client_config(options)))
+        assert connection is not None
+        try:
+            yield Catalog(conf, connection.pravega, lambda: self._hold(connection))
+        finally:
+            self._release(connection)
+
+    def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
+        """Count a user of a connection; `made` becomes it if there is none. None if there is neither."""
         with self._lock:
-            found = self._catalogs.get(key)
+            found = self._by_settings.get(key)
             if found is None:
-                with about("Catalog", conf.get("catalog-name", "pravega")):
-                    found = self._catalogs[key] = Catalog(conf, self._pravega(conf))
-            return found
-
-    def _pravega(self, conf: Mapping[str, str]) -> Pravega:
-        options = resolve(conf=catalog_conf(conf))
-        key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
-        found = self._by_settings.get(key)
-        if found is None:
-            found = self._by_settings[key] = connect(client_config(options))
+                if made is None:
+                    return None
+                found = self._by_settings[key] = _Connection(made)
+            found.users += 1
+            self._by_settings.move_to_end(key)
+            idle = [key for key, each in self._by_settings.items() if each.users == 0]
+            ended = [self._by_settings.pop(key) for key in idle[: max(len(idle) - KEPT, 0)]]
+        for each in ended:
+            each.pravega.close()
         return found
+
+    def _hold(self, connection: _Connection) -> Callable[[], None]:
+        with self._lock:
+            connection.users += 1
+        return lambda: self._release(connection)
+
+    def _release(self, connection: _Connection) -> None:
+        with self._lock:
+            connection.users -= 1
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        with self._lock:
+            return len(self._by_settings)
 
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for pravega in self._by_settings.values():
-                pravega.close()
+            ended = list(self._by_settings.values())
             self._by_settings.clear()
-            self._catalogs.clear()
+        for each in ended:
+            each.pravega.close()

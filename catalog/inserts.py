@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import base64
+import logging
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.scan.planning import write_settings
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import TransactionMismatchError
+from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
 from .connections import Catalog
+from .replies import InsertBegun, InsertHandle
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An INSERT, the number of the call that began it, and what gives its connection back."""
+
+    insert: Insert
+    begun_by: int
+    release: Callable[[], None]
+
+    def abort(self) -> None:
+        """Abort it as far as the server can be reached; its lease ends it otherwise."""
+        try:
+            self.insert.abort()
+        except PravegaError as error:
+            LOG.warning("An INSERT that nobody waits for could not be aborted: %s", error)
+        finally:
+            self.release()
 
 
 class Inserts:
@@ -27,67 +51,95 @@ class Inserts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, uuid.UUID], Insert] = {}
+        self._open: dict[tuple[str, uuid.UUID], _Open] = {}
 
     def begin(
-        self, catalog: Catalog, table: StreamTable, schema: StructType, tasks: int, options: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """Begin one INSERT of some tasks with write options; return its handle and its tasks' pickled function."""
-        insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
+        self,
+        number: int,
+        catalog: Catalog,
+        table: StreamTable,
+        schema: StructType,
+        tasks: int,
+        options: Mapping[str, str],
+    ) -> InsertBegun:
+        """Begin one INSERT of some tasks with write options; return its handle and its tasks' pickled function.
+
+        `number` is that of the call, for `abort_begun_by`.
+        """
+        with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
+            insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
+        transaction = insert.transaction
+        key = str(table.stream), transaction.id
+        with self._lock:
+            self._open[key] = _Open(insert, number, catalog.hold())
         try:
             function = pickled_write(InsertWriter(insert.spec(schema)))
+            cancellation.check()
         except BaseException:
-            insert.abort()
+            for thread in self._abort_in_threads(lambda each: each.insert is insert):
+                thread.join()
             raise
-        transaction = insert.transaction
-        with self._lock:
-            self._open[(str(table.stream), transaction.id)] = insert
-        return {
-            "insert": {"transaction": str(transaction.id), "tasks": tasks, "options": dict(options)},
-            "function": function,
-            "python": PYTHON,
-        }
+        return InsertBegun(InsertHandle(str(transaction.id), tasks, dict(options)), function, PYTHON)
 
     def commit(
         self,
         catalog: Catalog,
         table: StreamTable,
-        handle: Mapping[str, Any],
+        handle: InsertHandle,
         messages: Sequence[str],
         again: bool,
     ) -> int:
         """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already."""
         pickles = CPickleSerializer()
         reports = [pickles.loads(base64.b64decode(message)) for message in messages]
-        insert = self._take(catalog, table, handle)
-        if len(reports) != handle["tasks"] or not all(isinstance(report, InsertMessage) for report in reports):
-            insert.abort()
-            raise TransactionMismatchError(
-                f"{len(reports)} of {handle['tasks']} tasks reported what they wrote; nothing was committed."
-            )
-        return insert.commit(reports, again=again)
+        with cancellation.shielded(), self._taken(catalog, table, handle) as insert:
+            if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
+                insert.abort()
+                raise TransactionMismatchError(
+                    f"{len(reports)} of {handle.tasks} tasks reported what they wrote; nothing was committed."
+                )
+            return insert.commit(reports, again=again)
 
-    def abort(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any]) -> None:
+    def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort an INSERT; nothing happens when it has ended."""
-        self._take(catalog, table, handle).abort()
-
-    def abort_all(self) -> None:
-        """Abort what is open: the driver is gone."""
-        with self._lock:
-            left = list(self._open.values())
-            self._open.clear()
-        for insert in left:
+        with cancellation.shielded(), self._taken(catalog, table, handle) as insert:
             insert.abort()
 
-    def _take(self, catalog: Catalog, table: StreamTable, handle: Mapping[str, Any]) -> Insert:
-        transaction_id = uuid.UUID(handle["transaction"])
+    def abort_begun_by(self, number: int) -> None:
+        """Abort the INSERT that a call began whose answer nobody has read, if it began one."""
+        self._abort_in_threads(lambda each: each.begun_by == number)
+
+    def abort_all(self) -> list[threading.Thread]:
+        """Abort what is open, because the driver is gone; return the threads that do it.
+
+        Each has its own: the cluster of one may not answer.
+        """
+        return self._abort_in_threads(lambda each: True)
+
+    def _abort_in_threads(self, which: Callable[[_Open], bool]) -> list[threading.Thread]:
         with self._lock:
-            insert = self._open.pop((str(table.stream), transaction_id), None)
-        if insert is not None:
-            return insert
-        settings = write_settings(catalog.options(write=handle["options"]))
+            keys = [key for key, each in self._open.items() if which(each)]
+            left = [self._open.pop(key) for key in keys]
+        threads = [threading.Thread(target=each.abort, name="abort", daemon=True) for each in left]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    @contextmanager
+    def _taken(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> Iterator[Insert]:
+        """Take an INSERT out of those that are open, or take over one that another service process began."""
+        transaction_id = uuid.UUID(handle.transaction)
+        with self._lock:
+            found = self._open.pop((str(table.stream), transaction_id), None)
+        if found is not None:
+            try:
+                yield found.insert
+            finally:
+                found.release()
+            return
+        settings = write_settings(catalog.options(write=handle.options))
         transaction = Transaction.rejoin(
             catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
         )
         transaction.keep_alive()
-        return Insert(catalog.pravega, table, transaction, settings)
+        yield Insert(catalog.pravega, table, transaction, settings)

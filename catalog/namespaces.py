@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import TABLE_NAME
 from pyspark_pravega.errors import (
@@ -73,7 +74,9 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
             "them first, or use DROP NAMESPACE ... CASCADE."
         )
     for name in visible:
-        drop_stream(catalog, Stream(scope, name))
+        cancellation.check()
+        with cancellation.shielded():
+            drop_stream(catalog, Stream(scope, name))
     for name in (*others, TABLE_NAME):
         try:
             controller.delete_key_value_table(scope, name)

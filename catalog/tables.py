@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
@@ -43,6 +43,8 @@ from . import adopting, table_properties
 from .connections import Catalog
 from .constraints import with_primary_key
 from .naming import about, scope_of
+from .replies import HiddenColumn, TableDescription
+from .requests import Constraint
 
 CHANGELOG = "changelog"
 """After TYPE_SIGN: all columns of the events of a table of changes."""
@@ -66,7 +68,7 @@ def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     return sorted(name for name in names if not is_internal(name))
 
 
-def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissive: bool = False) -> dict[str, Any]:
+def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissive: bool = False) -> TableDescription:
     """Return what the adapter shows of a table and hands back when it is scanned or written.
 
     `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL.
@@ -75,24 +77,19 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
     names = {name.lower() for name in table.schema.fieldNames()}
     part = CHANGELOG if table.changelog else table.event_type
     name = stream.name if part is None else f"{stream.name}{TYPE_SIGN}{part}"
-    return {
-        "name": quote_all((catalog.name, stream.scope, name)),
-        "schema": (nullable(table.schema) if permissive else table.schema).json(),
-        "properties": table_properties.shown(loaded),
-        "metadata_columns": [
-            {
-                "name": field.name,
-                "type": field.dataType.jsonValue(),
-                "nullable": field.nullable,
-                "comment": comment,
-            }
+    return TableDescription(
+        name=quote_all((catalog.name, stream.scope, name)),
+        schema=nullable(table.schema) if permissive else table.schema,
+        properties=table_properties.shown(loaded),
+        metadata_columns=tuple(
+            HiddenColumn(field.name, field.dataType, field.nullable, comment)
             for name, (field, comment) in METADATA_COLUMNS.items()
             if name in POSITION_COLUMNS or not loaded.table.of_changes
             if field.name not in names
-        ],
-        "table": table.to_json(),
-        "id": _identity(catalog, stream),
-    }
+        ),
+        table=table,
+        id=_identity(catalog, stream),
+    )
 
 
 def _identity(catalog: Catalog, stream: Stream) -> str | None:
@@ -109,7 +106,7 @@ def load(
     name: str,
     options: Mapping[str, str] | None = None,
     writing: bool = False,
-) -> dict[str, Any]:
+) -> TableDescription:
     """Describe a table, for a query with these options of those that change its columns.
 
     `stream$type` is the table of the events of one type, and `stream$changelog` that of the events of a table of
@@ -157,8 +154,8 @@ def create(
     partitions: Sequence[str],
     properties: Mapping[str, str],
     adopt: bool,
-    constraints: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
+    constraints: Sequence[Constraint] = (),
+) -> TableDescription:
     """Create a table as one unit: the stream, its schema group and its schema, or nothing.
 
     With `adopt` a stream that exists without a schema gets one and keeps its events and settings. Raises
@@ -194,7 +191,7 @@ def _create(
     options: o.Options,
     comment: str | None,
     adopt: bool,
-) -> dict[str, Any]:
+) -> TableDescription:
     format = find_format(settings.format)
     text = ""
     if schema.fields:
@@ -238,6 +235,11 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             )
     elif not names:
         raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
+    for name in _all_names(schema):
+        if "\0" in name:
+            raise InvalidNameError(
+                f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
+            )
     for name in names:
         if not name:
             raise InvalidNameError("A column has an empty name. Give it one.")
@@ -250,6 +252,20 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
     if settings.routing_key is None:
         return settings
     return replace(settings, routing_key=routing_key_column(settings.routing_key, fixed or schema))
+
+
+def _all_names(type: DataType) -> Iterator[str]:
+    """The names of all fields of a type, those inside others too."""
+    match type:
+        case StructType():
+            for field in type:
+                yield field.name
+                yield from _all_names(field.dataType)
+        case ArrayType():
+            yield from _all_names(type.elementType)
+        case MapType():
+            yield from _all_names(type.keyType)
+            yield from _all_names(type.valueType)
 
 
 def _set_tags(catalog: Catalog, stream: Stream, found: LoadedTable, kept: Mapping[str, str]) -> None:
@@ -323,11 +339,12 @@ def undo_on_failure(statement: str) -> Iterator[list[Callable[[], None]]]:
     try:
         yield steps
     except BaseException:
-        for step in reversed(steps):
-            try:
-                step()
-            except PravegaError as error:
-                LOG.warning("Undoing a failed %s: %s", statement, error)
+        with cancellation.shielded():
+            for step in reversed(steps):
+                try:
+                    step()
+                except PravegaError as error:
+                    LOG.warning("Undoing a failed %s: %s", statement, error)
         raise
 
 

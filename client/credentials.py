@@ -79,7 +79,7 @@ def load_credentials(reference: str) -> Credentials:
         raise InvalidOptionError(f"the credentials plug-in '{reference}' must be written as package.module:attribute")
     try:
         target: object = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidOptionError(
             f"the credentials plug-in '{reference}' cannot be imported ({type(error).__name__}: {error}); "
             "it must be installed on the driver and on every executor"
@@ -94,7 +94,7 @@ def load_credentials(reference: str) -> Credentials:
             raise InvalidOptionError(f"the credentials plug-in '{reference}' has no method authorization()")
         try:
             target = target()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # The text of a foreign error may hold what the plug-in was configured with, so only its kind is
             # told.
             raise InvalidOptionError(
@@ -118,7 +118,7 @@ def authorization_header(credentials: Credentials | None) -> str | None:
     kind = type(credentials).__name__
     try:
         value: object = credentials.authorization()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AuthenticationError(f"the credentials {kind} could not give a token ({type(error).__name__})") from error
     if not isinstance(value, str) or not _is_header_text(value) or " " not in value:
         raise AuthenticationError(

@@ -10,6 +10,8 @@ import tenacity
 
 from pyspark_pravega.errors import PravegaError, ServerUnavailableError
 
+from . import cancellation
+
 Result = TypeVar("Result")
 
 FIRST_PAUSE = 0.05
@@ -25,14 +27,15 @@ def retry(
     transient: type[Exception] | tuple[type[Exception], ...] | Callable[[BaseException], bool] = (
         ServerUnavailableError
     ),
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = cancellation.sleep,
 ) -> Result:
     """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
 
     Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
     right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
     should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries.
-    When the time is over the last error is raised, with the number of tries added to its message.
+    When the time is over the last error is raised, with the number of tries added to its message. Raises Cancelled
+    when nobody waits for the call any more.
     """
     deadline = time.monotonic() + timeout
     attempts = 0
@@ -44,6 +47,7 @@ def retry(
 
     def attempt() -> Result:
         nonlocal attempts
+        cancellation.check()
         attempts += 1
         # A first try is made in any case; later ones only start with time left (see `stop`).
         return operation(max(deadline - time.monotonic(), 0.001))

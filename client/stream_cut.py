@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ UNBOUNDED = "UNBOUNDED"
 
 # A cut over a million segments takes less; anything larger is a compression bomb.
 _MAX_PLAIN_BYTES = 64 << 20
+
+# As long as Java's.
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def _decompress(text: str, compressed: bytes) -> str:
         plain = inflater.decompress(compressed, _MAX_PLAIN_BYTES)
         if not inflater.eof:
             _wrong(text, "is cut short" if not inflater.unconsumed_tail else "is too large")
+        if inflater.unused_data:
+            _wrong(text, f"has {len(inflater.unused_data):,} bytes too many at its end")
         return plain.decode("utf-8")
     except zlib.error:
         _wrong(text, "is not compressed with gzip")
@@ -105,10 +111,11 @@ def _decompress(text: str, compressed: bytes) -> str:
 
 def _integers(text: str, column: str) -> list[int]:
     # Java writes a cut without segments as empty columns.
-    try:
-        return [int(value) for value in column.split(",")] if column else []
-    except ValueError:
-        _wrong(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
+    values = column.split(",") if column else []
+    # `int` would also take blanks, underscores and digits of other scripts.
+    if all(_INTEGER.fullmatch(value) for value in values):
+        return [int(value) for value in values]
+    _wrong(text, f"has '{column[:40]}' where whole numbers separated by commas should be")
 
 
 def _wrong(text: str, reason: str) -> NoReturn:

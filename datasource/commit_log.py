@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
 from pyspark_pravega.client.stream import Stream, segment_number
@@ -386,7 +386,7 @@ class _Patience:
                 f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
                 "of them. Try again."
             )
-        time.sleep(self._pause)
+        cancellation.sleep(self._pause)
         self._pause = min(self._pause * 1.5, 0.1)
 
 

@@ -15,6 +15,7 @@ import grpc
 
 from pyspark_pravega.errors import ClientClosedError, ServerFailedError, ServerUnavailableError, TlsError
 
+from .. import cancellation
 from ..config import ClientConfig, Endpoint
 from ..credentials import authorization_header
 from ..retry import retry
@@ -98,8 +99,8 @@ class ControllerChannel:
         endpoint = self._endpoints[turn % len(self._endpoints)]
         started = time.monotonic()
         try:
-            stub = self._stub(endpoint)
-            reply = getattr(stub, rpc)(request, timeout=seconds, metadata=metadata)
+            method = getattr(self._stub(endpoint), rpc)
+            reply = _answer(method, request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as failure:
             details = failure.details() or ""
             error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
@@ -175,6 +176,18 @@ class ControllerChannel:
 
     def __repr__(self) -> str:
         return f"ControllerChannel({self._config.controller_uri})"
+
+
+def _answer(method: Any, request: Any, **options: Any) -> Any:
+    """Wait for the answer to a call, or until nobody waits for it any more."""
+    if cancellation.current() is None:
+        return method(request, **options)
+    future = method.future(request, **options)
+    try:
+        with cancellation.ending(future.cancel):
+            return future.result()
+    except grpc.FutureCancelledError:
+        raise future from None  # by the server or by `close`: it is an RpcError like any other
 
 
 def _speaks_tls(endpoint: Endpoint) -> bool:

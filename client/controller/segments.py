@@ -15,6 +15,7 @@ from pyspark_pravega.errors import (
     StreamSealedError,
 )
 
+from .. import cancellation
 from ..config import Endpoint
 from ..retry import retry
 from ..stream import Access, SegmentRange, Stream, segment_name
@@ -228,5 +229,5 @@ class SegmentCalls(ControllerCalls):
                 raise ServerTimeoutError(
                     f"the scaling of stream '{stream}' was not done after {limit:g} s; it may still finish"
                 )
-            time.sleep(pause)
+            cancellation.sleep(pause)
             pause = min(pause * 1.5, 1.0)

@@ -7,6 +7,7 @@ from collections import deque
 
 from pyspark_pravega.errors import ProtocolError, ServerUnavailableError
 
+from .. import cancellation
 from ..retry import retry
 from ..stream import Access
 from ..wire import commands as wire
@@ -213,7 +214,8 @@ def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: in
     content = bytearray(end - start)
     fetch = SegmentFetch(store, address)
     try:
-        truncated = fetch.fill(memoryview(content), start)
+        with cancellation.ending(fetch.abort):
+            truncated = fetch.fill(memoryview(content), start)
     finally:
         fetch.close()
     if truncated is not None:

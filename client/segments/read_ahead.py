@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from .. import cancellation
+
 Item = TypeVar("Item")
 
 
@@ -39,11 +41,12 @@ class ReadAhead(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         while True:
-            item = self._ready.get()
-            if isinstance(item, StopIteration):
-                return
-            if isinstance(item, BaseException):
-                raise item
+            with cancellation.ending(self._abort):
+                item = self._ready.get()
+                if isinstance(item, StopIteration):
+                    return
+                if isinstance(item, BaseException):
+                    raise item
             self._wanted.release()
             yield item
             del item

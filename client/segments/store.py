@@ -18,6 +18,7 @@ from typing import Protocol
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
 
+from .. import cancellation
 from ..config import ClientConfig, Endpoint
 from ..delegation import DelegationTokens, granted_access
 from ..retry import retry
@@ -125,7 +126,8 @@ class SegmentStore:
             unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
         if len(unknown) > 1:
             with ThreadPoolExecutor(min(_LOOKUPS, len(unknown))) as threads:
-                list(threads.map(lambda segment_id: self.location(stream, segment_id), unknown))
+                location = cancellation.carried(self.location)
+                list(threads.map(lambda segment_id: location(stream, segment_id), unknown))
         return {segment_id: self.location(stream, segment_id) for segment_id in wanted}
 
     def forget_location(self, stream: Stream, segment_id: int) -> None:
@@ -221,8 +223,9 @@ class SegmentStore:
             try:
                 connection = self.pool.borrow(endpoint, min(self.config.request_timeout, seconds_left))
                 try:
-                    for first in range(0, len(there), _PIPELINED):
-                        results += self._pipeline(connection, there[first : first + _PIPELINED], access, make)
+                    with cancellation.ending(connection.abort):
+                        for first in range(0, len(there), _PIPELINED):
+                            results += self._pipeline(connection, there[first : first + _PIPELINED], access, make)
                 except BaseException:
                     connection.close()
                     raise

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import carried
 from pyspark_pravega.client.stream import Stream
 
 from ..scan.snapshot import SegmentSlice
@@ -23,11 +24,12 @@ def by_lineage(pravega: Pravega, stream: Stream, slices: Iterable[SegmentSlice])
     group_of = _Groups()
     known: set[int] = set()
     left = set(pieces)
+    successors_of = carried(lambda segment: pravega.controller.successors(stream, segment))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lineage") as pool:
         while left:
             known |= left
             asked = sorted(left)
-            found = pool.map(lambda segment: pravega.controller.successors(stream, segment), asked)
+            found = pool.map(successors_of, asked)
             left = set()
             for segment, successors in zip(asked, found, strict=True):
                 for successor, predecessors in successors.items():

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import astuple, dataclass
@@ -20,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
@@ -158,7 +157,7 @@ def end_position(pravega: Pravega, table: StreamTable, options: o.Options, since
 
     cut, version = log.settled(measure), 0
     if cut == since.cut:
-        time.sleep(_IDLE_SECONDS)
+        cancellation.sleep(_IDLE_SECONDS)
         return since
     if not table.of_changes:
         cut, version = log.tail(measure)  # which may wait, as an idle stream need not

@@ -1,44 +1,163 @@
-"""The service as a process: what ends it and what does not."""
+"""The service as a process: what ends it and what does not, and that every request is answered."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-NOBODY = {"controller-uri": "tcp://localhost:1", "catalog-name": "pravega", "scope": "mine"}
+from pyspark_pravega.local.state import ClusterInfo
+
+NOBODY = {"controller-uri": "tcp://localhost:1", "retry-timeout": "10min", "catalog-name": "dead", "scope": "mine"}
+"""A catalog whose controller does not answer: nothing listens at this address."""
+
+
+class Service:
+    """A service as the adapter starts it."""
+
+    def __init__(self, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pyspark_pravega.catalog.service"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )
+
+    def write(self, line: str) -> None:
+        """Write a line to its pipe."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, number: int, operation: str, conf: Mapping[str, str], **arguments: Any) -> None:
+        """Begin a call."""
+        request = {"operation": operation, "conf": list(conf.items()), "arguments": arguments}
+        self.write(f"{number} {json.dumps(request)}")
+
+    def receive(self) -> tuple[int, Any]:
+        """The next answer: the call's number and the answer's JSON."""
+        assert self.process.stdout is not None
+        number, _, reply = self.process.stdout.readline().partition(b" ")
+        return int(number), json.loads(reply)
+
+    def ask(self, number: int, operation: str, conf: Mapping[str, str], **arguments: Any) -> Any:
+        """The answer to a call while there is no other."""
+        self.send(number, operation, conf, **arguments)
+        answered, reply = self.receive()
+        assert answered == number
+        return reply
+
+    def end(self) -> tuple[int, str]:
+        """Close its stdin, as the end of the driver does; return its exit code and what it said."""
+        said = self.process.communicate()[1].decode()
+        return self.process.returncode, said
 
 
 @pytest.fixture
-def service() -> Iterator[subprocess.Popen[str]]:
-    """A service as the adapter starts it."""
-    command = [sys.executable, "-m", "pyspark_pravega.catalog.service"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        process.kill()
+def service() -> Iterator[Service]:
+    started = Service()
+    yield started
+    started.process.kill()
+    started.process.communicate()
 
 
-def ask(service: subprocess.Popen[str], number: int) -> Any:
-    assert service.stdin is not None and service.stdout is not None
-    request = {"id": number, "operation": "default_namespace", "conf": NOBODY, "arguments": {}}
-    service.stdin.write(json.dumps(request) + "\n")
-    service.stdin.flush()
-    return json.loads(service.stdout.readline())
-
-
-def test_the_interrupt_of_a_terminal_does_not_end_it(service: subprocess.Popen[str]) -> None:
+def test_the_interrupt_of_a_terminal_does_not_end_it(service: Service) -> None:
     """Ctrl-C in a SQL shell is sent to every process of the shell."""
-    assert ask(service, 1) == {"id": 1, "result": ["mine"]}
+    assert service.ask(1, "default_namespace", NOBODY) == {"result": ["mine"]}
     for number in range(2, 5):
-        service.send_signal(signal.SIGINT)
-        assert ask(service, number) == {"id": number, "result": ["mine"]}
-    assert service.poll() is None
-    said = service.communicate()[1]  # closes its stdin
-    assert (service.returncode, said) == (0, "")
+        service.process.send_signal(signal.SIGINT)
+        assert service.ask(number, "default_namespace", NOBODY) == {"result": ["mine"]}
+    assert service.process.poll() is None
+    assert service.end() == (0, "")
+
+
+def test_no_catalog_waits_for_another(service: Service, cluster: ClusterInfo, scope: str) -> None:
+    """80 statements wait for a controller that does not answer, and one of another catalog is answered before them."""
+    dead = range(1, 81)
+    for number in dead:
+        service.send(number, "list_tables", NOBODY, namespace=["mine"])
+    healthy = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
+    assert service.ask(100, "list_tables", healthy, namespace=[scope]) == {"result": []}
+    # What is taken back ends before its retry time of ten minutes is over.
+    for number in dead:
+        service.write(f"{number} null")
+    answers = dict(service.receive() for _ in dead)
+    assert answers.keys() == set(dead)
+    assert {reply["error"]["condition"] for reply in answers.values()} == {"PRAVEGA_CANCELLED"}
+    assert service.ask(101, "list_tables", healthy, namespace=[scope]) == {"result": []}
+
+
+def test_the_end_of_the_driver_ends_what_waits(service: Service) -> None:
+    for number in range(1, 4):
+        service.send(number, "list_tables", NOBODY, namespace=["mine"])
+    assert service.ask(4, "default_namespace", NOBODY) == {"result": ["mine"]}
+    assert service.end() == (0, "")
+
+
+def test_a_request_that_is_none_is_answered(service: Service) -> None:
+    for line, words in (
+        ("7 {", "JSONDecodeError"),
+        ("7 []", "TypeError"),
+        ('7 {"operation": "fly", "conf": [], "arguments": {}}', "no operation 'fly'"),
+        ('7 {"operation": "list_tables", "conf": [], "arguments": {}}', "ListTables has the fields namespace"),
+        ('7 {"operation": "list_tables", "conf": [], "arguments": {"namespace": [1]}}', "ListTables.namespace is int"),
+        ("7 " + "[" * 100_000, "RecursionError"),
+    ):
+        service.write(line)
+        number, reply = service.receive()
+        assert (number, words in reply["error"]["message"]) == (7, True), reply
+    assert service.ask(8, "default_namespace", NOBODY) == {"result": ["mine"]}
+
+
+def test_a_plug_in_that_exits_fails_its_call_only(tmp_path: Path) -> None:
+    """As code does that was written as a program of its own."""
+    steps = ("import", "make", "authorization")
+    for step in steps:
+        exits = {each: "raise SystemExit(3)" if each == step else "pass" for each in steps}
+        (tmp_path / f"leaving_at_{step}.py").write_text(
+            f"{exits['import']}\n"
+            "class Login:\n"
+            f"    def __init__(self): {exits['make']}\n"
+            f"    def authorization(self): {exits['authorization']}\n"
+        )
+    service = Service(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    for number, step in enumerate(steps):
+        conf = {**NOBODY, "security.credentials": f"leaving_at_{step}:Login"}
+        reply = service.ask(number, "list_tables", conf, namespace=["mine"])
+        assert "SystemExit" in reply["error"]["message"], reply
+        assert reply["error"]["condition"] != "PRAVEGA_INTERNAL_ERROR"
+    assert service.ask(9, "default_namespace", NOBODY) == {"result": ["mine"]}
+    assert service.end()[0] == 0
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_text_is_utf_8_whatever_the_environment_says(encoding: str) -> None:
+    service = Service(PYTHONIOENCODING=encoding)
+    conf = {**NOBODY, "scope": "grüße"}
+    for text in (json.dumps(list(conf.items())), json.dumps(list(conf.items()), ensure_ascii=False)):
+        service.write(f'1 {{"operation": "default_namespace", "conf": {text}, "arguments": {{}}}}')
+        assert service.receive() == (1, {"result": ["grüße"]})
+    assert service.end() == (0, "")
+
+
+def test_half_of_a_surrogate_pair_is_no_text(service: Service) -> None:
+    reply = service.ask(1, "create_namespace", NOBODY, namespace=["a"], properties=[["comment", "a\ud83db"]])
+    assert reply["error"]["condition"] == "PRAVEGA_INVALID_OPTION"
+    assert "'a\\ud83db' has '\\ud83d'" in reply["error"]["message"]
+
+
+def test_a_driver_that_does_not_read_is_not_waited_for(service: Service) -> None:
+    """An answer that cannot be written is not lost in silence: the pipe ends, which whoever waits for it notices."""
+    assert service.ask(1, "default_namespace", NOBODY) == {"result": ["mine"]}
+    assert service.process.stdout is not None
+    service.process.stdout.close()
+    service.send(2, "default_namespace", NOBODY)
+    assert service.process.wait() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import pickle
+import random
 import subprocess
 from pathlib import Path
 
@@ -87,6 +88,16 @@ def test_blanks_around_the_text_do_not_matter() -> None:
     assert StreamCut.from_text(f" {cut.to_text()}\n") == cut
 
 
+def test_a_cut_over_thousands_of_segments() -> None:
+    offsets = random.Random(1)
+    cut = StreamCut(Stream("s", "t"), {segment_id(each, 1): offsets.randrange(1 << 40) for each in range(10_000)})
+    assert len(cut.to_text()) > 50_000
+    assert StreamCut.from_text(cut.to_text()) == cut
+
+
+MEMBER = gzip.compress(b"0:s/t:0:0:0", mtime=0)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -107,6 +118,9 @@ def test_blanks_around_the_text_do_not_matter() -> None:
         (text_of("0:s/t:0:0:-1"), "offset out of range"),
         (text_of("0:s/t:0,0:0,0:1,2"), "names a segment twice"),
         (text_of("0" * (65 << 20)), "too large"),
+        *((text_of(f"0:s/t:0:0:{number}"), "where whole numbers") for number in ("+1", " 1", "1_0", "٣", "1" * 20)),
+        (base64.b64encode(MEMBER + b"x" * 45_000).decode(), "45,000 bytes too many at its end"),
+        (base64.b64encode(MEMBER + MEMBER).decode(), "bytes too many at its end"),
     ],
 )
 def test_nonsense_is_named(text: str, reason: str) -> None:

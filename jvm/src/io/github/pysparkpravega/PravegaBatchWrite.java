@@ -30,7 +30,7 @@ final class PravegaBatchWrite implements BatchWrite {
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
     ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
     arguments.put("tasks", physical.numPartitions());
-    arguments.set("options", Service.JSON.valueToTree(info.options().asCaseSensitiveMap()));
+    arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
     JsonNode begun = table.call("begin_insert", arguments);
     insert = begun.get("insert");
     return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(begun.get("python").asText()),
@@ -40,23 +40,26 @@ final class PravegaBatchWrite implements BatchWrite {
   @Override
   public void commit(WriterCommitMessage[] messages) {
     try {
-      finish("commit_insert", messages, false);
+      commit(messages, false);
     } catch (Exception e) {
       if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
         throw e;
       }
-      finish("commit_insert", messages, true); // by the service that is started in its place
+      commit(messages, true); // by the service that is started in its place
     }
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
     if (insert != null) {
-      finish("abort_insert", messages, false);
+      ObjectNode arguments = Service.JSON.createObjectNode();
+      arguments.set("insert", insert);
+      table.finish("abort_insert", arguments);
     }
   }
 
-  private void finish(String operation, WriterCommitMessage[] messages, boolean again) {
+  /** Even in a thread that is interrupted: whoever cancels the statement must not be left with an unknown outcome. */
+  private void commit(WriterCommitMessage[] messages, boolean again) {
     ObjectNode arguments = Service.JSON.createObjectNode().put("again", again);
     ArrayNode pickled = arguments.putArray("messages");
     for (WriterCommitMessage message : messages) {
@@ -65,6 +68,6 @@ final class PravegaBatchWrite implements BatchWrite {
       }
     }
     arguments.set("insert", insert);
-    table.call(operation, arguments);
+    table.finish("commit_insert", arguments);
   }
 }

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -35,15 +34,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
   private String python;
-  private ObjectNode conf;
+  private ArrayNode conf;
   private volatile String[] selected;
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
-    this.conf = Service.JSON.valueToTree(options.asCaseSensitiveMap());
+    this.conf = Service.pairs(options.asCaseSensitiveMap());
     this.python = Interpreter.ofService(options);
-    conf.put("catalog-name", name);
+    conf.addArray().add("catalog-name").add(name);
   }
 
   @Override
@@ -59,6 +58,11 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   JsonNode call(String operation, ObjectNode arguments) {
     return Service.call(python, operation, conf, arguments);
+  }
+
+  /** As call, whatever interrupts the thread. */
+  JsonNode finish(String operation, ObjectNode arguments) {
+    return Service.finish(python, operation, conf, arguments);
   }
 
   // Namespaces
@@ -92,7 +96,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
     try {
-      return strings(call("load_namespace", arguments(namespace)));
+      return Service.texts(call("load_namespace", arguments(namespace)));
     } catch (Exception e) {
       throw namespaceError(e, namespace);
     }
@@ -102,7 +106,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public void createNamespace(String[] namespace, Map<String, String> metadata)
       throws NamespaceAlreadyExistsException {
     ObjectNode arguments = arguments(namespace);
-    arguments.set("properties", Service.JSON.valueToTree(metadata));
+    arguments.set("properties", Service.pairs(metadata));
     try {
       call("create_namespace", arguments);
     } catch (Exception e) {
@@ -113,18 +117,8 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public void alterNamespace(String[] namespace, NamespaceChange... changes) throws NoSuchNamespaceException {
-    ObjectNode arguments = arguments(namespace);
-    ObjectNode set = arguments.putObject("set");
-    ArrayNode remove = arguments.putArray("remove");
-    for (NamespaceChange change : changes) {
-      if (change instanceof NamespaceChange.SetProperty property) {
-        set.put(property.property(), property.value());
-      } else if (change instanceof NamespaceChange.RemoveProperty property) {
-        remove.add(property.property());
-      }
-    }
     try {
-      call("alter_namespace", arguments);
+      call("alter_namespace", arguments(namespace));
     } catch (Exception e) {
       throw namespaceError(e, namespace);
     }
@@ -180,7 +174,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   private PravegaTable load(Identifier ident, CaseInsensitiveStringMap options, boolean writing)
       throws NoSuchTableException {
     ObjectNode arguments = arguments(ident).put("writing", writing);
-    arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     try {
       return new PravegaTable(this, ident, call("load_table", arguments));
     } catch (Exception e) {
@@ -192,7 +186,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
     ObjectNode arguments = arguments(ident);
-    arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     PravegaChangelog.describe(context, arguments.putObject("range"));
     try {
       JsonNode described = call("load_changelog", arguments);
@@ -245,14 +239,14 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     for (Constraint constraint : info.constraints()) {
       ObjectNode one = constraints.addObject().put("kind", constraint.getClass().getSimpleName());
       one.put("text", constraint.toDDL()).put("enforced", constraint.enforced());
+      ArrayNode columns = one.putArray("columns");
       if (constraint instanceof PrimaryKey key) {
-        ArrayNode columns = one.putArray("columns");
         for (NamedReference column : key.columns()) {
           columns.add(String.join(".", column.fieldNames()));
         }
       }
     }
-    arguments.set("properties", Service.JSON.valueToTree(info.properties()));
+    arguments.set("properties", Service.pairs(info.properties()));
     arguments.put("adopt", adopt);
     try {
       return new PravegaTable(this, ident, call("create_table", arguments));
@@ -270,6 +264,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     ArrayNode described = arguments.putArray("changes");
     for (TableChange change : changes) {
       ObjectNode one = described.addObject().put("kind", change.getClass().getSimpleName());
+      one.putNull("property").putNull("value");
       if (change instanceof TableChange.SetProperty property) {
         one.put("property", property.property()).put("value", property.value());
       } else if (change instanceof TableChange.RemoveProperty property) {
@@ -335,12 +330,6 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   static ObjectNode arguments(Identifier ident) {
     return arguments(ident.namespace()).put("name", ident.name());
-  }
-
-  static Map<String, String> strings(JsonNode object) {
-    Map<String, String> strings = new HashMap<>();
-    object.properties().forEach(entry -> strings.put(entry.getKey(), entry.getValue().asText()));
-    return strings;
   }
 
   private static RuntimeException namespaceError(Exception e, String[] namespace) {

@@ -34,8 +34,9 @@ final class PravegaChangelog implements Changelog {
       json.put("unit", "timestamp").put("start", Long.toString(times.startingTimestamp()));
       json.put("end", times.endingTimestamp().map(String::valueOf).orElse(null));
     } else {
-      json.put("unit", "version").putNull("start").putNull("end");
-      return; // Spark's open range refuses to tell more
+      json.put("unit", "version").putNull("start").putNull("end"); // Spark's open range refuses to tell more
+      json.put("start_inclusive", true).put("end_inclusive", true);
+      return;
     }
     json.put("start_inclusive", range.startingBoundInclusive()).put("end_inclusive", range.endingBoundInclusive());
   }

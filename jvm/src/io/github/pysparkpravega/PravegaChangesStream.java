@@ -33,7 +33,11 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public Offset initialOffset() {
-    return new Position(table.call("start_of_changes", arguments.deepCopy()).asText());
+    return new Position(table.call("start_of_changes", options()).asText());
+  }
+
+  private ObjectNode options() {
+    return arguments.deepCopy().retain("options");
   }
 
   @Override
@@ -49,7 +53,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     if (!availableNow || last == null) {
-      ObjectNode since = arguments.deepCopy().put("since", start.json());
+      ObjectNode since = options().put("since", start.json());
       last = new Position(table.call("end_of_changes", since).asText());
     }
     return last;
@@ -62,7 +66,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    ObjectNode between = arguments.deepCopy().put("since", start.json()).put("until", end.json());
+    ObjectNode between = arguments.deepCopy().<ObjectNode>without("limit").put("since", start.json()).put("until", end.json());
     plan = table.call("plan_new_changes", between);
     InputPartition[] partitions = PravegaScan.partitions(plan);
     List<BlockManagerId> executors = executors();

@@ -42,7 +42,7 @@ final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
   @Override
   public Scan build() {
     ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json()).put("limit", limit);
-    arguments.set("options", Service.JSON.valueToTree(options.asCaseSensitiveMap()));
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     return new PravegaScan(table, operation, arguments);
   }
 }

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -36,7 +37,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   private final Identifier ident;
   private final JsonNode description;
   private final String version = UUID.randomUUID().toString();
-  private JsonNode tails = Service.JSON.createObjectNode();
+  private JsonNode ends = NullNode.getInstance();
 
   PravegaTable(PravegaCatalog catalog, Identifier ident, JsonNode description) {
     this.catalog = catalog;
@@ -71,7 +72,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Map<String, String> properties() {
-    return PravegaCatalog.strings(description.get("properties"));
+    return Service.texts(description.get("properties"));
   }
 
   @Override
@@ -86,7 +87,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     List<MetadataColumn> columns = new ArrayList<>();
     for (JsonNode column : description.get("metadata_columns")) {
       columns.add(new HiddenColumn(column.get("name").asText(),
-          DataType.fromJson(column.get("type").toString()), column.get("nullable").asBoolean(),
+          DataType.fromJson(column.get("type").asText()), column.get("nullable").asBoolean(),
           column.get("comment").asText()));
     }
     return columns.toArray(new MetadataColumn[0]);
@@ -127,7 +128,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public void abortStagedChanges() {
-    catalog.dropTable(ident);
+    catalog.finish("drop_table", PravegaCatalog.arguments(ident));
   }
 
   void refuse(String statement) {
@@ -140,11 +141,17 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return catalog.call(operation, arguments);
   }
 
+  /** As call, whatever interrupts the thread. */
+  JsonNode finish(String operation, ObjectNode arguments) {
+    arguments.set("table", description.get("table"));
+    return catalog.finish(operation, arguments);
+  }
+
   /** Plans a scan that ends where the other scans of this table in the same query end. */
   synchronized JsonNode planScan(String operation, ObjectNode arguments) {
-    arguments.set("tails", tails);
+    arguments.set("ends", ends);
     JsonNode plan = call(operation, arguments);
-    tails = plan.get("tails");
+    ends = plan.get("ends");
     return plan;
   }
 

@@ -1,0 +1,105 @@
+"""JSON of the dataclasses that go through the pipe between the Java adapter and the catalog service.
+
+A dataclass is an object with its fields as keys. No data are keys: a mapping is a list of pairs of texts, and a
+description that only Python reads (a table, the ends of scans) is one text. Schemas are Spark's JSON texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pyspark.sql.types import DataType, StructType
+
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, ProtocolError
+from pyspark_pravega.formats.core.spark_schema import spark_schema_of
+
+T = TypeVar("T")
+_SHOWN = 60
+"""Characters of a value that an error shows."""
+
+
+def decode(kind: type[T], value: Any) -> T:
+    """Return the dataclass of type `kind` that a JSON object stands for.
+
+    Raises ProtocolError for an object that has other fields or types, InvalidOptionError for a text that no encoding
+    can carry.
+    """
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{kind.__name__} is no object.")
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    if not needed <= value.keys() <= fields.keys():
+        raise ProtocolError(f"{kind.__name__} has the fields {', '.join(fields)}, not {', '.join(value)}.")
+    types = _types(kind)  # type: ignore[arg-type]
+    return kind(**{name: _decode(types[name], each, f"{kind.__name__}.{name}") for name, each in value.items()})
+
+
+@cache
+def _types(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _decode(kind: Any, value: Any, name: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        [kind] = [each for each in arguments if each is not NoneType]
+        return _decode(kind, value, name)
+    if origin is tuple and isinstance(value, list):
+        kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
+        if len(kinds) != len(value):
+            raise ProtocolError(f"{name} has {len(value)} values in the request instead of {len(kinds)}.")
+        return tuple(_decode(kind, each, name) for kind, each in zip(kinds, value, strict=True))
+    if origin is Mapping and isinstance(value, list):
+        return {_text(key, name): _text(each, name) for key, each in value}
+    if kind is str and isinstance(value, str):
+        return _text(value, name)
+    if kind is StructType and isinstance(value, str):
+        return spark_schema_of(_text(value, name))
+    if kind is StreamTable and isinstance(value, str):
+        return StreamTable.from_json(json.loads(value))
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return decode(kind, value)  # type: ignore[arg-type]
+    if kind in (bool, int) and type(value) is kind:
+        return value
+    raise ProtocolError(f"{name} is {type(value).__name__} in the request, which it cannot be.")
+
+
+def _text(value: Any, name: str) -> str:
+    """Check that a text has whole characters: Java's strings may hold half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise ProtocolError(f"{name} is {type(value).__name__} in the request, not text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        shown = ascii(value[max(error.start - _SHOWN // 2, 0) : error.end + _SHOWN // 2])
+        raise InvalidOptionError(
+            f"The text {shown} has {value[error.start]!a}, which is half of a surrogate pair and no character. "
+            "Write the whole character, or leave it out."
+        ) from None
+    return value
+
+
+def encode(value: Any) -> Any:
+    """Return what `json.dumps` takes for a dataclass or a value that is its field. Raises TypeError for any other."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case StreamTable():
+            return json.dumps(value.to_json())
+        case DataType():
+            return value.json()
+        case Mapping():
+            return [[key, each] for key, each in value.items()]
+        case Sequence() if not isinstance(value, bytes | bytearray):
+            return [encode(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} cannot be part of a reply")

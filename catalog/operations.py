@@ -1,0 +1,223 @@
+"""What the catalog service does for each request."""
+
+from __future__ import annotations
+
+import threading
+from typing import TypeAlias, assert_never
+
+from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.datasource.changes.planning import Former, plan_changes
+from pyspark_pravega.datasource.changes.stream import (
+    ChangesMemory,
+    Position,
+    end_position,
+    plan_new_changes,
+    start_position,
+)
+from pyspark_pravega.datasource.insert.prepare import table_for_write
+from pyspark_pravega.datasource.scan.planning import PlannedScan, plan_scan
+from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+from . import altering, changes, namespaces, tables
+from . import requests as r
+from .connections import Catalog, Connections
+from .inserts import Inserts
+from .naming import about
+from .replies import InsertBegun, PlannedRead, ScanEnds, TableDescription
+
+Reply: TypeAlias = TableDescription | PlannedRead | InsertBegun | str | int | bool | list[str] | dict[str, str] | None
+"""Of `replies`, or the plain value that a request's description names."""
+
+
+class Operations:
+    """Carries out requests; thread-safe."""
+
+    def __init__(self) -> None:
+        self._connections = Connections()
+        self._inserts = Inserts()
+        self._changes = ChangesMemory()
+
+    def answer(self, number: int, envelope: r.Envelope) -> Reply:
+        """Carry one request out, the call of this number; raises what went wrong."""
+        with self._connections.catalog(envelope.conf) as catalog:
+            return self._answer(number, catalog, envelope.request)
+
+    def take_back(self, number: int) -> None:
+        """Abort the INSERT that was begun by a call whose answer nobody has read."""
+        self._inserts.abort_begun_by(number)
+
+    def abort_open_inserts(self) -> list[threading.Thread]:
+        """Begin to abort all open INSERTs, whose driver is gone; return the threads that do."""
+        return self._inserts.abort_all()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+    def _answer(self, number: int, catalog: Catalog, request: r.Request) -> Reply:
+        match request:
+            case r.DefaultNamespace():
+                return namespaces.default_namespace(catalog)
+            case r.ListNamespaces():
+                return namespaces.list_namespaces(catalog)
+            case r.LoadNamespace(namespace):
+                return namespaces.load_namespace(catalog, namespace)
+            case r.CreateNamespace(namespace, properties):
+                namespaces.create_namespace(catalog, namespace, properties)
+                return None
+            case r.AlterNamespace(namespace):
+                namespaces.load_namespace(catalog, namespace)
+                raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all((catalog.name, *namespace))))
+            case r.DropNamespace(namespace, cascade):
+                return namespaces.drop_namespace(catalog, namespace, cascade)
+            case r.ListTables(namespace):
+                return tables.list_tables(catalog, namespace)
+            case r.LoadTable(namespace, name, options, writing):
+                return tables.load(catalog, namespace, name, options, writing)
+            case r.LoadChangelog(namespace, name, options, range):
+                return changes.load_changes(catalog, namespace, name, range, options)
+            case r.TableExists(namespace, name, creating):
+                return tables.exists(catalog, namespace, name, creating)
+            case r.CreateTable():
+                return _create_table(catalog, request)
+            case r.AlterTable(namespace, name, table_changes):
+                with shielded():
+                    return altering.alter(catalog, namespace, name, table_changes)
+            case r.DropTable(namespace, name):
+                with shielded():
+                    return tables.drop(catalog, namespace, name)
+            case r.Refuse(namespace, name, statement):
+                raise UnsupportedOperationError(refusal(statement, quote_all((catalog.name, *namespace, name))))
+            case r.PlanScan():
+                return _plan_scan(catalog, request)
+            case r.PlanChanges():
+                return _plan_changes(catalog, request)
+            case r.StartOfChanges(table, options):
+                with changes.asked_for(catalog, table, options) as asked:
+                    return start_position(catalog.pravega, asked.table, asked.range, asked.options).to_json()
+            case r.EndOfChanges(table, options, since):
+                with changes.asked_for(catalog, table, options) as asked:
+                    position = Position.from_json(since)
+                    return end_position(catalog.pravega, asked.table, asked.options, position).to_json()
+            case r.PlanNewChanges():
+                return _plan_new_changes(catalog, request, self._changes)
+            case r.BeginInsert():
+                return self._begin_insert(number, catalog, request)
+            case r.CommitInsert(table, insert, messages, again):
+                return self._inserts.commit(catalog, table, insert, messages, again)
+            case r.AbortInsert(table, insert):
+                self._inserts.abort(catalog, table, insert)
+                return None
+        assert_never(request)
+
+    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
+        table = request.table
+        with about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
+            options = catalog.options(write=request.options)
+            table = table_for_write(catalog.pravega, table, request.schema, options)
+        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options)
+
+
+def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
+    return tables.create(
+        catalog,
+        request.namespace,
+        request.name,
+        request.schema,
+        request.partitions,
+        request.properties,
+        request.adopt,
+        request.constraints,
+    )
+
+
+def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
+    table = request.table
+    name = quote_all((catalog.name, table.stream.scope, table.stream.name))
+    ends = request.ends or ScanEnds()
+    with about("Table", name):
+        options = catalog.options(read=request.options, properties=table.reading)
+        # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
+        bounds = options.get(o.START_STREAM_CUT), options.get(o.END_STREAM_CUT)
+        known = ends.find(*bounds)
+        planned = plan_scan(
+            catalog.pravega,
+            table,
+            request.columns,
+            options,
+            limit=_limit(request),
+            count_bad_events=True,
+            tail=None if known is None else known.offsets(),
+        )
+    if known is None:
+        ends = ends.with_end(*bounds, planned.tail)
+    return _planned_read(name, table, request, planned, ends)
+
+
+def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
+    known = None if request.ends is None else request.ends.ends[0]
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        planned = plan_changes(
+            catalog.pravega,
+            asked.table,
+            asked.range,
+            request.columns,
+            asked.options,
+            limit=_limit(request),
+            former=None if known is None else Former(known.offsets(), known.newest),
+        )
+    # CHANGES has bounds of its own, which are those of the table.
+    ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
+    return _planned_read(asked.name, asked.table, request, planned, ends)
+
+
+def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        planned = plan_new_changes(
+            catalog.pravega,
+            asked.table,
+            asked.range,
+            request.columns,
+            asked.options,
+            Position.from_json(request.since),
+            Position.from_json(request.until),
+            request.checkpoint,
+            memory,
+        )
+    return _planned_read(asked.name, asked.table, request, planned, None)
+
+
+def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
+    return request.limit if request.limit >= 0 else None
+
+
+def _planned_read(
+    name: str,
+    table: StreamTable,
+    request: r.PlanScan | r.PlanChanges | r.PlanNewChanges,
+    planned: PlannedScan,
+    ends: ScanEnds | None,
+) -> PlannedRead:
+    function, partitions = pickled_read(planned.reader, planned.output)
+    shown = ", ".join(request.columns.fieldNames()) or "none"
+    text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
+    limit = None if isinstance(request, r.PlanNewChanges) else _limit(request)
+    return PlannedRead(
+        function=function,
+        python=PYTHON,
+        partitions=tuple(partitions),
+        schema=planned.schema,
+        output=planned.output,
+        homes=tuple(planned.homes),
+        bytes=planned.bytes,
+        description=text if limit is None else f"{text}; limit: {limit}",
+        ends=ends,
+    )
+
+
+__all__ = ["Operations", "Reply"]

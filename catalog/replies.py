@@ -1,0 +1,105 @@
+"""The replies of the catalog service to the Java adapter that are more than one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import DataType, StructType
+
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+
+@dataclass(frozen=True)
+class HiddenColumn:
+    """A metadata column of a table."""
+
+    name: str
+    type: DataType
+    nullable: bool
+    comment: str
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """A table as Spark shows it. `table` comes back with every request about it.
+
+    `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: of changes,
+    the columns that tell which row one is of.
+    """
+
+    name: str
+    schema: StructType
+    properties: Mapping[str, str]
+    metadata_columns: tuple[HiddenColumn, ...]
+    table: StreamTable
+    id: str | None
+    row_key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScanEnd:
+    """Where the scans of a query end that have these bounds: an offset for each segment, as pairs."""
+
+    start: str
+    end: str
+    tail: tuple[tuple[int, int], ...]
+    newest: int
+
+    def offsets(self) -> dict[int, int]:
+        """The offset at which the scans end, for each segment."""
+        return dict(self.tail)
+
+
+@dataclass(frozen=True)
+class ScanEnds:
+    """One end for each pair of bounds that a query's scans of a table have."""
+
+    ends: tuple[ScanEnd, ...] = ()
+
+    def find(self, start: str, end: str) -> ScanEnd | None:
+        """The end of the scans with these bounds, None for the first of them."""
+        return next((each for each in self.ends if (each.start, each.end) == (start, end)), None)
+
+    def with_end(self, start: str, end: str, tail: Mapping[int, int], newest: int = 0) -> ScanEnds:
+        """The same with the end of a scan that was the first with its bounds."""
+        return ScanEnds((*self.ends, ScanEnd(start, end, tuple(tail.items()), newest)))
+
+
+@dataclass(frozen=True)
+class PlannedRead:
+    """A planned scan: the pickled function and its pickled partitions in base64, and what Spark shows of it.
+
+    `python` is the version of Python that they are for, such as 3.11.
+    `schema` is that of the rows, `output` that of what the tasks make: rows, maybe with a count of bad events.
+    `homes` has a number for each partition, or none: partitions of the same are best read by the same executor.
+    `bytes` are those of the events. `ends`: for the next scan of the table in the same query.
+    """
+
+    function: str
+    python: str
+    partitions: tuple[str, ...]
+    schema: StructType
+    output: StructType
+    homes: tuple[int, ...]
+    bytes: int
+    description: str
+    ends: ScanEnds | None
+
+
+@dataclass(frozen=True)
+class InsertHandle:
+    """What finishes an INSERT: its transaction, the number of its tasks, its options."""
+
+    transaction: str
+    tasks: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class InsertBegun:
+    """An INSERT's handle, and the pickled function of its tasks in base64 for Python of a version such as 3.11."""
+
+    insert: InsertHandle
+    function: str
+    python: str

@@ -1,0 +1,131 @@
+"""Ending calls that nobody waits for any more.
+
+A call that may be cancelled runs `under` a `Cancellation`. All that it waits for in this package then ends soon after
+`cancel`, by raising `Cancelled`: pauses between tries, calls of the controller, replies of segment stores. What must
+not be left half done runs in `shielded`. Without a `Cancellation` nothing changes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Cancelled(BaseException):
+    """Nobody waits for the call any more. No Exception, so that nothing takes it for a failure to go on from."""
+
+
+class Cancellation:
+    """Whether one call is cancelled, and what that ends. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._actions: list[Callable[[], object]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Make the call end soon. May be called more than once."""
+        with self._lock:
+            self._cancelled.set()
+            for action in self._actions:  # with the lock, so that none comes after the end of its wait
+                action()
+
+    def check(self) -> None:
+        """Raise Cancelled after `cancel`."""
+        if self.cancelled:
+            raise Cancelled
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; raises Cancelled when `cancel` is called meanwhile."""
+        if self._cancelled.wait(seconds):
+            raise Cancelled
+
+    @contextmanager
+    def ending(self, action: Callable[[], object]) -> Iterator[None]:
+        """Let `cancel` call `action`, which makes a wait in the body fail; the failure comes out as Cancelled.
+
+        `action` is quick and raises nothing.
+        """
+        with self._lock:
+            self.check()
+            self._actions.append(action)
+        try:
+            yield
+        except Exception:
+            self.check()
+            raise
+        finally:
+            with self._lock:
+                self._actions.remove(action)
+
+
+_current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+
+
+def current() -> Cancellation | None:
+    """Return what the call of this thread runs under."""
+    return _current.get()
+
+
+@contextmanager
+def under(cancellation: Cancellation | None) -> Iterator[None]:
+    """Run the body as a call that `cancellation` can end."""
+    token = _current.set(cancellation)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Run the body to its end, cancelled or not."""
+    with under(None):
+        yield
+
+
+def check() -> None:
+    """Raise Cancelled if the call of this thread is cancelled."""
+    if (cancellation := current()) is not None:
+        cancellation.check()
+
+
+def sleep(seconds: float) -> None:
+    """Sleep; raises Cancelled when the call of this thread is cancelled meanwhile."""
+    if (cancellation := current()) is not None:
+        cancellation.sleep(seconds)
+    else:
+        time.sleep(seconds)
+
+
+@contextmanager
+def ending(action: Callable[[], object]) -> Iterator[None]:
+    """Let the cancellation of this thread's call end a wait in the body by `action`; see `Cancellation.ending`."""
+    if (cancellation := current()) is not None:
+        with cancellation.ending(action):
+            yield
+    else:
+        yield
+
+
+def carried(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function for another thread to run as part of this thread's call."""
+    cancellation = current()
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with under(cancellation):
+            return function(*args, **kwargs)
+
+    return run
