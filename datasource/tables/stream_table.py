@@ -16,7 +16,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
 from pyspark_pravega.formats.changes.feed import changelog_schema, is_change_format
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.plain.text import TEXT_SCHEMA
+from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .change_range import ChangeRange
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.columns import Column, Leaf, Misfit
-from ..json.values import exact_decimal
+from ..core.scalars import exact_decimal
 from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum

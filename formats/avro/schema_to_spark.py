@@ -42,19 +42,12 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from ..core.schema_texts import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_METADATA, SPARK_TYPE
 from ..core.spark_names import spark_type_named
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
-from .spark_to_schema import SPARK_METADATA, SPARK_TYPE
 
-ROOT_COLUMN = "value"
-"""The column of a schema whose root is no record."""
-
-LARGEST_SCHEMA = 10_000
-"""Types a schema may have when all names are replaced by what they stand for; some lines of text can stand
-for billions."""
-
-_PRIMITIVES: dict[str, DataType] = {
+PRIMITIVES: dict[str, DataType] = {
     "boolean": BooleanType(),
     "int": IntegerType(),
     "long": LongType(),
@@ -63,6 +56,8 @@ _PRIMITIVES: dict[str, DataType] = {
     "bytes": BinaryType(),
     "string": StringType(),
 }
+"""The Spark types of Avro's primitive types."""
+
 _LOGICAL: dict[str, DataType] = {
     "date": DateType(),
     "timestamp-millis": TimestampType(),
@@ -152,7 +147,7 @@ class _AvroToSpark:
             return own
         if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):
             return own
-        return _PRIMITIVES[node.name]
+        return PRIMITIVES[node.name]
 
     def record(self, record: avro.Record, path: str) -> StructType:
         if any(record is outer for outer in self._inside):

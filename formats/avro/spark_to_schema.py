@@ -44,11 +44,9 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidNameError
 
+from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
-
-SPARK_TYPE = "spark.type"
-SPARK_METADATA = "spark.metadata"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -146,16 +144,6 @@ def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     if metadata:
         result[SPARK_METADATA] = metadata
     return result
-
-
-def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
-    """A column's comment, and the rest of its metadata."""
-    rest = dict(metadata or {})
-    comment = rest.get("comment")
-    if not isinstance(comment, str):
-        return None, rest
-    del rest["comment"]
-    return comment, rest
 
 
 def _nullable(avro_type: Any, nullable: bool) -> Any:

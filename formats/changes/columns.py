@@ -27,7 +27,8 @@ from pyspark.sql.types import (
 from ..core.arrow_types import arrow_schema, strings_for_char_types
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.events import EventBuffer, Positions
-from ..json.timestamps import FIRST_MICROS, LAST_MICROS
+from ..core.scalars import FIRST_MICROS, LAST_MICROS
+from ..core.spark_visitor import leaf_types
 from ..json.values import json_text
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
@@ -244,13 +245,7 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
 
 
 def _exact_numbers(data_type: DataType) -> bool:
-    if isinstance(data_type, StructType):
-        return any(_exact_numbers(each.dataType) for each in data_type.fields)
-    if isinstance(data_type, ArrayType):
-        return _exact_numbers(data_type.elementType)
-    if isinstance(data_type, MapType):
-        return _exact_numbers(data_type.valueType)
-    return isinstance(data_type, StringType | DecimalType)
+    return any(isinstance(each, StringType | DecimalType) for each in leaf_types(data_type))
 
 
 def _timestamps(micros: Sequence[int | None]) -> pa.Array:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..json.timestamps import FIRST_MICROS, LAST_MICROS
+from ..core.scalars import FIRST_MICROS, LAST_MICROS
 from .encodings.times import within
 from .feed import POSITION_TYPE
 from .positions import file_of_binlog, positions_of

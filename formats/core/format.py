@@ -169,10 +169,10 @@ FORMATS: dict[str, str] = {
     "json": "pyspark_pravega.formats.json.format:JsonFormat",
     "maxwell-json": "pyspark_pravega.formats.changes.maxwell_json:MaxwellJsonFormat",
     "protobuf": "pyspark_pravega.formats.protobuf.format:ProtobufFormat",
-    "raw": "pyspark_pravega.formats.plain.raw:RawFormat",
-    "text": "pyspark_pravega.formats.plain.text:TextFormat",
+    "raw": "pyspark_pravega.formats.plain.whole_event:raw_format",
+    "text": "pyspark_pravega.formats.plain.whole_event:text_format",
 }
-"""Where each format lives; imported on first use, so that nobody pays for formats he does not use."""
+"""What makes each format; imported on first use, so that nobody pays for formats he does not use."""
 
 REGISTRY_FORMATS = {"Avro": "avro", "Json": "json", "Protobuf": "protobuf"}
 """The formats that read what the schema registry calls so, unless a table says otherwise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Generic, NoReturn, TypeVar
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
@@ -18,6 +19,19 @@ _SHOWN = 200
 def child_path(path: str, name: str) -> str:
     """As Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
     return f"{path}.{name}" if path else name
+
+
+def leaf_types(data_type: DataType) -> Iterator[DataType]:
+    """Iterate over the types of plain values that a type is made of; keys of maps, which are strings, are left out."""
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from leaf_types(field.dataType)
+    elif isinstance(data_type, ArrayType):
+        yield from leaf_types(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from leaf_types(data_type.valueType)
+    else:
+        yield data_type
 
 
 class SparkTypeVisitor(ABC, Generic[Result]):

@@ -33,8 +33,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..avro.schema_to_spark import LARGEST_SCHEMA
-from ..avro.spark_to_schema import SPARK_METADATA, SPARK_TYPE
+from ..core.schema_texts import LARGEST_SCHEMA, SPARK_METADATA, SPARK_TYPE
 from ..core.spark_names import spark_type_named
 from ..core.spark_visitor import child_path
 from .portable_schema import full_schema

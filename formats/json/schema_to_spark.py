@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
-from ..avro.schema_to_spark import ROOT_COLUMN
+from ..core.schema_texts import ROOT_COLUMN
 from . import schema_model as model
 
 

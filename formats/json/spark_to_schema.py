@@ -49,7 +49,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from ..avro.spark_to_schema import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
 

@@ -17,16 +17,13 @@ from pyspark.sql.types import DataType, TimestampType
 
 from ..core.columns import Column, Leaf, Misfit, NumberText, kind_of
 from ..core.format import Settings
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, shortened
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
 EPOCH_UNITS = {"epoch-seconds": 1_000_000, "epoch-millis": 1_000, "epoch-micros": 1}
 """Microseconds of each unit."""
 
-_EPOCH_DAYS = 719_163
-_DAY_MICROS = 86_400_000_000
-FIRST_MICROS, LAST_MICROS = (1 - _EPOCH_DAYS) * _DAY_MICROS, (3_652_060 - _EPOCH_DAYS) * _DAY_MICROS - 1
-"""The first and last microsecond of the years 0001 to 9999."""
 _MOST_DIGITS = 25
 """Digits before the point that no timestamp has."""
 
@@ -47,8 +44,7 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
         text = value.decode() if isinstance(value, NumberText) else str(value)
         micros = _scaled(text, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:
-            shown = text if len(text) <= 40 else text[:37] + "..."
-            raise Misfit(f"the number {shown} ({timestamps}) is outside the years 0001 to 9999")
+            raise Misfit(f"the number {shortened(text)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:

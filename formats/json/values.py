@@ -7,13 +7,12 @@ and doubles may be the strings "NaN", "Infinity" and "-Infinity", for which JSON
 
 from __future__ import annotations
 
-import binascii
 import json
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -40,9 +39,20 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import arrow_type_of
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
+from ..core.scalars import (
+    FIRST_DAY,
+    FIRST_MICROS,
+    FLOAT_LIMIT,
+    LAST_DAY,
+    LAST_MICROS,
+    SPECIAL_FLOATS,
+    exact_decimal,
+    from_base64,
+    shortened,
+)
 from ..core.spark_visitor import child_path
 from . import schema_model as model
-from .timestamps import FIRST_MICROS, ISO, LAST_MICROS, epoch_column
+from .timestamps import ISO, epoch_column
 
 
 def _or_none(*kinds: type) -> frozenset[type]:
@@ -52,16 +62,8 @@ def _or_none(*kinds: type) -> frozenset[type]:
 _STRINGS = _or_none(str)
 _NATIVE = ("leaf",)
 """The native decoder goes by the Arrow type."""
-_EPOCH_DAYS = 719_163
-_FIRST_DAY, _LAST_DAY = 1 - _EPOCH_DAYS, 3_652_059 - _EPOCH_DAYS
-"""0001-01-01 and 9999-12-31 as days since 1970-01-01: the dates of ISO 8601 without sign."""
 _DAY_MICROS = 86_400_000_000
-FIRST_DAY, LAST_DAY = _FIRST_DAY, _LAST_DAY
-
 _FLOATS = _or_none(float)
-_FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
-"""From here on a double is infinite as a float."""
-_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
@@ -128,7 +130,7 @@ class ByteList(ListColumn):
 
     def as_list(self, value: Any) -> list[Any]:
         if type(value) is str:
-            return list(np.frombuffer(_base64(value), np.int8).tolist())
+            return list(np.frombuffer(from_base64(value), np.int8).tolist())
         return super().as_list(value)
 
 
@@ -202,18 +204,18 @@ def _integer(path: str, data_type: DataType) -> Column:
         if type(value) is not int:
             raise Misfit(f"expected an integer, found {kind_of(value)}")
         if not -limit <= value < limit:
-            raise Misfit(f"the integer {_shortened(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the integer {shortened(value)} is out of the range of {data_type.simpleString()}")
         return value
 
     return Leaf(path, arrow_type, exact, kinds=_or_none(int), native=_NATIVE)
 
 
 def _floating(path: str, data_type: DataType) -> Column:
-    arrow_type, limit = (pa.float32(), _FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
+    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
 
     def exact(value: Any) -> float:
-        if type(value) is str and value in _SPECIAL:
-            return _SPECIAL[value]
+        if type(value) is str and value in SPECIAL_FLOATS:
+            return SPECIAL_FLOATS[value]
         if type(value) not in (float, int, NumberText):
             raise Misfit(f"expected a number, found {kind_of(value)}")
         try:
@@ -221,7 +223,7 @@ def _floating(path: str, data_type: DataType) -> Column:
         except OverflowError:
             number = math.inf
         if abs(number) >= limit:
-            raise Misfit(f"the number {_shortened(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the number {shortened(value)} is out of the range of {data_type.simpleString()}")
         return number
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -261,46 +263,16 @@ def _decimal(path: str, data_type: DataType) -> Column:
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(int, NumberText), native=_NATIVE)
 
 
-def exact_decimal(text: str, precision: int, scale: int) -> Decimal:
-    """The number as decimal(precision, scale); raises Misfit if digits would be lost."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        raise Misfit(f"the number {_shortened(text)} has an exponent out of range") from None
-    if number.is_zero():
-        return Decimal((0, (0,), -scale))
-    kind = f"decimal({precision},{scale})"
-    if number.adjusted() >= precision - scale:
-        raise Misfit(f"the number {_shortened(text)} is out of the range of {kind}")
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    surplus = -scale - exponent
-    if surplus > 0:
-        if surplus >= len(digits) or any(digits[-surplus:]):
-            raise Misfit(f"the number {_shortened(text)} has more fraction digits than {kind}")
-        digits = digits[:-surplus]
-    else:
-        digits += (0,) * -surplus
-    return Decimal((sign, digits, -scale))
-
-
 def _binary(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bytes:
         if type(value) is not str:
             raise Misfit(f"expected a base64 string, found {kind_of(value)}")
-        return _base64(value)
+        return from_base64(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else _base64(value) for value in values], pa.binary())
+        return pa.array([None if value is None else from_base64(value) for value in values], pa.binary())
 
     return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
-
-
-def _base64(text: str) -> bytes:
-    try:
-        return binascii.a2b_base64(text, strict_mode=True)
-    except ValueError as error:
-        raise Misfit(f"the string is not base64 ({error})") from None
 
 
 def _date(path: str, data_type: DataType) -> Column:
@@ -309,7 +281,7 @@ def _date(path: str, data_type: DataType) -> Column:
             raise Misfit(f"expected a date as a string, found {kind_of(value)}")
         days = _days(value)
         if days is None:
-            raise Misfit(f"the string '{_shortened(value)}' is no date such as 2024-01-31")
+            raise Misfit(f"the string '{shortened(value)}' is no date such as 2024-01-31")
         return days
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -317,7 +289,7 @@ def _date(path: str, data_type: DataType) -> Column:
 
     def fast(values: Sequence[Any]) -> pa.Array:
         array = pa.array(values, pa.string()).cast(pa.date32())
-        _check_range(array.view(pa.int32()), _FIRST_DAY, _LAST_DAY)
+        _check_range(array.view(pa.int32()), FIRST_DAY, LAST_DAY)
         return array
 
     return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
@@ -328,7 +300,7 @@ def _days(text: str) -> int | None:
         days = pa.scalar(text).cast(pa.date32()).value
     except (pa.ArrowInvalid, ValueError):
         return None
-    return int(days) if _FIRST_DAY <= days <= _LAST_DAY else None
+    return int(days) if FIRST_DAY <= days <= LAST_DAY else None
 
 
 def _timestamp(path: str, data_type: DataType) -> Column:
@@ -342,7 +314,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
         micros = _micros(value, zoned)
         if micros is None:
             rule = "with Z or an offset" if zoned else "without Z or offset"
-            raise Misfit(f"the string '{_shortened(value)}' is no timestamp {rule}, such as {example}")
+            raise Misfit(f"the string '{shortened(value)}' is no timestamp {rule}, such as {example}")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -381,14 +353,6 @@ def _check_range(array: pa.Array, first: int, last: int) -> None:
     bounds = pc.min_max(array).as_py()
     if bounds["min"] is not None and not (first <= bounds["min"] and bounds["max"] <= last):
         raise ValueError
-
-
-def _shortened(value: object) -> str:
-    try:
-        text = value.decode() if isinstance(value, NumberText) else str(value)
-    except ValueError:
-        return "with thousands of digits"
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 _LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {

@@ -31,12 +31,12 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 from ..core.arrow_types import strings_for_char_types
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ..core.spark_visitor import child_path
 from ..core.writing import BINARY, BatchEncoder, Cells, Rows, constant, joined, joined_lists, list_bounds, valid_text
 from . import schema_model as model
 from .schema_to_spark import spark_struct
-from .timestamps import FIRST_MICROS, ISO, LAST_MICROS, epoch_cells
-from .values import FIRST_DAY, LAST_DAY
+from .timestamps import ISO, epoch_cells
 
 _NULL = constant(b"null")
 _QUOTE = constant(b'"')

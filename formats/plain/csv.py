@@ -49,16 +49,16 @@ from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
+from ..core.scalars import SPECIAL_FLOATS, shortened
 from ..core.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
 from ..json.values import column_of
 from ..json.writing import cells_of
-from .one_column import check_bare, no_schema
+from .unregistered import check_bare, no_schema
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
 _NAMED = {"tab": "\t", "\\t": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_SPECIAL = ("NaN", "Infinity", "-Infinity")
 _LONGEST_NUMBER = 4000
 """Digits; Python refuses to read longer integers."""
 
@@ -309,18 +309,18 @@ def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
 
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise Misfit(f"'{_shortened(text)}' is neither true nor false")
+        raise Misfit(f"'{shortened(text)}' is neither true nor false")
     return text.lower() == "true"
 
 
 def _integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
-        raise Misfit(f"'{_shortened(text)}' is no whole number")
+        raise Misfit(f"'{shortened(text)}' is no whole number")
     return int(text)
 
 
 def _floating(text: str) -> Any:
-    if text in _SPECIAL:
+    if text in SPECIAL_FLOATS:
         return text
     return float(_number(text).decode()) if len(text) < _LONGEST_NUMBER else _number(text)
 
@@ -331,12 +331,8 @@ def _decimal(text: str) -> Any:
 
 def _number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
-        raise Misfit(f"'{_shortened(text)}' is no number")
+        raise Misfit(f"'{shortened(text)}' is no number")
     return text.encode()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 class CsvEncoder(BatchEncoder):

@@ -47,7 +47,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..avro.schema_to_spark import LARGEST_SCHEMA
+from ..core.schema_texts import LARGEST_SCHEMA
 from ..core.spark_visitor import child_path
 from .messages import message_type
 

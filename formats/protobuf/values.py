@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.framing import Undecodable
-from ..json.timestamps import FIRST_MICROS, LAST_MICROS
+from ..core.scalars import FIRST_MICROS, LAST_MICROS
 from .schema_to_spark import JSON_VALUES, TIMESTAMP, WRAPPERS, entry_fields, is_map, is_repeated
 
 FromMessage = Callable[[Any], Any]

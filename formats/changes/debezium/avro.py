@@ -38,7 +38,8 @@ from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Wri
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, constant
 from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, events_with
-from ..encodings import kafka_connect_schema as connect_schema
+from ..encodings import kafka_connect_schema
+from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.kafka_connect_to_spark import columns_of
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
@@ -160,14 +161,14 @@ class _Writer:
     """How events of one schema are read, and what it says about the values of both images."""
 
     read: Reader
-    before: connect_schema.FieldSchema | None
-    after: connect_schema.FieldSchema | None
+    before: FieldSchema | None
+    after: FieldSchema | None
 
     @classmethod
     def of(cls, text: str) -> _Writer:
         """Raises InvalidSchemaError."""
         node = avro.parse_avro(envelope_schema(text))
-        found = connect_schema.of_avro(node)
+        found = kafka_connect_schema.of_avro(node)
         fields = found.fields if found is not None else {}
         return cls(document_reader(node), fields.get("before"), fields.get("after"))
 

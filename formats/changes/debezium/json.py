@@ -30,7 +30,8 @@ from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native.plans import Unplanned
 from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, events_with
-from ..encodings import kafka_connect_schema as connect_schema
+from ..encodings import kafka_connect_schema
+from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.kafka_connect_to_spark import columns_of
 from ..encodings.settings import Rules
 from ..feed import INFER_COLUMNS, OPERATIONS, UPSERTS
@@ -249,15 +250,15 @@ class _Schemas:
     def __init__(self) -> None:
         self._prefixes: dict[str, int] = {}
         self._last = ""
-        self._images: list[tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]] = []
+        self._images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
 
-    def images(self, number: int) -> tuple[connect_schema.FieldSchema | None, connect_schema.FieldSchema | None]:
+    def images(self, number: int) -> tuple[FieldSchema | None, FieldSchema | None]:
         """The schemas of before and after."""
         return self._images[number]
 
     def number_of(self, schema: Any) -> int | None:
         """The number of a schema; None if an envelope has none."""
-        root = connect_schema.of_json(schema)
+        root = kafka_connect_schema.of_json(schema)
         if root is None:
             return None
         images = root.fields.get("before"), root.fields.get("after")

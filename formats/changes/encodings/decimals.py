@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType
 
 from ...core.columns import Leaf, Misfit, NumberText, kind_of
-from ...json.values import exact_decimal
-from . import kafka_connect_schema as connect
+from ...core.scalars import exact_decimal
+from . import kafka_connect_schema
 from .kafka_connect_schema import FieldSchema
 
 _NONE = type(None)
@@ -45,7 +45,7 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
     unscaled: int | None = None
-    if schema is not None and schema.name == connect.DECIMAL and schema.kind == "bytes":
+    if schema is not None and schema.name == kafka_connect_schema.DECIMAL and schema.kind == "bytes":
         unscaled = schema.scale
     elif schema is None and mode == "precise":
         unscaled = scale
@@ -80,7 +80,7 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
 
 def decimal_text(value: Any, schema: FieldSchema | None) -> str:
     """The digits of a decimal in any encoding. Raises Misfit for what is none."""
-    unscaled = schema.scale if schema is not None and schema.name == connect.DECIMAL else None
+    unscaled = schema.scale if schema is not None and schema.name == kafka_connect_schema.DECIMAL else None
     text = _text_of(value, unscaled if type(value) in (str, bytes) else None, finite=False)
     assert text is not None
     return text

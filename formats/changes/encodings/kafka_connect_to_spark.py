@@ -19,16 +19,10 @@ from __future__ import annotations
 
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
     ByteType,
     DataType,
     DateType,
     DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
     ShortType,
     StringType,
@@ -38,26 +32,27 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ...avro.schema_to_spark import PRIMITIVES
 from ...core.spark_names import valid_decimal
-from . import kafka_connect_schema as connect
-from .kafka_connect_schema import FieldSchema
+from .kafka_connect_schema import (
+    DATE_UNITS,
+    DECIMAL,
+    TIME_OF_DAY_UNITS,
+    TIMESTAMP_UNITS,
+    VARIABLE_SCALE_DECIMAL,
+    FieldSchema,
+)
 
 _ZONED = ("io.debezium.time.ZonedTimestamp",)
-_KINDS: dict[str, DataType] = {
-    "boolean": BooleanType(),
+_KINDS: dict[str, DataType] = PRIMITIVES | {
     "int8": ByteType(),
     "int16": ShortType(),
-    "int32": IntegerType(),
-    "int": IntegerType(),
-    "int64": LongType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "float32": FloatType(),
-    "double": DoubleType(),
-    "float64": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
+    "int32": PRIMITIVES["int"],
+    "int64": PRIMITIVES["long"],
+    "float32": PRIMITIVES["float"],
+    "float64": PRIMITIVES["double"],
 }
+"""Connect's names, and Avro's for schemas that came as Avro."""
 
 
 def columns_of(image: FieldSchema) -> StructType:
@@ -66,14 +61,14 @@ def columns_of(image: FieldSchema) -> StructType:
 
 
 def _type(schema: FieldSchema) -> DataType:
-    if schema.name == connect.DECIMAL:
+    if schema.name == DECIMAL:
         exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
         return DecimalType(schema.precision, schema.scale) if exact else StringType()
-    if schema.name == connect.VARIABLE_SCALE_DECIMAL or schema.name in connect.TIME_OF_DAY_UNITS:
+    if schema.name == VARIABLE_SCALE_DECIMAL or schema.name in TIME_OF_DAY_UNITS:
         return StringType()
-    if schema.name in connect.DATE_UNITS:
+    if schema.name in DATE_UNITS:
         return DateType()
-    if schema.name in connect.TIMESTAMP_UNITS:
+    if schema.name in TIMESTAMP_UNITS:
         return TimestampNTZType()
     if schema.name in _ZONED:
         return TimestampType()

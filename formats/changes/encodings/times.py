@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.columns import Leaf, Misfit, kind_of
-from ...json.timestamps import FIRST_MICROS, LAST_MICROS
-from ...json.values import FIRST_DAY, LAST_DAY
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ..feed import UNITS
 from .settings import ASSUMED_MS
 

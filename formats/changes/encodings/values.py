@@ -18,7 +18,6 @@ Values of Avro come as those of JSON would, but for bytes, which come as `bytes`
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 import re
@@ -60,9 +59,10 @@ from ...core.columns import (
     StructColumn,
     kind_of,
 )
+from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, from_base64
 from ...core.spark_visitor import child_path
 from ...json.values import json_text
-from . import kafka_connect_schema as connect
+from . import kafka_connect_schema
 from .decimals import decimal_column, decimal_text
 from .kafka_connect_schema import FieldSchema
 from .settings import Rules
@@ -71,9 +71,7 @@ from .times import as_text, date_column, timestamp_column
 _NONE = type(None)
 _NATIVE = ("leaf",)
 _WHOLE = re.compile(r"([+-]?\d{1,40})(?:\.0*)?", re.ASCII)
-_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_SPECIAL |= {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
-_FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
+_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
 
 
 def image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
@@ -132,7 +130,7 @@ def _leaf(data_type: DataType, path: str, schema: FieldSchema | None, rules: Rul
     if isinstance(data_type, DateType):
         return date_column(path)
     if isinstance(data_type, TimestampType | TimestampNTZType):
-        return timestamp_column(path, arrow_type_of(data_type), connect.TIMESTAMP_UNITS.get(name, unit))
+        return timestamp_column(path, arrow_type_of(data_type), kafka_connect_schema.TIMESTAMP_UNITS.get(name, unit))
     if isinstance(data_type, BooleanType):
         return _boolean(path)
     if isinstance(data_type, IntegralType):
@@ -158,7 +156,7 @@ def _boolean(path: str) -> Leaf:
 def _integer(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
     arrow_type = arrow_type_of(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
-    scaled = schema is not None and schema.name == connect.DECIMAL
+    scaled = schema is not None and schema.name == kafka_connect_schema.DECIMAL
 
     def exact(value: Any) -> int:
         if scaled or type(value) is dict:
@@ -177,8 +175,8 @@ def _integer(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf
 
 
 def _floating(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
-    arrow_type, limit = (pa.float32(), _FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
-    scaled = schema is not None and schema.name == connect.DECIMAL
+    arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
+    scaled = schema is not None and schema.name == kafka_connect_schema.DECIMAL
 
     def exact(value: Any) -> float:
         if type(value) is str and value in _SPECIAL:
@@ -236,12 +234,12 @@ def _shown_as_text(schema: FieldSchema | None) -> Callable[[Any], str] | None:
     """What makes a text of the values of a schema's semantic type; None for those that are texts or have none."""
     if schema is None:
         return None
-    if schema.name in (connect.DECIMAL, connect.VARIABLE_SCALE_DECIMAL):
+    if schema.name in (kafka_connect_schema.DECIMAL, kafka_connect_schema.VARIABLE_SCALE_DECIMAL):
         return lambda value: decimal_text(value, schema)
     for kind, units in (
-        ("date", connect.DATE_UNITS),
-        ("timestamp", connect.TIMESTAMP_UNITS),
-        ("time", connect.TIME_OF_DAY_UNITS),
+        ("date", kafka_connect_schema.DATE_UNITS),
+        ("timestamp", kafka_connect_schema.TIMESTAMP_UNITS),
+        ("time", kafka_connect_schema.TIME_OF_DAY_UNITS),
     ):
         if schema.name in units:
             write = as_text(units[schema.name], kind)
@@ -261,14 +259,6 @@ def _binary(path: str) -> Leaf:
         return pa.array([None if value is None else from_base64(value) for value in values], pa.binary())
 
     return Leaf(path, pa.binary(), exact, fast=fast, kinds=frozenset((str, _NONE)), native=_NATIVE)
-
-
-def from_base64(text: str) -> bytes:
-    """Raises Misfit for a text that is not base64."""
-    try:
-        return binascii.a2b_base64(text, strict_mode=True)
-    except ValueError as error:
-        raise Misfit(f"the string is not base64 ({error})") from None
 
 
 class _MapOrText(MapColumn):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.timestamps import EPOCH_UNITS, FIRST_MICROS, LAST_MICROS
+from pyspark_pravega.formats.core.scalars import FIRST_MICROS, LAST_MICROS
+from pyspark_pravega.formats.json.timestamps import EPOCH_UNITS
 from tests.formats.core.test_bad_events import schema_of
 
 JSON = find_format("json")

@@ -1,0 +1,149 @@
+"""The formats `raw` and `text`: one column that is the whole event, its bytes or its bytes as UTF-8.
+
+| format | column | bad events |
+|---|---|---|
+| raw | event BINARY | none |
+| text | value STRING | those that are not UTF-8 |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from pyspark_pravega.errors import InvalidRowError, UnsupportedTypeError
+
+from ..core.arrow_types import arrow_schema
+from ..core.events import EventBuffer
+from ..core.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
+from .unregistered import check_bare, no_schema
+
+RAW_SCHEMA = StructType([StructField("event", BinaryType())])
+TEXT_SCHEMA = StructType([StructField("value", StringType())])
+
+
+@dataclass(frozen=True)
+class WholeEventFormat:
+    """A format whose tables have one column, of the type of the only column of `columns`.
+
+    `others`: the formats that a message recommends for other columns. The registry knows no such format.
+    """
+
+    name: str
+    columns: StructType
+    others: str
+
+    registry_format = None
+    changes = False
+
+    def schema_text(
+        self,
+        schema: StructType,
+        name: str,
+        namespace: str,
+        comment: str | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> str:
+        """Return the empty text. Raises UnsupportedTypeError unless there is one column, of the right type."""
+        self._check(schema)
+        return ""
+
+    def spark_schema(self, schema_text: str) -> StructType:
+        """Return the only columns there are, whatever the text."""
+        return self.columns
+
+    def type_name(self, schema_text: str) -> str:
+        raise no_schema(self.name)
+
+    def decoder(
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NO_SETTINGS,
+    ) -> Decoder:
+        """Read events without looking for headers: `resolve` is not used."""
+        if len(reader_schema):
+            self._check(reader_schema)
+        return _WholeEventDecoder(reader_schema)
+
+    def encoder(
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NO_SETTINGS,
+    ) -> Encoder:
+        """Write the only column. Neither header nor codec is possible."""
+        check_bare(self.name, encoding_id, codec)
+        self._check(schema)
+        return _WholeEventEncoder()
+
+    def _check(self, schema: StructType) -> None:
+        wanted = self.columns[0].dataType
+        if len(schema) == 1 and isinstance(schema[0].dataType, type(wanted)):
+            return
+        found = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema) or "none"
+        raise UnsupportedTypeError(
+            f"a {self.name} table has exactly one column, of type {wanted.typeName().upper()}, but these were given: "
+            f"{found}; use format {self.others} for others"
+        )
+
+
+def raw_format() -> WholeEventFormat:
+    """Make the format of events that are bytes."""
+    return WholeEventFormat("raw", RAW_SCHEMA, "avro or json")
+
+
+def text_format() -> WholeEventFormat:
+    """Make the format of events that are text, whatever it says."""
+    return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
+
+
+class _WholeEventDecoder:
+    def __init__(self, reader_schema: StructType) -> None:
+        self.schema = arrow_schema(reader_schema)
+
+    def decode(self, events: EventBuffer) -> pa.RecordBatch:
+        batch, bad = self.decode_valid(events)
+        if bad:
+            raise bad[0]
+        return batch
+
+    def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        if len(self.schema) == 0:  # rows that are only counted
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([]))), []
+        payloads = events.to_arrow()
+        try:
+            # From binary to string, Arrow checks that all of it is UTF-8.
+            return pa.RecordBatch.from_arrays([payloads.cast(self.schema[0].type)], schema=self.schema), []
+        except pa.ArrowInvalid:
+            return self._readable(events)
+
+    def _readable(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
+        """Read texts one by one: some are not UTF-8."""
+        texts: list[str] = []
+        bad = []
+        for index, payload in enumerate(events.payloads()):
+            try:
+                texts.append(payload.decode())
+            except UnicodeDecodeError as error:
+                bad.append(BadEvent(index, f"it is not UTF-8 text (byte {error.start})"))
+        return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=self.schema), bad
+
+
+class _WholeEventEncoder:
+    def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
+        column = batch.column(0)
+        if column.null_count:
+            row = pc.index(column.is_null(), True).as_py()
+            raise InvalidRowError(
+                f"row {row} of the batch has no value in column '{batch.schema.names[0]}': "
+                "an event cannot be null; filter such rows out"
+            )
+        wide = pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()
+        return column.cast(wide).cast(pa.large_binary())
