@@ -60,3 +60,18 @@ def test_make_targets_exist(page: Path) -> None:
 def test_commands_exist(page: Path) -> None:
     named = set(re.findall(r"(?:^ *|`|\$\()pyspark-pravega ([a-z-]+)", page.read_text(), re.MULTILINE))
     assert named <= set(main.list_commands(click.Context(main)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_exist(page: Path) -> None:
+    named = set(re.findall(r"`((?:[\w-]+/)*\w+\.(?:py|rs|java|proto))\b", page.read_text()))
+    dotted = set(re.findall(r"`pyspark_pravega\.((?:[a-z_]+\.)*[a-z_]+)", page.read_text())) - {"formats"}
+    known = [file for file in named if (ROOT / file).exists() or (page.parent / file).exists()]
+    assert sorted(named - set(known)) == []
+    assert [module for module in dotted if not exists(module)] == []
+
+
+def exists(dotted: str) -> bool:
+    """Whether a module, or a name in one, is there; folders at the top are sub-packages of `pyspark_pravega`."""
+    path = dotted.replace(".", "/")
+    return any((ROOT / place / f"{path}{end}").exists() for place in ("", "pyspark_pravega") for end in ("", ".py"))
