@@ -29,8 +29,16 @@ class Place(enum.Flag):
     """Option of a write: `df.write.option(...)`, `INSERT INTO t WITH ('<key>'='...')`."""
 
     def describe(self) -> str:
-        """Name the places in words, for messages and documentation."""
-        return ", ".join(words for place, words in _PLACE_WORDS.items() if place in self)
+        """Name the places in words, as a list."""
+        return ", ".join(self._words())
+
+    def alternatives(self) -> str:
+        """Name the places as a choice in a sentence: `a catalog conf or a read option`."""
+        *others, last = (f"a {words}" for words in self._words())
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def _words(self) -> list[str]:
+        return [words for place, words in _PLACE_WORDS.items() if place in self]
 
 
 _PLACE_WORDS = {

@@ -372,8 +372,8 @@ PRIMARY_KEY = _option(
     optional(TEXT),
     None,
     Place.PROPERTY | Place.READ,
-    "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key; without "
-    "the property equal rows are counted, for which `before` must be whole.",
+    "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
+    "the property, equal rows are counted; this needs whole `before` images.",
     formats=CHANGE_FORMATS,
 )
 INFER_COLUMNS = _option(
@@ -393,7 +393,7 @@ DEBEZIUM_TIME_PRECISION = _option(
     "adaptive",
     _TABLE,
     "The connector's `time.precision.mode`: `adaptive` (also `adaptive_time_microseconds`) or `connect`, where "
-    "timestamps are in milliseconds. A schema in the event counts before it.",
+    "timestamps are in milliseconds. If an event has a schema, the schema counts instead.",
     "adaptive",
     formats=_DEBEZIUM,
 )
@@ -433,9 +433,9 @@ DEBEZIUM_TRUNCATES = _option(
     BOOLEAN,
     True,
     _TABLE,
-    "Whether there may be truncations of the table in the stream. A truncation lies in one segment and clears the rows "
-    "of all, so that a stream of several is looked through for them before it is read. `false` when the connector "
-    "skips them (`skipped.operations` has `t`, which is Debezium's default).",
+    "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
+    "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default).",
     "true",
     formats=_DEBEZIUM,
 )
@@ -490,9 +490,9 @@ MODE = _option(
     one_of("failfast", "permissive", "dropmalformed"),
     "failfast",
     Place.CATALOG | Place.PROPERTY | Place.READ,
-    "What becomes of an event that cannot be decoded. `failfast`: the query fails, naming the event. `permissive`: a "
-    "row of nulls, with the reason in `_error` and the event in `_raw`. `dropmalformed`: no row; Spark's UI has the "
-    "number.",
+    "What happens to an event that cannot be decoded. `failfast`: the query fails and names the event. `permissive`: "
+    "the event becomes a row of nulls, with the reason in `_error` and its bytes in `_raw`. `dropmalformed`: the event "
+    "is left out; Spark's UI shows how many.",
     "failfast",
 )
 DEAD_LETTER = _option(
@@ -500,15 +500,15 @@ DEAD_LETTER = _option(
     optional(TEXT),
     None,
     Place.CATALOG | Place.PROPERTY | Place.READ,
-    "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded, which then are no rows of "
-    "the result. It is created when the first is found, and is a table itself.",
+    "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of "
+    "the result. The stream is created when the first one is found, and is a table itself.",
 )
 SCHEMA_VERSION = _option(
     "schema-version",
     optional(whole_number(0, 2**31 - 1)),
     None,
     Place.READ,
-    "Version in the schema registry, counted from 0, whose columns the table shall have. Not set: the latest.",
+    "Version in the schema registry, counted from 0, that gives the table its columns. Not set: the latest.",
 )
 
 CURRENT_ROWS_MEMORY = _option(
@@ -516,7 +516,7 @@ CURRENT_ROWS_MEMORY = _option(
     between(BYTE_SIZE, 1 << 20, "1m", 1 << 30, "1g"),
     256 << 20,
     Place.CATALOG | Place.READ,
-    "Bytes that a task uses to find the current rows of a table of changes; what is more goes to temporary files.",
+    "Bytes that a task uses to find the current rows of a table of changes; the rest goes to temporary files.",
     "256m",
 )
 
@@ -528,8 +528,8 @@ TRANSACTION_LEASE = _option(
     between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
     timedelta(seconds=60),
     Place.CATALOG | Place.WRITE,
-    "How long Pravega keeps a transaction after the last sign of life of the driver, which "
-    "gives one every third of this time. The statement itself may run for a day.",
+    "How long Pravega keeps a transaction without a sign of life from the driver. The driver gives one every third of "
+    "this time. The statement itself may run for a day.",
     "60s",
 )
 TRANSACTION_TIMEOUT = _option(
@@ -545,7 +545,7 @@ SPOOL_MEMORY = _option(
     between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
     32 << 20,
     Place.CATALOG | Place.WRITE,
-    "Bytes of encoded events that a writing task keeps in memory; what is more goes to a temporary file.",
+    "Bytes of encoded events that a writing task keeps in memory; the rest goes to a temporary file.",
     "32m",
 )
 

@@ -72,7 +72,7 @@ class Options:
         if value is None:
             variable = f" or by the environment variable {option.env}" if option.env else ""
             raise InvalidOptionError(
-                f"The option '{option.key}' is needed and not set. Set it as {option.places.describe()}{variable}."
+                f"The option '{option.key}' is needed and not set. Set it as {option.places.alternatives()}{variable}."
             )
         return value
 
@@ -144,10 +144,10 @@ class Resolution:
             return option
         if place is Place.PROPERTY and option.connection:
             raise InvalidOptionError(
-                f"'{key}' may not be a table property: it belongs to whoever connects, and table properties "
-                f"are stored for all to see. Set it as {option.places.describe()}."
+                f"'{key}' cannot be a table property: it belongs to whoever connects, and table properties "
+                f"are stored for all to see. Set it as {option.places.alternatives()}."
             )
-        raise InvalidOptionError(f"'{key}' may not stand as {place.describe()}. Set it as {option.places.describe()}.")
+        raise InvalidOptionError(f"'{key}' cannot be {place.alternatives()}. Set it as {option.places.alternatives()}.")
 
 
 def _nearest(key: str, known: list[str]) -> str | None:

@@ -209,7 +209,7 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"format": "parquet"}, ("'parquet'", "avro, csv, debezium-avro, debezium-json, json")),
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
-    ({"transaction.lease": "20s"}, ("'transaction.lease' may not stand as read option",)),
+    ({"transaction.lease": "20s"}, ("'transaction.lease' cannot be a read option",)),
 ]
 
 

@@ -81,8 +81,8 @@ def test_keys_of_spark_are_left_alone() -> None:
         ),
         ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
         ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),
-        ({"conf": {"scaling.type": "fixed"}}, "'scaling.type' may not stand as catalog conf.*table property"),
-        ({"read": {"python": "python3"}}, "'python' may not stand as read option. Set it as catalog conf"),
+        ({"conf": {"scaling.type": "fixed"}}, "'scaling.type' cannot be a catalog conf.*table property"),
+        ({"read": {"python": "python3"}}, "'python' cannot be a read option. Set it as a catalog conf"),
         ({"properties": {"controller-uri": "tcp://a:1"}}, "belongs to whoever connects"),
         ({"properties": {"formta": "avro"}}, "Did you mean 'format'"),
         (
