@@ -50,7 +50,7 @@ def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME)
             raise
         raise SetupError(
             "A local cluster with TLS makes its certificates with the package 'cryptography', which is not installed. "
-            "Install the extra 'local': pip install 'pyspark-pravega[local]', in a checkout pip install '.[local]'."
+            "Install the extra 'local': pip install '.[local]' in a checkout."
         ) from None
     files = Certificates(
         ca=directory / "ca.crt",

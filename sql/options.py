@@ -188,8 +188,9 @@ PYTHON = _option(
     optional(TEXT),
     None,
     Place.CATALOG,
-    "Python interpreter of the catalog service on the driver; it must have this package. Not set: the session's "
-    "Python (`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
+    "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
+    "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
+    "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
 )
 SCOPE = _option(
     "scope",

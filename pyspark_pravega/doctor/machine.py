@@ -53,7 +53,7 @@ def _packages() -> Iterator[Finding]:
             "Packages",
             False,
             "pyspark-pravega is not installed here, only importable",
-            "In a source checkout run `make setup`; otherwise `pip install pyspark-pravega`.",
+            "In a checkout, run `make setup` or `pip install .`; elsewhere install a wheel that `make wheel` made.",
         )
         return
     wrong, found = [], []
