@@ -1,4 +1,4 @@
-"""Avro's binary encoding -> Python values, by the writer's schema alone.
+"""Reads Avro's binary encoding into Python values, by the writer's schema alone.
 
 `reader_of` turns a schema into a function from (payload, position) to (value, position after it). Values
 are what the columns take: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
@@ -28,7 +28,7 @@ _unpack_double = struct.Struct("<d").unpack_from
 
 
 def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
-    """The value that is exactly the payload; `padded`: trailing NULs may follow it.
+    """Return the value that takes up exactly the payload; with `padded`, NULs may follow it.
 
     Raises Undecodable saying why there is none.
     """
@@ -49,6 +49,7 @@ _CUT_OFF = "it is cut off, or was written with another schema: it ends inside a 
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Read a variable-length, zigzag-encoded number of at most 64 bits."""
     byte = data[at]
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -122,12 +123,12 @@ _PRIMITIVES: dict[str, Reader] = {
 
 
 def reader_of(node: avro.Node) -> Reader:
-    """Reads any value of the type. Raises InvalidSchemaError for a record that contains itself."""
+    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
     return _Unwanted().read(node)
 
 
 class _Unwanted:
-    """Readers for what nobody wants but has to be got over."""
+    """Makes readers for values that are not wanted but have to be skipped."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
@@ -150,7 +151,7 @@ class _Unwanted:
 
 
 def scalar_reader(node: avro.Node) -> Reader:
-    """Reads primitives, enums (as symbol numbers) and fixed."""
+    """Return a reader for a primitive type, an enum (as symbol numbers) or a fixed."""
     if isinstance(node, avro.Enum):
         return _enum_reader(len(node.symbols))
     if isinstance(node, avro.Fixed):
@@ -178,7 +179,7 @@ def _fixed_reader(size: int) -> Reader:
 
 
 def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
-    """Reads fields in the writer's order; those marked true go into the list of values."""
+    """Return a reader for fields in the writer's order. Those marked true go into the list of values."""
     if all(wanted for _, wanted in steps):
         readers = [reader for reader, _ in steps]
 
@@ -203,7 +204,7 @@ def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
 
 
 def array_reader(node: avro.Array, item: Reader) -> Reader:
-    """Reads blocks of items until the empty block.
+    """Return a reader for blocks of items up to the empty block.
 
     Raises InvalidSchemaError for items that take no bytes: a few bytes could claim billions of them.
     """
@@ -227,7 +228,7 @@ def array_reader(node: avro.Array, item: Reader) -> Reader:
 
 
 def map_reader(item: Reader) -> Reader:
-    """Reads blocks of keys and values; of a key that occurs twice the last value counts."""
+    """Return a reader for blocks of keys and values. If a key occurs twice, its last value counts."""
 
     def read(data: bytes, at: int) -> tuple[dict[bytes, Any], int]:
         values: dict[bytes, Any] = {}
@@ -245,7 +246,7 @@ def map_reader(item: Reader) -> Reader:
 
 
 def block_count(data: bytes, at: int) -> tuple[int, int]:
-    """How many items follow. A negative count stands before the block's size in bytes, which is not needed."""
+    """Read how many items follow. Behind a negative count stands the block's size in bytes, which is not needed."""
     count, at = read_long(data, at)
     if count < 0:
         size, at = read_long(data, at)
@@ -256,7 +257,7 @@ def block_count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def nullable_reader(null_branch: int, reader: Reader) -> Reader:
-    """Reads a union of null and one other type: None or the value."""
+    """Return a reader for a union of null and one other type: None or the value."""
     null_byte, other_byte = (0, 2) if null_branch == 0 else (2, 0)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -275,7 +276,7 @@ def nullable_reader(null_branch: int, reader: Reader) -> Reader:
 
 
 def union_reader(branches: Sequence[Reader]) -> Reader:
-    """Reads (branch number, value)."""
+    """Return a reader for a union, as (branch number, value)."""
     count = len(branches)
 
     def read(data: bytes, at: int) -> tuple[tuple[int, Any], int]:

@@ -1,4 +1,4 @@
-"""Columns of numbers as Avro's bytes, whole columns at a time."""
+"""Writes columns of numbers as Avro's bytes, a whole column at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:
-    """Cells over the bytes of all of them, one after the other; `lengths` may be one for all."""
+    """Make cells over bytes that lie one after the other. `lengths` may be one number for all of them."""
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.broadcast_to(lengths, count), out=offsets[1:])
     # The buffer's address matters, so that it must be one piece.
@@ -21,7 +21,7 @@ def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int
 
 
 def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
-    """Avro's int and long: zigzag, then 7 bits a byte, the lowest first."""
+    """Write Avro's int and long: zigzag, then 7 bits per byte, the lowest first."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     count = len(zigzag)
     largest = int(zigzag.max(initial=0))
@@ -43,7 +43,7 @@ def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
 
 
 def decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
-    """The unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of them matter.
+    """Return the unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of those matter.
 
     The last n bytes are the shortest two's complement of a number, as Java's BigInteger gives it.
     """
@@ -58,14 +58,14 @@ def decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
 
 
 def decimal_cells(array: pa.Array) -> tuple[pa.LargeBinaryArray, Numbers]:
-    """The shortest two's complement of each unscaled number, and its length."""
+    """Return the shortest two's complement of each unscaled number, and its length."""
     big, lengths = decimal_bytes(array)
     kept = np.arange(16) >= (16 - lengths)[:, None]
     return binary_cells(big[kept], lengths, len(big)), lengths
 
 
 def fixed_decimal_cells(array: pa.Array, size: int) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.bool_]]:
-    """Each unscaled number in `size` bytes, and which of them do not fit in there."""
+    """Return each unscaled number in `size` bytes, and which numbers do not fit."""
     big, lengths = decimal_bytes(array)
     if size <= 16:
         data = big[:, 16 - size :]

@@ -1,6 +1,6 @@
-"""Avro data -> the values that JSON would have: objects, arrays, texts, numbers; bytes stay bytes.
+"""Reads Avro data as the values that JSON would have: objects, arrays, texts, numbers; bytes stay bytes.
 
-For readers that go by the names of fields and not by a table's schema. Strict as `avro_binary` is.
+Serves readers that go by the names of fields and not by a table's schema. As strict as `binary`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .binary import read_long as read_branch
 
 
 def document_reader(node: avro.Node) -> Reader:
-    """Reads any value of the type. Raises InvalidSchemaError for a record that contains itself."""
+    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
     return _Documents().read(node)
 
 

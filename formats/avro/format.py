@@ -29,7 +29,7 @@ from .writing import AvroEncoder
 
 
 class AvroFormat:
-    """Tables whose events are Avro data, with or without a schema in the registry."""
+    """The format of events that are Avro data, with or without a schema in the registry."""
 
     name = "avro"
     registry_format = "Avro"
@@ -49,7 +49,7 @@ class AvroFormat:
         return avro_to_spark(schema_text)
 
     def type_name(self, schema_text: str) -> str:
-        """The full name of the root's type; of a root without name, the name of its kind."""
+        """Return the full name of the root's type; for a root without a name, the name of its kind."""
         root = avro.parse_avro(schema_text)
         if isinstance(root, avro.Named | avro.Primitive):
             return root.name
@@ -76,7 +76,7 @@ class AvroFormat:
 
 
 class AvroDecoder(BatchDecoder):
-    """Reads events of any writer's schema as the table's, by the rules of schema resolution.
+    """Reads events of any writer's schema with the table's schema, by the rules of schema resolution.
 
     A writer's record must have the name of the table's (without namespace), or one of its aliases:
     otherwise events of another type in the same stream would be read as rows of nulls.
@@ -125,7 +125,7 @@ class AvroDecoder(BatchDecoder):
 
 
 def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
-    """The payloads' values; `bad` in place of those that cannot be read."""
+    """Return the payloads' values, with `bad` in place of those that cannot be read."""
     values = []
     for row, payload in enumerate(payloads.payloads()):
         try:
@@ -148,7 +148,7 @@ class _RecordReader(PayloadReader):
 
 
 class _ValueReader(PayloadReader):
-    """A root that is no record is the only column."""
+    """Reads values of a root that is no record into the only column."""
 
     def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Avro's primitive values -> columns: promotion by the rules of schema resolution, and logical types.
+"""Builds columns from Avro's primitive values: promotion by the rules of schema resolution, and logical types.
 
 The writer's logical type says what the stored number means (its unit, its scale), the reader's what the
 column shows. Beyond the rules of the specification, an enum may be read as a string, a decimal with
@@ -41,7 +41,7 @@ _PLAIN = ("plain",)
 
 
 def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """How values of the writer's type become a column of the reader's.
+    """Return the column of the reader's type that takes values of the writer's type.
 
     Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
     """
@@ -62,13 +62,13 @@ def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) 
 
 
 def unresolved(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
-    """The error for types that schema resolution does not bring together."""
+    """Return the error for two types that schema resolution does not bring together."""
     where = f"column '{path}'" if path else "the event"
     return InvalidSchemaError(f"{where} was written as {named(writer)}, which cannot be read as {named(reader)}")
 
 
 def named(node: avro.Node) -> str:
-    """A type in words, for messages."""
+    """Describe a type in words, for messages."""
     if isinstance(node, avro.Union):
         return "union of " + ", ".join(map(named, node.branches))
     if isinstance(node, avro.Fixed):
@@ -222,7 +222,7 @@ def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | Non
 
 
 def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
+    """Take symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
     is_string = isinstance(reader, avro.Primitive) and reader.name == "string"
     if not isinstance(writer, avro.Enum) or not (is_string or isinstance(reader, avro.Enum)):
         raise unresolved(writer, reader, path)

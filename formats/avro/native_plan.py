@@ -1,4 +1,4 @@
-"""Plans for the native decoder from a writer's Avro schema and the columns that take its values."""
+"""Makes plans for the native decoder from a writer's Avro schema and the columns that take its values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .resolution import Constant
 
 
 def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
-    """The columns of Avro records and the plan that fills them. Raises Unplanned."""
+    """Plan the columns of Avro records. Raises Unplanned."""
     return _record(writer, columns, False)
 
 
 def avro_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec, Spec]:
-    """A column of a writer's type and the plan that fills it. Raises Unplanned."""
+    """Plan a column of a writer's type. Raises Unplanned."""
     if isinstance(writer, avro.Union):
         if len(writer.branches) != 2 or not writer.nullable or type(column) not in _SINGLE:
             raise Unplanned(f"column '{column.path}' was written as a union of several types")
@@ -47,7 +47,7 @@ _SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
 
 
 def _record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
-    places = {member.key: place for place, member in enumerate(columns.members) if member.key is not None}
+    column_numbers = {member.key: place for place, member in enumerate(columns.members) if member.key is not None}
     specs: list[Spec | None] = [None] * len(columns.members)
     steps: list[tuple[int | None, Spec]] = []
     slot = 0
@@ -55,7 +55,7 @@ def _record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple
         if not taken:
             steps.append((None, _skip(field.type)))
             continue
-        place = places[slot]
+        place = column_numbers[slot]
         slot += 1
         member = columns.members[place]
         specs[place], plan = avro_column(field.type, member.column, member.nullable)
@@ -115,10 +115,10 @@ def _skip(node: avro.Node) -> Spec:
 
 
 def avro_skipped(writer: avro.Node) -> Spec:
-    """The plan for events of which no column is wanted."""
+    """Plan events of which no column is wanted."""
     return ("record", [(None, _skip(writer))], [])
 
 
 def avro_value(plan: Spec) -> Spec:
-    """The plan for events that are a single value, which is the only column."""
+    """Plan events that are a single value, which is the only column."""
     return ("record", [(0, plan)], [])

@@ -1,4 +1,4 @@
-"""Schema resolution: how values of a writer's schema are read as columns of the table.
+"""Resolves schemas: how values of a writer's schema are read as columns of the table.
 
 The rules are those of the Avro specification: fields by name or by the reader's aliases, defaults for
 what the writer lacks, promotion, unions branch by branch. Types that do not resolve make the writer's
@@ -67,7 +67,7 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
 def record_columns(
     writer: avro.Record, reader: avro.Record, struct: StructType, path: str
 ) -> tuple[Reader, StructColumn]:
-    """Records field by field."""
+    """Resolve records field by field."""
     sources = _sources(writer, reader, struct)
     slots: dict[str, int] = {}
     steps: list[tuple[Reader, bool]] = []
@@ -92,7 +92,7 @@ def record_columns(
 
 
 def _sources(writer: avro.Record, reader: avro.Record, struct: StructType) -> Mapping[str, StructField]:
-    """Which writer's field each wanted column comes from: of the same name, else of an aliased one."""
+    """Find the writer's field for each wanted column: by the same name, else by an alias."""
     names = {each.name for each in writer.fields}
     sources = {field.name: field for field in struct.fields if field.name in names and reader.field_named(field.name)}
     for field in struct.fields:
@@ -105,7 +105,7 @@ def _sources(writer: avro.Record, reader: avro.Record, struct: StructType) -> Ma
 
 
 def _missing(target: avro.Field | None, field: StructField, path: str) -> Column:
-    """A column that the writer did not know."""
+    """Return the column for a field that the writer did not know."""
     if target is not None and target.has_default and target.default is not None:
         _, column = link(target.type, target.type, field.dataType, path)
         problems = Problems()
@@ -125,7 +125,7 @@ def _missing(target: avro.Field | None, field: StructField, path: str) -> Column
 
 
 def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Types that are no unions."""
+    """Resolve types that are no unions."""
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StructType):
         return record_columns(writer, reader, data_type, path)
     if isinstance(writer, avro.Array) and isinstance(reader, avro.Array) and isinstance(data_type, ArrayType):
@@ -144,7 +144,7 @@ def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str
 
 
 def _members(writer: avro.Node, wanted: Sequence[avro.Node], data_type: DataType, path: str) -> Link:
-    """The table has a union of several types: a struct of which one member is set."""
+    """Resolve a union of several types in the table: a struct of which one member is set."""
     if not isinstance(data_type, StructType):
         raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, to be read as a struct")
     union = writer if isinstance(writer, avro.Union) else avro.Union([writer])
@@ -177,7 +177,7 @@ def _tagged(reader: Reader) -> Reader:
 def _branches(
     writer: avro.Union, wanted: Sequence[avro.Node], data_type: DataType, path: str
 ) -> tuple[list[Reader], dict[int, dict[int, Column]], dict[int, str]]:
-    """For each writer's branch what reads it; by wanted type and branch the columns; why others have none."""
+    """Return the readers of the writer's branches, the columns by wanted type and branch, and why some have none."""
     readers: list[Reader] = []
     columns: dict[int, dict[int, Column]] = {place: {} for place in range(len(wanted))}
     refused: dict[int, str] = {}
@@ -210,7 +210,7 @@ def _branches(
 
 
 def _by_likeness(node: avro.Node, wanted: Sequence[avro.Node]) -> list[int]:
-    """The wanted types to try for a branch: the same type first, then those it may be promoted to."""
+    """Return the wanted types to try for a branch: the same type first, then those that it may be promoted to."""
 
     def differs(place: int) -> bool:
         other = wanted[place]
@@ -224,7 +224,7 @@ def _by_likeness(node: avro.Node, wanted: Sequence[avro.Node]) -> list[int]:
 
 
 class Constant(Column):
-    """The same value for every row."""
+    """Builds the same value for every row."""
 
     def __init__(self, path: str, one: pa.Array) -> None:
         super().__init__(path, one.type)
@@ -235,7 +235,7 @@ class Constant(Column):
 
 
 class _BranchColumn(Column):
-    """Values of several writer's types, as (branch, value), in one column."""
+    """Builds one column from values of several writer's types, as (branch, value)."""
 
     def __init__(
         self, path: str, arrow_type: pa.DataType, columns: Mapping[int, Column], refused: Mapping[int, str]
@@ -246,24 +246,24 @@ class _BranchColumn(Column):
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         branches = np.fromiter((-1 if value is None else value[0] for value in values), np.int64, len(values))
-        places = np.full(len(values), -1, np.int64)
+        numbers = np.full(len(values), -1, np.int64)
         parts = [pa.nulls(0, self.type)]
         done = 0
         for branch in np.unique(branches).tolist():
             here = np.flatnonzero(branches == branch)
             column = self._columns.get(branch)
             if column is not None:
-                places[here] = np.arange(done, done + len(here))
+                numbers[here] = np.arange(done, done + len(here))
                 parts.append(column.build([values[place][1] for place in here.tolist()], rows[here], problems))
                 done += len(here)
             elif branch in self._refused:
                 for place in here:
                     self.misfit(rows[place], self._refused[branch], problems)
-        return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
+        return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
 
 
 class _MembersColumn(Column):
-    """Values of a union of several types, as (branch, value), in a struct with one member set."""
+    """Builds a struct with one member set from values of a union of several types, as (branch, value)."""
 
     def __init__(
         self,
@@ -279,22 +279,22 @@ class _MembersColumn(Column):
         self._refused = refused
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        places = []
+        numbers = []
         for value, row in zip(values, rows, strict=True):
             place = None if value is None else self._known.get(value[0])
             if value is not None and value[0] in self._refused:
                 self.misfit(row, self._refused[value[0]], problems)
-            places.append(place)
+            numbers.append(place)
         children = []
         for member, column in self._members.items():
-            own = [value if place == member else None for value, place in zip(values, places, strict=True)]
+            own = [value if place == member else None for value, place in zip(values, numbers, strict=True)]
             children.append(column.build(own, rows, problems))
-        mask = pa.array([place is None for place in places], pa.bool_())
+        mask = pa.array([place is None for place in numbers], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
 
 
 def _raw(node: avro.Node, default: Any, data_type: DataType) -> Any:
-    """A default as the readers above would give it. Raises one of _WRONG_DEFAULT if it does not fit."""
+    """Return a default as the readers would give it. Raises one of _WRONG_DEFAULT if it does not fit."""
     if isinstance(node, avro.Union):
         return _raw_of_union(node, default, data_type)
     if isinstance(node, avro.Record):

@@ -1,4 +1,4 @@
-"""An Avro schema as values, with all names resolved: what the Avro mappings and the reader walk.
+"""Models an Avro schema with all names resolved: what the mappings and the reader walk.
 
 Parsed by the rules of the Avro 1.11 specification. Logical types that break their own rules (a decimal
 without precision, a timestamp on an int) are ignored, as the specification wants.
@@ -36,7 +36,7 @@ timestamps) are read as the base."""
 
 @dataclass(eq=False)
 class Node:
-    """Any type. Compared by identity, because records may contain themselves."""
+    """A type of any kind. Compared by identity, because records may contain themselves."""
 
     attributes: Mapping[str, Any] = field(default_factory=dict, repr=False, kw_only=True)
 
@@ -60,7 +60,7 @@ class Named(Node):
         return self.name.rpartition(".")[2]
 
     def called(self, other: Named) -> bool:
-        """Whether a writer's type may be read as this one, going by unqualified names and our aliases."""
+        """Tell whether a writer's type may be read as this one, going by unqualified names and our aliases."""
         names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
         return other.simple_name in names
 
@@ -125,14 +125,14 @@ def is_null(node: Node) -> bool:
 
 
 def without_null(node: Node) -> tuple[list[Node], bool]:
-    """The types a value may have, and whether it may be null."""
+    """Return the types that a value may have, and whether it may be null."""
     if isinstance(node, Union):
         return node.not_null, node.nullable
     return ([], True) if is_null(node) else ([node], False)
 
 
 def parse_avro(text: str) -> Node:
-    """Raises InvalidSchemaError naming what is wrong and where."""
+    """Parse a schema text. Raises InvalidSchemaError naming what is wrong and where."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Avro schema text -> Spark types, for texts of our own and of anybody else.
+"""Maps an Avro schema text, our own or anybody else's, to Spark types.
 
 | Avro | Spark |
 |---|---|
@@ -69,7 +69,7 @@ _LOGICAL: dict[str, DataType] = {
 
 
 def avro_to_spark(text: str) -> StructType:
-    """The columns of a table with this schema.
+    """Return the columns of a table with this schema.
 
     Raises InvalidSchemaError if the text is no Avro schema, contains itself (naming the record) or has
     parts that no column can hold.
@@ -78,7 +78,7 @@ def avro_to_spark(text: str) -> StructType:
 
 
 def spark_struct(root: avro.Node) -> StructType:
-    """As `avro_to_spark`, of a parsed schema."""
+    """Return the columns of a parsed schema, as `avro_to_spark` does."""
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
         return visitor.record(root, "")
@@ -87,7 +87,7 @@ def spark_struct(root: avro.Node) -> StructType:
 
 
 def targets(node: avro.Node) -> list[avro.Node]:
-    """The types that a column of this type may hold, apart from null: one, or the members of a struct."""
+    """Return the types that a column of this type may hold, apart from null: one, or the members of a struct."""
     branches = avro.without_null(node)[0]
     names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
     if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
@@ -96,14 +96,14 @@ def targets(node: avro.Node) -> list[avro.Node]:
 
 
 class _AvroToSpark:
-    """Visits every type, and knows which records it is inside of."""
+    """Visits every type, and remembers which records it is inside of."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
         self._count = 0
 
     def visit(self, node: avro.Node, path: str) -> tuple[DataType, bool]:
-        """The Spark type, and whether it may be null."""
+        """Return the Spark type, and whether it may be null."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the Avro schema stands for more than {LARGEST_SCHEMA} columns")
@@ -171,6 +171,6 @@ class _AvroToSpark:
 
 
 def comment_of_avro(text: str) -> str | None:
-    """The table's comment: the "doc" of the root record."""
+    """Return the table's comment: the "doc" of the root record."""
     doc = avro.parse_avro(text).attributes.get("doc")
     return doc if isinstance(doc, str) else None

@@ -1,4 +1,4 @@
-"""Spark types -> Avro schema text.
+"""Maps Spark types to an Avro schema text.
 
 | Spark | Avro |
 |---|---|
@@ -66,7 +66,7 @@ _PRIMITIVES: dict[type[DataType], Any] = {
 
 
 def spark_to_avro(schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
-    """The Avro schema of a table as JSON text; `avro_to_spark` gives back exactly the same columns.
+    """Return the Avro schema of a table as JSON text. `avro_to_spark` gives back exactly the same columns.
 
     `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
     names become `_`. Raises UnsupportedTypeError or InvalidNameError naming the column by its path.

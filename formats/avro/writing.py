@@ -1,4 +1,4 @@
-"""Rows -> Avro data, by the table's schema text, whether of our own making or not.
+"""Writes rows as Avro data, by the table's schema text, whether it is our own or not.
 
 A timestamp is cut to the unit of the schema (milliseconds). A union of several types is written from a
 struct of which exactly one member is set.
@@ -77,7 +77,7 @@ class _Value(Cells):
     """Writes the values of one type."""
 
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Of an array that may have nulls, which most types refuse."""
+        """Return the parts of an array that may have nulls, which most types refuse."""
         if array.null_count:
             place = pc.index(array.is_null(), True).as_py()
             self.refuse(rows[place], "null, but the column is NOT NULL")
@@ -85,7 +85,7 @@ class _Value(Cells):
 
     @abstractmethod
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Of an array without nulls."""
+        """Return the parts of an array without nulls."""
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return joined(self.parts(array, rows), len(array))
@@ -111,7 +111,7 @@ class _Record(_Value):
 
 
 class _Union(_Value):
-    """Null or a value of one type; `null_branch` is None if there is no null."""
+    """Writes null or a value of one type. `null_branch` is None if there is no null."""
 
     def __init__(self, path: str, null_branch: int | None, branch: int, value: _Value) -> None:
         super().__init__(path)
@@ -127,14 +127,14 @@ class _Union(_Value):
         if array.null_count == 0 or self._null is None:
             return super().all_parts(array, rows)
         there = array.is_valid()
-        places = there.to_numpy(zero_copy_only=False)
+        present = there.to_numpy(zero_copy_only=False)
         numbers = pc.if_else(there, self._number, self._null)
-        cells = self._value.present(array.drop_null(), rows[places])
-        return [numbers, spread(cells, places).fill_null(constant(b""))]
+        cells = self._value.present(array.drop_null(), rows[present])
+        return [numbers, spread(cells, present).fill_null(constant(b""))]
 
 
 class _Members(_Value):
-    """A union of several types, from a struct with a member for each."""
+    """Writes a union of several types, from a struct with a member for each."""
 
     def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, _Value]]) -> None:
         super().__init__(path)
@@ -189,7 +189,7 @@ class _Map(_Value):
 
 
 def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
-    """One block of items and the empty one that ends it; the empty one alone if there are no items."""
+    """Write one block of items and the empty block that ends it; for no items, only the empty block."""
     end = pc.if_else(pa.array(lengths == 0), constant(b""), constant(b"\0"))
     return [varint_cells(lengths), joined_lists(cells, offsets, b""), end]
 
@@ -200,7 +200,7 @@ class _Boolean(_Value):
 
 
 class _Integer(_Value):
-    """Integers, dates and timestamps in microseconds: what Arrow stores is what Avro writes."""
+    """Writes integers, and dates and timestamps in microseconds: Avro writes what Arrow stores."""
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         return [varint_cells(self.numbers(array))]
@@ -240,7 +240,7 @@ class _String(_Value):
 
 
 class _Uuid(_String):
-    """As a string, or as 16 bytes."""
+    """Writes a UUID as a string or as 16 bytes."""
 
     def __init__(self, path: str, as_bytes: bool) -> None:
         super().__init__(path)
@@ -302,22 +302,22 @@ def _branch_number(branch: int) -> pa.Scalar:
 
 
 def _value(node: avro.Node, data_type: DataType, path: str) -> _Value:
-    """What writes a column of `data_type` as `node`. Raises InvalidSchemaError if it cannot."""
+    """Return what writes a column of `data_type` as `node`. Raises InvalidSchemaError if nothing can."""
     if not isinstance(node, avro.Union):
         return _single(node, data_type, path)
-    places = {id(branch): place for place, branch in enumerate(node.branches)}
+    numbers = {id(branch): number for number, branch in enumerate(node.branches)}
     null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
     wanted = targets(node)
     if len(wanted) == 1:
         # Of [int, long] and [float, double] the wider is written.
         same = [branch for branch in node.not_null if _kind(branch) == _kind(wanted[0])]
-        return _Union(path, null_branch, places[id(same[0])], _single(wanted[0], data_type, path))
+        return _Union(path, null_branch, numbers[id(same[0])], _single(wanted[0], data_type, path))
     if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
         raise _mismatch(node, data_type, path)
     members = []
     for place, branch in enumerate(node.not_null):
         field = data_type.fields[place]
-        members.append((places[id(branch)], _single(branch, field.dataType, child_path(path, field.name))))
+        members.append((numbers[id(branch)], _single(branch, field.dataType, child_path(path, field.name))))
     return _Members(path, null_branch, members)
 
 
@@ -349,7 +349,7 @@ def _mismatch(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaE
 
 
 def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> _Value | None:
-    """`name` is the Spark type's."""
+    """Return what writes plain values. `name` is the Spark type's."""
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
             return None

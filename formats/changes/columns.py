@@ -1,4 +1,4 @@
-"""Parsed changes -> the columns of the changelog, whatever format they were parsed from.
+"""Builds the columns of the changelog from parsed changes, whatever format they were parsed from.
 
 A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
 built together.
@@ -49,7 +49,7 @@ NO_CHANGE: Change = (None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class SourceEncoding:
-    """How the changes of one kind of source are encoded: the schemas of both images, if known, and the rules else."""
+    """How changes from one kind of source are encoded: by the schemas of both images, if known, else by the rules."""
 
     before: FieldSchema | None
     after: FieldSchema | None
@@ -66,7 +66,7 @@ class ChangeColumns:
         placeholder: str,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
-        """`table`: all columns of the table, if known; `encoding_of` tells a source kind's encoding."""
+        """Take the wanted columns, and all of the table's if known. `encoding_of` tells a source kind's encoding."""
         struct = strings_for_char_types(wanted)
         assert isinstance(struct, StructType)
         self._struct = struct
@@ -81,11 +81,11 @@ class ChangeColumns:
 
     @property
     def wants_numbers(self) -> bool:
-        """Whether the exact digits of numbers matter in some column."""
+        """Tell whether exact digits of numbers matter in some column."""
         return any(_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
-        """One array per wanted column. `suspects`: the events in which some value may be the placeholder."""
+        """Return one array per wanted column. `suspects`: the events in which some value may be the placeholder."""
         rows = np.arange(len(changes))
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
@@ -117,7 +117,7 @@ class ChangeColumns:
         return arrays
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
-        """The columns without value by event; None takes the place of the placeholder there."""
+        """Replace placeholders by None; return the columns without a value, by event."""
         missing: dict[int, list[str]] = {}
         for row in suspects:
             image = images[row]
@@ -143,17 +143,17 @@ class ChangeColumns:
         if len(distinct) <= 1:
             kind = next(iter(distinct), None)
             return self._column(name, struct, kind).build(images, rows, problems)
-        parts, places = [], []
+        parts, positions = [], []
         for kind in [*distinct, None]:
             here = np.flatnonzero([each == kind for each in kinds])
             chosen = [images[place] for place in here.tolist()]
             parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
-            places.append(here)
-        order = np.argsort(np.concatenate(places), kind="stable")
+            positions.append(here)
+        order = np.argsort(np.concatenate(positions), kind="stable")
         return pa.concat_arrays(parts).take(pa.array(order))
 
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """How one of the images is read that are wanted, from changes of a kind of source."""
+        """Return the column that reads a wanted image of changes from a kind of source."""
         struct = self._struct[name].dataType
         assert isinstance(struct, StructType)
         return self._column(name, struct, kind)
@@ -168,7 +168,7 @@ class ChangeColumns:
 
 
 def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
-    """What stands for a value that was not sent, by column, as it is after parsing."""
+    """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
     raw = utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
     codes = [ord(character) for character in placeholder]
@@ -202,7 +202,7 @@ class PlaceholderSearch:
         self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
 
     def suspects(self, events: EventBuffer) -> Iterable[int]:
-        """The positions of the events; of all, where it cannot be told."""
+        """Return the positions of the events; of all, where it cannot be told."""
         if not self._plain:
             return range(len(events))
         every = _bytes_of(events)
@@ -213,7 +213,7 @@ class PlaceholderSearch:
 
 
 def _bytes_of(events: EventBuffer) -> bytes:
-    """All that lies between the first and the last byte of some events."""
+    """Return all that lies between the first and the last byte of some events."""
     if not len(events):
         return b""
     first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
@@ -221,7 +221,7 @@ def _bytes_of(events: EventBuffer) -> bytes:
 
 
 def avro_long(number: int) -> bytes:
-    """A whole number as Avro writes it."""
+    """Write a whole number as Avro does."""
     rest = (number << 1) ^ (number >> 63)
     found = bytearray()
     while rest > 0x7F:
@@ -232,16 +232,16 @@ def avro_long(number: int) -> bytes:
 
 
 def events_with(events: EventBuffer, pattern: bytes) -> Positions:
-    """The events whose bytes have something in them that a regular expression fits."""
+    """Return the positions of the events in whose bytes a regular expression finds something."""
     if not len(events):
         return np.zeros(0, np.int64)
     order = np.argsort(events.starts, kind="stable")
     starts, ends = events.starts[order], (events.starts + events.lengths)[order]
     data = memoryview(events.data)[: int(ends.max())]
     found = np.array([match.start() for match in re.compile(pattern).finditer(data, int(starts[0]))], np.int64)
-    places = np.searchsorted(starts, found, side="right") - 1
-    inside = (places >= 0) & (found < ends[places])
-    return np.unique(order[places[inside]])
+    positions = np.searchsorted(starts, found, side="right") - 1
+    inside = (positions >= 0) & (found < ends[positions])
+    return np.unique(order[positions[inside]])
 
 
 def _exact_numbers(data_type: DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Formats whose events are changes of rows: the changelog they decode to, and what their tables must say.
+"""Defines formats whose events are changes of rows: the changelog they decode to, and their tables' settings.
 
 A change format (`Format.changes`) speaks of two schemas. Its schema text, `spark_schema` and the encoder are about the
 rows of the table. Its decoder gives the changelog of such rows: one row per event, with the columns of
@@ -84,12 +84,12 @@ class ChangeFormat(Format, Protocol):
         ...
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
-        """Which events may be truncations, found without decoding them; all others certainly are none."""
+        """Return which events may be truncations, found without decoding them; all others certainly are none."""
         ...
 
 
 def find_change_format(name: str) -> ChangeFormat:
-    """The change format of this name. Raises InvalidOptionError for any other."""
+    """Return the change format of this name. Raises InvalidOptionError for any other."""
     found = find_format(name)
     if not is_change_format(name):
         raise InvalidOptionError(f"the format '{name}' is none of changes of rows")
@@ -97,17 +97,17 @@ def find_change_format(name: str) -> ChangeFormat:
 
 
 def is_change_format(name: str) -> bool:
-    """Whether events of this format are changes of rows. Raises InvalidOptionError for an unknown one."""
+    """Tell whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
     return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
 
 
 def nullable(struct: StructType) -> StructType:
-    """The struct with all of its own fields nullable: an image of a row may be a part of it."""
+    """Return the struct with all of its own fields nullable: an image may have only a part of a row."""
     return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
 
 
 def changelog_schema(table: StructType) -> StructType:
-    """The columns of the changelog of a table with these columns.
+    """Return the columns of the changelog of a table with these columns.
 
     * `op`: one of OPERATIONS; null for an event that changes no row (tombstone, heartbeat, transaction metadata,
       schema change), so that there is one row for each event.
@@ -133,7 +133,7 @@ def changelog_schema(table: StructType) -> StructType:
 
 
 def table_schema(columns: StructType, settings: Settings) -> StructType:
-    """The columns of a change table as they are read: all nullable but those of the primary key.
+    """Return the columns of a change table as they are read: all nullable but those of the primary key.
 
     Events of a time before a column was added have no value for it, whatever the database says now.
     """
@@ -144,12 +144,12 @@ def table_schema(columns: StructType, settings: Settings) -> StructType:
 
 
 def key_columns(settings: Settings) -> list[str]:
-    """The columns of the property `primary-key`, in its order; none if it is not set."""
+    """Return the columns of the property `primary-key`, in its order; none if it is not set."""
     return [name for part in settings.get(PRIMARY_KEY, "").split(",") if (name := part.strip())]
 
 
 def time_units(settings: Settings) -> dict[str, str]:
-    """The units of the property `debezium.time-units` by column. Raises InvalidOptionError for what is none."""
+    """Return the units of the property `debezium.time-units` by column. Raises InvalidOptionError for a wrong one."""
     text = settings.get(TIME_UNITS, "")
     pairs: dict[str, str] = {}
     if text.lstrip().startswith("{"):
@@ -172,7 +172,7 @@ def time_units(settings: Settings) -> dict[str, str]:
 
 
 def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
-    """The settings with column names spelled as the table's.
+    """Return the settings, with column names spelled as in the table.
 
     Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of
     values that cannot be told apart.
@@ -212,7 +212,7 @@ def _check_key_type(name: str, data_type: DataType) -> None:
 
 
 def utf8(text: object) -> bytes:
-    """The bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
+    """Return the bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
     return str(text).encode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Maxwell's events (changes of MySQL as JSON), as the changes that Debezium's are.
+"""Reads Maxwell's events (changes of MySQL as JSON) as the changes that Debezium's events are.
 
 | `type` | change |
 |---|---|
@@ -8,7 +8,7 @@
 
 `old` has the former values of the changed columns only, so `before` of an update is `data` with them. Times are texts
 without zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. What columns take is said in
-`debezium_values`.
+`encodings.values`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POSITION = re.compile(r"(.+):(\d{1,18})")
 
 
 class MaxwellJsonFormat(JsonFormat):
-    """Tables whose events are Maxwell's changes; their rows have a JSON schema in the registry."""
+    """The format of Maxwell's changes. The rows have a JSON schema in the registry."""
 
     name = "maxwell-json"
     changes = True
@@ -80,12 +80,12 @@ class MaxwellJsonFormat(JsonFormat):
         return sampled_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
-        """None: Maxwell tells of no truncation but as a statement."""
+        """Return no event: Maxwell reports truncations only as statements."""
         return EventBuffer.of([]).starts
 
 
 class MaxwellJsonDecoder(BatchDecoder):
-    """Events describe themselves: a writer's schema only matters for the codec."""
+    """Reads events. They describe themselves, so a writer's schema only matters for the codec."""
 
     format_name = "Json"
 
@@ -114,7 +114,7 @@ class _MaxwellReader(PayloadReader):
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:
-        """What an event says. Raises Undecodable for what is no event of Maxwell's."""
+        """Return what an event says. Raises Undecodable for what is no event of Maxwell's."""
         if not payload:
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
@@ -139,7 +139,7 @@ class _MaxwellReader(PayloadReader):
 
 
 def _source(event: dict[str, Any]) -> dict[str, Any]:
-    """All but the row, with the position as MySQL's connector of Debezium writes it."""
+    """Return all but the row, with the position as Debezium's MySQL connector writes it."""
     source: dict[str, Any] = {key: value for key, value in event.items() if key not in ("data", "old", "type")}
     source["connector"] = "maxwell"
     seconds = event.get("ts")

@@ -1,4 +1,4 @@
-"""Reading Debezium's envelopes by the native decoder of JSON, with the reference behind it.
+"""Reads Debezium's envelopes by the native decoder of JSON, with the reference behind it.
 
 The native decoder reads an envelope as an object with `op`, both images and the block `source`, the images as the
 reference's own columns say. What the envelope means beyond that is looked at in columns. An event goes to the reference
@@ -43,15 +43,15 @@ class EnvelopeReader(PayloadReader):
 
     @abstractmethod
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        """The events in which some value may be the placeholder for unavailable ones, by their bytes alone."""
+        """Return the events in which some value may be the placeholder for unavailable ones, by their bytes alone."""
 
     @abstractmethod
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """How `before` or `after` is read: by the name of a connector, or the number of an envelope's schema."""
+        """Return the column of `before` or `after` for the name of a connector, or the number of a schema."""
 
     @abstractmethod
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
-        """What an event with a schema begins with, up to its payload, and the number of that schema."""
+        """Return what an event with a schema begins with, up to its payload, and the number of that schema."""
 
 
 class NativeEnvelopeReader(PayloadReader):
@@ -60,7 +60,7 @@ class NativeEnvelopeReader(PayloadReader):
     piece_events = NATIVE_PIECE_EVENTS
 
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
-        """Raises Unplanned for columns that only the reference makes."""
+        """Take the wanted columns. Raises Unplanned for columns that only the reference makes."""
         if "source" in wanted.names:
             raise Unplanned("the column 'source' has all of a source block")
         self._module = module
@@ -92,13 +92,13 @@ class NativeEnvelopeReader(PayloadReader):
         if not chosen.all():
             found = found.filter(pa.array(chosen))
         arrays = self._columns(found)
-        places: Positions = np.flatnonzero(~there)
-        if not len(places):
+        unread_rows: Positions = np.flatnonzero(~there)
+        if not len(unread_rows):
             return arrays
-        return with_reference(arrays, places, self._reference, payloads, False, problems)
+        return with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
     def _plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
-        """Which of the envelopes are changes, if it matters of the connector that they were read for."""
+        """Tell which envelopes are changes, and come from the connector that they were read for, if that matters."""
         operation, after = found.column("op"), found.column("after")
         known = pc.is_in(operation, _OPERATIONS)
         plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
@@ -137,7 +137,7 @@ class NativeEnvelopeReader(PayloadReader):
         return arrays
 
     def _decoder_for(self, payloads: EventBuffer) -> tuple[Any, str | None]:
-        """The decoder for events like the first of these, None if there is none; their connector if that matters."""
+        """Return the decoder for events like the first of these, if any, and their connector if that matters."""
         kind: Hashable
         first = bytes(payloads.payload(0))
         prefix, connector = None, None
@@ -193,7 +193,7 @@ def _struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
 
 
 def _connector_of(payloads: EventBuffer) -> str:
-    """The connector of the first envelope that says it plainly; a guess, which is checked for every event."""
+    """Guess the connector from the first envelope that says it plainly. It is checked for every event."""
     for payload in payloads.part(0, min(len(payloads), 16)).payloads():
         try:
             connector = json.loads(payload)["source"]["connector"]

@@ -47,18 +47,22 @@ class _Schema:
     logs: dict[str, _LogPosition] = field(default_factory=dict)
     """The last position by origin."""
     time: int | None = None
-    places: dict[int, int] = field(default_factory=dict)
+    last_events: dict[int, int] = field(default_factory=dict)
     """The last event by segment."""
 
     def older(self, other: _Schema) -> bool:
-        """Whether all that tells an order puts this schema before the other."""
+        """Tell whether all that gives an order puts this schema before the other."""
         orders = [
             _order(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
         ]
         if self.time is not None and other.time is not None:
             orders.append(_order(self.time, other.time))
         if not any(orders):
-            orders = [_order(last, other.places[tail]) for tail, last in self.places.items() if tail in other.places]
+            orders = [
+                _order(last, other.last_events[tail])
+                for tail, last in self.last_events.items()
+                if tail in other.last_events
+            ]
         return any(order < 0 for order in orders) and not any(order > 0 for order in orders)
 
 
@@ -81,7 +85,7 @@ class SchemasSeen:
         time: int | None,
         place: tuple[int, int],
     ) -> None:
-        """Note that an event has a schema: one that is known by `key`, or the columns that `columns` gives.
+        """Note the schema of an event: one that is known by `key`, or the columns that `columns` gives.
 
         `time`: of the connector, in microseconds since 1970, where the position tells none. `place`: the number of the
         segment, and that of the event in it.
@@ -96,7 +100,7 @@ class SchemasSeen:
         if moment is not None:
             schema.time = moment if schema.time is None else max(schema.time, moment)
         segment, event = place
-        schema.places[segment] = max(schema.places.get(segment, 0), event)
+        schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
 
     def _of(self, columns: StructType) -> _Schema:
         found = next((each for each in self._schemas if each.columns == columns), None)
@@ -117,7 +121,7 @@ class SchemasSeen:
 
 
 def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
-    """Return all columns of some structs, in the order in which they first occur, each with the widest of its types.
+    """Return the columns of several structs, in the order in which they first occur, each with the widest of its types.
 
     Raises UnsupportedTypeError for a column of types of which none holds the values of the other.
     """

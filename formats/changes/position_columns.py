@@ -1,4 +1,4 @@
-"""Positions of many changes at once, from the columns of their source blocks; equal to those of `change_positions`."""
+"""Finds the positions of many changes at once, from columns of source blocks. They equal those of `positions`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE_TYPE = pa.struct(
         ("scn", pa.string()),
     ]
 )
-"""What of a source block tells the position. Blocks with other types in these places are looked at one by one."""
+"""What of a source block tells the position. Blocks with other types in these rows are looked at one by one."""
 
 _MILLI = pa.scalar(1000, pa.int64())
 
@@ -38,7 +38,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
-    """The times that numbers of microseconds tell, or of milliseconds where there are none; null beyond year 9999."""
+    """Return times from numbers of microseconds, or of milliseconds where there are none; null beyond the year 9999."""
     chosen = within(micros, FIRST_MICROS, LAST_MICROS)
     if micros.null_count:
         scaled = pc.multiply(within(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), _MILLI)
@@ -48,7 +48,7 @@ def timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
 
 
 def positions(source: pa.StructArray) -> dict[str, pa.Array]:
-    """The members of POSITION for source blocks of SOURCE_TYPE or more; all null where there is no block."""
+    """Return the members of POSITION for source blocks of SOURCE_TYPE or more; all null where there is no block."""
     block = dict(zip(source.type.names, source.flatten(), strict=True))
     count = len(source)
     lsn, place = _filled(block["lsn"], -1), _filled(block["pos"], -1)
@@ -83,18 +83,18 @@ def positions(source: pa.StructArray) -> dict[str, pa.Array]:
     return arrays
 
 
-def _one_by_one(source: pa.StructArray, places: _Numbers, arrays: dict[str, pa.Array]) -> None:
-    """Replace the members at these places by what `positions_of` finds."""
-    found = positions_of(source.take(pa.array(places)).to_pylist())
+def _one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str, pa.Array]) -> None:
+    """Replace the members at these rows by what `positions_of` finds."""
+    found = positions_of(source.take(pa.array(rows)).to_pylist())
     order = np.arange(len(source))
-    order[places] = len(source) + np.arange(len(places))
+    order[rows] = len(source) + np.arange(len(rows))
     for name, values in zip(("origin", "major", "minor", "row"), zip(*found, strict=True), strict=False):
         both = pa.concat_arrays([arrays[name], pa.array(values, POSITION_TYPE.field(name).type)])
         arrays[name] = both.take(pa.array(order))
 
 
 def _files(files: pa.Array) -> tuple[pa.Array, _Numbers]:
-    """Of the names of binlog files what stands before their number, and the number; -1 where there is none."""
+    """Split the names of binlog files into what stands before their number, and the number; -1 where there is none."""
     coded = files.dictionary_encode()
     found = [file_of_binlog(name) or (None, -1) for name in coded.dictionary.to_pylist()]
     prefixes = pa.array([prefix for prefix, _ in found], pa.string()).take(coded.indices)

@@ -1,4 +1,4 @@
-"""Where in a database's log a change is, read from the source block of its event.
+"""Reads where in a database's log a change is, from the source block of its event.
 
 | connector | major, minor, row |
 |---|---|
@@ -38,7 +38,7 @@ _LIMIT = 1 << 63
 
 
 def micros_of_block(block: Mapping[str, Any]) -> int | None:
-    """The time of a source block or an envelope, which newer versions give in finer units too."""
+    """Return the time of a source block or an envelope. Newer versions give it in finer units, too."""
     for key, scale in (("ts_us", 1), ("ts_ms", 1_000)):
         value = block.get(key)
         if type(value) is int:
@@ -47,7 +47,7 @@ def micros_of_block(block: Mapping[str, Any]) -> int | None:
 
 
 def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
-    """The position of each source block, NO_POSITION where there is none."""
+    """Return the position of each source block, NO_POSITION where there is none."""
     origins: dict[tuple[Any, Any, Any], str] = {}
     found: list[Position] = []
     for source in sources:
@@ -68,7 +68,7 @@ def positions_of(sources: Sequence[Mapping[str, Any] | None]) -> list[Position]:
 
 
 def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
-    """One number for each position of an origin, in the same order.
+    """Return one number for each position of an origin, in the same order.
 
     The two numbers of a position are put together where both count: 40 bits for the place in a binlog file; of SQL
     Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that. Raises
@@ -98,12 +98,12 @@ def _origin(source: Mapping[str, Any]) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text without halves of surrogate pairs, which are no characters to Arrow."""
+    """Return the text without halves of surrogate pairs, which are no characters to Arrow."""
     return text if text.isascii() else utf8(text).decode()
 
 
 def position_of(source: Mapping[str, Any]) -> Position:
-    """The position that a source block tells; without origin where it tells none."""
+    """Return the position that a source block tells; without an origin where it tells none."""
     time = micros_of_block(source)
     lsn = source.get("lsn")
     if type(lsn) is int and 0 <= lsn < _LIMIT:
@@ -129,7 +129,7 @@ def _small(number: Any) -> int:
 
 
 def file_of_binlog(name: str) -> tuple[str, int] | None:
-    """What stands before the number of a binlog file, and the number; None where there is none."""
+    """Return what stands before the number of a binlog file, and the number; None where there is none."""
     match = _FILE.fullmatch(name)
     return None if match is None else (match[1], int(match[2]))
 

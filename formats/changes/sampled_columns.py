@@ -1,4 +1,4 @@
-"""Values of JSON -> Spark types: the columns of a table whose events have no schemas and whose DDL declares none.
+"""Finds Spark types for values of JSON: the columns of a table without DDL whose events have no schemas.
 
 | values | Spark |
 |---|---|
@@ -33,7 +33,7 @@ _DECIMAL = {"scale", "value"}
 
 
 def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
-    """The columns of rows, in the order in which they first occur; the text `ignored` stands for no value.
+    """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
 
     Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
     """

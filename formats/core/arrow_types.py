@@ -1,4 +1,4 @@
-"""Spark types -> the Arrow types that Spark expects from a Python data source."""
+"""Maps Spark types to the Arrow types that Spark expects from a Python data source."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pyspark.sql.types import (
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """`to_arrow_schema(schema, timezone="UTC")`, with char(n) and varchar(n) as the strings Spark reads."""
+    """Return `to_arrow_schema(schema, timezone="UTC")`, with char(n) and varchar(n) as the strings that Spark reads."""
     replaced = strings_for_char_types(schema)
     assert isinstance(replaced, StructType)
     return to_arrow_schema(replaced, timezone="UTC")
 
 
 def arrow_type_of(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a column of this type, as in `arrow_schema`."""
+    """Return the Arrow type of a column of this type, as in `arrow_schema`."""
     return to_arrow_type(strings_for_char_types(data_type), timezone="UTC")
 
 
 def strings_for_char_types(data_type: DataType) -> DataType:
-    """The type with char(n) and varchar(n) replaced by string, as Spark does before it reads or writes."""
+    """Replace char(n) and varchar(n) by string anywhere in a type, as Spark does before it reads or writes."""
     if isinstance(data_type, (CharType, VarcharType)):
         return StringType()
     if isinstance(data_type, ArrayType):

@@ -1,4 +1,4 @@
-"""From events to a record batch: by encoding id and in pieces, back in the order of the events.
+"""Decodes events into a record batch: by encoding id, in pieces, and back in the order of the events.
 
 One decoder reads events of any number of writer schemas. Events of one encoding id are read together, in
 pieces small enough that the Python objects of a piece fit in the processor's caches. A bad event, an
@@ -35,7 +35,7 @@ LARGEST_BATCH = 2 * LARGEST_PAYLOAD
 
 
 class Overfull(Exception):
-    """Events that would need too much memory together; fewer of them may not."""
+    """Events that would need too much memory together. Fewer of them may not."""
 
 
 class PayloadReader(ABC):
@@ -46,7 +46,7 @@ class PayloadReader(ABC):
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        """One array per wanted column, each as long as there are payloads.
+        """Return one array per wanted column, each as long as there are payloads.
 
         `padded`: the payloads were compressed and may carry trailing NULs. Bad payloads are noted in
         `problems` by their position and have any value.
@@ -54,13 +54,13 @@ class PayloadReader(ABC):
 
 
 class _Room:
-    """What is left of LARGEST_BATCH."""
+    """Counts what is left of LARGEST_BATCH."""
 
     def __init__(self) -> None:
         self._left = LARGEST_BATCH
 
     def take(self, size: int) -> None:
-        """Raises Overfull."""
+        """Take some bytes of what is left. Raises Overfull if there are fewer."""
         self._left -= size
         if self._left < 0:
             raise Overfull
@@ -73,7 +73,7 @@ class _Source:
 
 
 class BatchDecoder(ABC):
-    """The common part of the decoders. Sub-classes say how a writer's schema is read."""
+    """The common part of the decoders. A sub-class says how it reads a writer's schema."""
 
     format_name: str
     """The registry's name of the format that can be read."""
@@ -86,7 +86,7 @@ class BatchDecoder(ABC):
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        """Reads payloads of this writer's schema; None means the table's.
+        """Return what reads payloads of this writer's schema; None stands for the table's schema.
 
         Raises InvalidSchemaError if that is not possible.
         """
@@ -98,19 +98,19 @@ class BatchDecoder(ABC):
         return batch
 
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """Raises Overfull for several events that are too large together."""
+        """Decode all good events. Raises Overfull for several events that are too large together."""
         pieces: list[list[pa.Array]] = []
         order: list[Positions] = []
         reasons: dict[int, str] = {}
         room = _Room()
-        for places, source in self._sorted_by_source(events, reasons):
-            group = events if len(places) == len(events) else events.take(places)
+        for positions, source in self._sorted_by_source(events, reasons):
+            group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source, places, reasons, room):
+            for begin, payloads in _pieces(group, source, positions, reasons, room):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
-                here = places[begin : begin + len(payloads)]
+                here = positions[begin : begin + len(payloads)]
                 order.append(here)
                 for position, reason in problems.reasons.items():
                     reasons.setdefault(int(here[position]), reason)
@@ -144,16 +144,16 @@ class BatchDecoder(ABC):
             if len(events):
                 yield np.arange(len(events)), self._unframed
             return
-        for encoding_id, places in _by_encoding_id(events, reasons):
+        for encoding_id, positions in _by_encoding_id(events, reasons):
             try:
                 source = self._source(encoding_id, self._resolve)
             except Undecodable as error:
-                reasons.update(dict.fromkeys(places.tolist(), str(error)))
+                reasons.update(dict.fromkeys(positions.tolist(), str(error)))
             else:
-                yield places, source
+                yield positions, source
 
     def _source(self, encoding_id: int, resolve: Resolve) -> _Source:
-        """Raises Undecodable for an id that stands for nothing readable. Only readable ones are remembered."""
+        """Look an encoding id up; readable ones are remembered. Raises Undecodable if nothing readable is there."""
         found = self._sources.get(encoding_id)
         if found is None:
             try:
@@ -176,7 +176,7 @@ class BatchDecoder(ABC):
 
 
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
-    """The arrays of a piece. An event at which the reader itself fails is bad, and no other."""
+    """Read a piece into arrays. If the reader itself fails at an event, that event is bad, and no other."""
     try:
         return source.reader.arrays(payloads, source.codec.compressed, problems)
     except PravegaError:
@@ -208,11 +208,11 @@ def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tu
 
 
 def _pieces(
-    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
+    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
-    """The events in pieces, decompressed, each with the position of its first in the group."""
+    """Split the events into pieces, decompressed. Yields the position of the first event of each piece in the group."""
     if source.codec.compressed:
-        yield from _decompressed(group, source, places, reasons, room)
+        yield from _decompressed(group, source, positions, reasons, room)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
@@ -225,7 +225,7 @@ def _pieces(
 
 
 def _decompressed(
-    group: EventBuffer, source: _Source, places: Positions, reasons: dict[int, str], room: _Room
+    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0
@@ -233,7 +233,7 @@ def _decompressed(
         try:
             payload = source.codec.decompress(stored)
         except Undecodable as error:
-            reasons[int(places[position])] = str(error)
+            reasons[int(positions[position])] = str(error)
             payload = b""
         payloads.append(payload)
         size += len(payload)

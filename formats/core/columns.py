@@ -1,4 +1,4 @@
-"""Python values of one column -> an Arrow array of exactly the wanted type, bad values told by row.
+"""Builds an Arrow array of exactly the wanted type from the Python values of one column; names the rows of bad values.
 
 A decoder parses events into Python values and hands each column's values to a `Column`. The usual case,
 all values fit, is one call into Arrow; only when that fails is each value looked at. A value that does not
@@ -26,11 +26,11 @@ _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 class Misfit(ValueError):
-    """A value that does not fit its column; the text says why."""
+    """A value that does not fit its column. The text says why."""
 
 
 class Problems:
-    """Why rows are bad: the first reason found for each."""
+    """Collects why rows are bad: the first reason for each."""
 
     def __init__(self) -> None:
         self.reasons: dict[int, str] = {}
@@ -48,14 +48,14 @@ class Column(ABC):
 
     @abstractmethod
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        """One cell per value, of type `self.type`; None stays null. Never raises for a value."""
+        """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
     def misfit(self, row: int, reason: object, problems: Problems) -> None:
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
 
 
 class Leaf(Column):
-    """A column of plain values.
+    """Builds a column of plain values.
 
     `kinds`: the Python types that `fast` is right for, None if the parser yields no others. `fast` converts
     all values and raises if one does not fit. `exact` turns one value into what `store` (by default
@@ -101,7 +101,7 @@ class Leaf(Column):
 
 @dataclass(frozen=True)
 class Member:
-    """One field of a struct: `key` finds its value in the parsed struct; None if it is not in there."""
+    """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it."""
 
     key: Any
     column: Column
@@ -109,7 +109,7 @@ class Member:
 
 
 class StructColumn(Column):
-    """A struct, parsed as a dict (missing keys are null) or as a list of its members' values.
+    """Builds a struct, parsed as a dict (a missing key is null) or as a list of its members' values.
 
     `taken` says of each field of a writer's record whether its value is in such a list.
     """
@@ -131,11 +131,11 @@ class StructColumn(Column):
 
     @property
     def width(self) -> int:
-        """How many values a struct parsed as a list has."""
+        """Return how many values there are in a struct that was parsed as a list."""
         return sum(member.key is not None for member in self.members)
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
-        """The arrays of the members, for structs that are all there."""
+        """Return the arrays of the members, for structs of which none is null."""
         columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
         arrays = []
         for member, column in zip(self.members, columns, strict=True):
@@ -167,8 +167,8 @@ class StructColumn(Column):
                 self.misfit(rows[index], f"expected an object, found {kind_of(value)}", problems)
         there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
-        places = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
-        children = [array.take(places) for array in self.children(present, rows[there], problems)]
+        positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
+        children = [array.take(positions) for array in self.children(present, rows[there], problems)]
         return self._assemble(children, len(values), pa.array(~there))
 
     def _assemble(self, children: list[pa.Array], count: int, mask: pa.Array | None = None) -> pa.Array:
@@ -178,7 +178,7 @@ class StructColumn(Column):
 
 
 class ListColumn(Column):
-    """A list. `element_nullable` says whether its elements may be null."""
+    """Builds a list. `element_nullable` says whether its elements may be null."""
 
     def __init__(self, path: str, arrow_type: pa.ListType, element: Column, element_nullable: bool) -> None:
         super().__init__(path, arrow_type)
@@ -194,7 +194,7 @@ class ListColumn(Column):
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
-        """The list that a parsed value stands for; raises Misfit if none."""
+        """Return the list that a parsed value stands for. Raises Misfit if there is none."""
         if type(value) is list:
             return value
         raise Misfit(f"expected an array, found {kind_of(value)}")
@@ -216,7 +216,7 @@ class ListColumn(Column):
 
 
 class MapColumn(Column):
-    """A map with string keys, parsed as a dict."""
+    """Builds a map with string keys, parsed as a dict."""
 
     def __init__(self, path: str, arrow_type: pa.MapType, key: Column, value: Column, value_nullable: bool) -> None:
         super().__init__(path, arrow_type)
@@ -246,7 +246,7 @@ class MapColumn(Column):
 
 
 def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
-    """Where the elements of each list begin; null for a list that is None."""
+    """Return where the elements of each list begin; null for a list that is None."""
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     if None not in values:
@@ -256,14 +256,14 @@ def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
 
 
 def require(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
-    """Every null of a NOT NULL column makes its row bad."""
+    """Make the row of every null in a NOT NULL column bad."""
     if array.null_count:
         for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
             column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
 def kind_of(value: object) -> str:
-    """What a parsed value is, in the words of JSON."""
+    """Name the kind of a parsed value in the words of JSON."""
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Events as they lie in a buffer: one block of bytes, and where each payload begins and how long it is."""
+"""Events in a buffer: one block of bytes, where each payload begins in it, and how long it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST_BUFFER = 2**31 - 1
 
 @dataclass(frozen=True)
 class EventBuffer:
-    """`data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
+    """Some events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
 
     `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
     The bytes between payloads are never looked at. Nothing is copied until somebody asks for it.
@@ -32,13 +32,13 @@ class EventBuffer:
 
     @classmethod
     def of(cls, payloads: list[bytes]) -> EventBuffer:
-        """The given payloads, one after the other."""
+        """Make a buffer of payloads, one after the other."""
         lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
         return cls(b"".join(payloads), np.cumsum(lengths) - lengths, lengths)
 
     @classmethod
     def of_arrow(cls, payloads: pa.BinaryArray | pa.LargeBinaryArray) -> EventBuffer:
-        """The values of a binary array without nulls, not copied."""
+        """Make a buffer of the values of a binary array without nulls. Nothing is copied."""
         wide = pa.types.is_large_binary(payloads.type)
         _, offsets, data = payloads.buffers()
         count = len(payloads)
@@ -52,12 +52,12 @@ class EventBuffer:
         return len(self.starts)
 
     def payload(self, index: int) -> memoryview:
-        """The bytes of one event, not copied."""
+        """Return the bytes of one event, not copied."""
         begin = int(self.starts[index])
         return memoryview(self.data)[begin : begin + int(self.lengths[index])]
 
     def payloads(self) -> Iterator[bytes]:
-        """The bytes of every event in order, copied one at a time."""
+        """Iterate over the bytes of the events in order, copied one at a time."""
         view = memoryview(self.data)
         data = view.obj if isinstance(view.obj, bytes) and view.nbytes == len(view.obj) else view
         if isinstance(data, bytes):
@@ -68,26 +68,26 @@ class EventBuffer:
                 yield bytes(data[begin : begin + length])
 
     def part(self, begin: int, end: int) -> EventBuffer:
-        """The events from `begin` up to but not including `end`, over the same bytes."""
+        """Return the events from `begin` up to but not including `end`, over the same bytes."""
         return EventBuffer(self.data, self.starts[begin:end], self.lengths[begin:end])
 
     def take(self, indices: Positions) -> EventBuffer:
-        """The events at these positions, over the same bytes."""
+        """Return the events at these positions, over the same bytes."""
         return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
 
     def without_first(self, count: int) -> EventBuffer:
-        """Every event without its first `count` bytes, over the same bytes. All must have that many."""
+        """Return every event without its first `count` bytes, over the same bytes. All must have that many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
     def octets(self) -> tuple[Any, Positions, Positions]:
-        """Bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
+        """Return bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
         data = memoryview(self.data)
         # A view of nothing cannot be cast.
         octets = data.cast("B") if data.nbytes else b""
         return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
 
     def to_arrow(self) -> pa.BinaryArray:
-        """All payloads as one binary array: views over the buffer, compacted by Arrow in one pass.
+        """Return all payloads as one binary array: views over the buffer, compacted by Arrow in one pass.
 
         Raises ValueError if the buffer is 2 GiB or more.
         """
@@ -107,8 +107,8 @@ class EventBuffer:
         if len(short):
             lanes = np.arange(_INLINE)
             if data.size:
-                places = np.minimum(self.starts[short, None] + lanes, data.size - 1)
-                inline = np.where(lanes < self.lengths[short, None], data[places], 0).astype(np.uint8)
+                positions = np.minimum(self.starts[short, None] + lanes, data.size - 1)
+                inline = np.where(lanes < self.lengths[short, None], data[positions], 0).astype(np.uint8)
             else:
                 inline = np.zeros((len(short), _INLINE), np.uint8)
             views.view(np.uint8).reshape(count, 16)[short, 4:] = inline

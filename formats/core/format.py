@@ -1,4 +1,4 @@
-"""What a format is, and the table of all formats.
+"""Defines what a format is, and lists all formats.
 
 A `Format` turns events into Arrow batches (`Decoder`), batches into events (`Encoder`) and Spark schemas
 into schema texts and back. Everything here can be used in a Python worker: decoders are built from
@@ -25,7 +25,7 @@ from .events import EventBuffer
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """What an encoding id stands for.
+    """The schema that an encoding id stands for.
 
     `format` is the registry's name of the serialization format ("Avro", "Json", ...), `codec` the
     registry's codec name ("" means none).
@@ -68,15 +68,15 @@ class Decoder(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Exactly `to_arrow_schema(reader_schema, timezone="UTC")`."""
+        """Return exactly `to_arrow_schema(reader_schema, timezone="UTC")`."""
         ...
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:
-        """One row per event, in the order of the events. Raises BadEvent for the first event that is bad."""
+        """Return one row per event, in the order of the events. Raises BadEvent for the first bad event."""
         ...
 
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """One row per good event, in order, and all bad ones by ascending index. Never raises BadEvent."""
+        """Return one row per good event, in order, and all bad events by ascending index. Never raises BadEvent."""
         ...
 
 
@@ -84,7 +84,7 @@ class Encoder(Protocol):
     """Writes rows as events."""
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        """The payload of each row, registry header included if there is an encoding id.
+        """Return the payload of each row, with the registry's header if there is an encoding id.
 
         Takes the Arrow layout that Spark hands to Python writers. Raises InvalidRowError naming the
         column for a row that the schema does not allow.
@@ -93,21 +93,21 @@ class Encoder(Protocol):
 
 
 class Format(Protocol):
-    """One kind of payload."""
+    """A kind of payload: reads and writes it, and maps its schema texts to Spark types."""
 
     @property
     def name(self) -> str:
-        """As in the table property `format`."""
+        """Return the name, as in the table property `format`."""
         ...
 
     @property
     def registry_format(self) -> str | None:
-        """The registry's name of the format; None if the registry does not know it."""
+        """Return the registry's name of the format; None if the registry does not know it."""
         ...
 
     @property
     def changes(self) -> bool:
-        """Whether events are changes of rows, as those of a `ChangeFormat` are. Without this member they are not."""
+        """Tell whether events are changes of rows, as those of a `ChangeFormat` are. Without it they are not."""
         ...
 
     def schema_text(
@@ -118,18 +118,18 @@ class Format(Protocol):
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        """The text to register for a table.
+        """Return the text to register for a table.
 
         Raises UnsupportedTypeError or InvalidNameError naming the column that the format cannot hold.
         """
         ...
 
     def spark_schema(self, schema_text: str) -> StructType:
-        """The columns of a table with this schema text. Raises InvalidSchemaError."""
+        """Return the columns of a table with this schema text. Raises InvalidSchemaError."""
         ...
 
     def type_name(self, schema_text: str) -> str:
-        """The name of the type, as the registry wants it beside the text. Raises InvalidSchemaError."""
+        """Return the name of the type, which the registry wants beside the text. Raises InvalidSchemaError."""
         ...
 
     def decoder(
@@ -139,7 +139,7 @@ class Format(Protocol):
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        """Reads the columns of `reader_schema`, the table's schema already cut down to what is needed.
+        """Make a decoder of the columns of `reader_schema`: the table's schema, already cut down to what is needed.
 
         `resolve=None` means events without registry header, written with the table's schema.
         """
@@ -153,7 +153,7 @@ class Format(Protocol):
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Writes rows of `schema` with `schema_text` (None: the text that `schema_text` would make).
+        """Make an encoder of rows of `schema` by a text (None: the one that the method `schema_text` would make).
 
         `encoding_id=None` means no registry header. `codec` is "", "gzip" or "snappy", or the registry's
         name of one of these.
@@ -182,7 +182,7 @@ ENTRY_POINTS = "pyspark_pravega.formats"
 
 
 def find_format(name: str) -> Format:
-    """The format of this name, in any case: one of this package, or of another by its entry point.
+    """Return the format of this name, in any case: one of this package, or another distribution's by its entry point.
 
     Raises InvalidOptionError listing the names there are, or saying why one that is installed cannot be used.
     """
@@ -196,7 +196,7 @@ def find_format(name: str) -> Format:
 
 
 def format_names() -> list[str]:
-    """The names of all formats, those of other distributions included."""
+    """Return the names of all formats, including those of other distributions."""
     return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})
 
 
@@ -228,7 +228,7 @@ _CHANGE_MEMBERS = ("infer_columns", "truncate_candidates")
 
 
 def format_of_registry(registry_format: str) -> Format:
-    """The format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
+    """Return the format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
 
     Raises InvalidOptionError for one that cannot be read (Custom).
     """

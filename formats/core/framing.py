@@ -1,4 +1,4 @@
-"""The header that the registry's serializers put before a payload, and the codecs of payloads.
+"""Frames payloads: the header that the registry's serializers put before them, and codecs.
 
 Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version
 and a codec. The codec `application/x-snappy-framed` is in truth a raw snappy block, as the official
@@ -33,12 +33,12 @@ _SNAPPY_RATIO = 64
 
 
 def header(encoding_id: int) -> bytes:
-    """What stands before each payload written with this encoding id."""
+    """Return what stands before each payload that is written with this encoding id."""
     return bytes([PROTOCOL_BYTE]) + encoding_id.to_bytes(4, "big", signed=True)
 
 
 def common_encoding_id(events: EventBuffer) -> int | None:
-    """The encoding id of all events; None if they have several, if one has none, or if finding out takes long."""
+    """Return the encoding id of all events; None if they have several, one has none, or finding out takes long."""
     module = native.module()
     if module is None:
         return None
@@ -47,7 +47,7 @@ def common_encoding_id(events: EventBuffer) -> int | None:
 
 
 def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
-    """The encoding id of each event, and why some have none (those have the id -1)."""
+    """Return the encoding id of each event, -1 if it has none, and the reasons for those."""
     ids = np.full(len(events), -1, np.int64)
     reasons: dict[int, str] = {}
     long_enough = np.flatnonzero(events.lengths >= HEADER_LENGTH)
@@ -76,7 +76,7 @@ def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
 
 
 class Undecodable(ValueError):
-    """A payload that cannot be decompressed or read; the text is the reason."""
+    """A payload that cannot be decompressed or read. The text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ CODECS = (
 
 
 def find_codec(name: str) -> Codec:
-    """The codec of this name, ours or the registry's; "" is none.
+    """Return the codec of this name, ours or the registry's; "" is none.
 
     Raises UnsupportedOperationError for a custom codec.
     """

@@ -1,4 +1,4 @@
-"""The names of Spark types that a schema text carries where its own types are coarser ("spark.type")."""
+"""Knows the names of Spark types, which schema texts carry where their own types are coarser ("spark.type")."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _COLLATED = re.compile(r"string collate (\w+)")
 
 
 def spark_type_named(name: object) -> DataType | None:
-    """The primitive type whose `simpleString()` this is; None for anything else."""
+    """Return the primitive type with this `simpleString()`; None for anything else."""
     if not isinstance(name, str):
         return None
     found = _PLAIN.get(name)
@@ -64,5 +64,5 @@ def spark_type_named(name: object) -> DataType | None:
 
 
 def valid_decimal(precision: object, scale: object) -> bool:
-    """Whether Spark has decimal(precision, scale)."""
+    """Tell whether Spark has decimal(precision, scale)."""
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision

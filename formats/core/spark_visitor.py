@@ -1,4 +1,4 @@
-"""Walks a Spark type from the leaves up, telling every part's column path."""
+"""Walks a Spark type from the leaves up and tells the column path of every part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 200
 
 
 def child_path(path: str, name: str) -> str:
-    """As Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
+    """Return the path of a part, as Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
     return f"{path}.{name}" if path else name
 
 
@@ -35,7 +35,7 @@ def leaf_types(data_type: DataType) -> Iterator[DataType]:
 
 
 class SparkTypeVisitor(ABC, Generic[Result]):
-    """One method per kind of type; `path` is "" for the table itself."""
+    """Visits a type, with one method per kind of type. `path` is "" for the table itself."""
 
     format_name: str
     """For messages: the format that the types are mapped to."""
@@ -53,7 +53,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     def primitive(self, data_type: DataType, path: str) -> Result: ...
 
     def visit(self, data_type: DataType, path: str = "") -> Result:
-        """Raises UnsupportedTypeError naming the path for what no schema text can hold."""
+        """Visit a type and its parts. Raises UnsupportedTypeError naming the path of what no schema text can hold."""
         if isinstance(data_type, StructType):
             if not data_type.fields:
                 self.unsupported(data_type, path, "a struct needs at least one field")
@@ -81,7 +81,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
         return self.primitive(data_type, path)
 
     def unsupported(self, data_type: DataType, path: str, reason: str) -> NoReturn:
-        """Refuse a type."""
+        """Refuse a type: raise UnsupportedTypeError."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(
             f"{column} has type {_type_text(data_type)}, which format {self.format_name} cannot hold: {reason}"
@@ -111,7 +111,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
 
 
 def why_unsupported(data_type: DataType) -> str:
-    """What to do about a type that neither Avro nor JSON can hold."""
+    """Say what to do about a type that neither Avro nor JSON can hold."""
     for kind in type(data_type).__mro__:
         reason = WHY_UNSUPPORTED.get(kind.__name__)
         if reason is not None:

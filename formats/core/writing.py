@@ -1,4 +1,4 @@
-"""What the encoders share: rows to bytes column by column, by Arrow's kernels instead of row by row.
+"""What encoders share: rows become bytes column by column, by Arrow's kernels instead of row by row.
 
 Each column becomes one or more binary arrays with a cell per row, and joining the cells of a row gives its
 payload. Lists are encoded by their flattened elements, which are then joined per list.
@@ -26,7 +26,7 @@ BINARY = pa.large_binary()
 
 
 def constant(value: bytes) -> pa.Scalar:
-    """The same bytes for every row, as one part of a join."""
+    """Return the same bytes for every row, as one part of a join."""
     return pa.scalar(value, BINARY)
 
 
@@ -34,20 +34,20 @@ _NOTHING = constant(b"")
 
 
 def joined(parts: list[Any], count: int) -> pa.LargeBinaryArray:
-    """The parts of each row one after the other; null where any part is null."""
+    """Join the parts of each row; null where any part is null."""
     if not any(isinstance(part, pa.Array) for part in parts):
         return pa.array([b"".join(part.as_py() for part in parts)] * count, BINARY)
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
 def joined_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
-    """The cells of each list one after the other."""
+    """Join the cells of each list."""
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), cells)
     return pc.binary_join(lists, constant(separator))
 
 
 def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
-    """Offsets from 0 and flattened elements (of maps: entries as a struct) of a list array without nulls."""
+    """Return offsets from 0, and flattened elements (for maps: entries as a struct), of a list array without nulls."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     if pa.types.is_map(array.type):
@@ -59,7 +59,7 @@ def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
 
 
 def spread(cells: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
-    """The cells at the places where `there` is true, null at the others."""
+    """Put the cells at the places where `there` is true, and null at the others."""
     return cells.take(pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there))
 
 
@@ -71,10 +71,10 @@ class Cells(ABC):
 
     @abstractmethod
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        """The cells of an array without nulls."""
+        """Return the cells of an array without nulls."""
 
     def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
-        """The cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
+        """Return the cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
         if array.null_count == 0:
             return self.present(array, rows)
         there = array.is_valid().to_numpy(zero_copy_only=False)
@@ -94,7 +94,7 @@ class Cells(ABC):
 
 
 def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
-    """A string column as bytes. Raises InvalidRowError for a string that is not UTF-8 (Spark lets them be)."""
+    """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, which Spark allows."""
     wide = array.cast(pa.large_string())
     try:
         wide.validate(full=True)
@@ -109,7 +109,7 @@ def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray
 
 
 class BatchEncoder:
-    """The common part of the encoders: checks the batch, frames and compresses payloads."""
+    """The common part of the encoders: checks the batch, then frames and compresses payloads."""
 
     def __init__(self, schema: StructType, encoding_id: int | None, codec: str) -> None:
         self._names = schema.names
@@ -117,7 +117,7 @@ class BatchEncoder:
         self._codec: Codec = find_codec(codec)
 
     def struct_of(self, batch: pa.RecordBatch) -> pa.StructArray:
-        """The batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
+        """Return the batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
         if batch.schema.names != self._names:
             raise InvalidRowError(
                 f"the rows have the columns {', '.join(batch.schema.names)}, but {', '.join(self._names)} are to "
@@ -126,7 +126,7 @@ class BatchEncoder:
         return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
 
     def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
-        """Payloads from their parts: compressed if need be, with the header before them."""
+        """Join the parts of payloads, compress them if need be, and put the header before them."""
         if not self._codec.compressed:
             return joined([constant(self._header), *parts], count)
         compress, begin = self._codec.compress, self._header

@@ -1,4 +1,4 @@
-"""Parses texts as JSON by the rules that `json_format` lists."""
+"""Parses texts as JSON, by the rules that `format` lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DocumentParser:
         self._nothing = nothing
 
     def text(self, payload: bytes) -> str:
-        """The text of a document, without white space around it. Raises Undecodable."""
+        """Return the text of a document, without white space around it. Raises Undecodable."""
         try:
             text = payload.decode()
         except UnicodeDecodeError as error:
@@ -46,7 +46,7 @@ class DocumentParser:
         return text
 
     def value(self, text: str, begin: int) -> tuple[Any, int]:
-        """The value that begins at a place or behind white space there, and where it ends. Raises Undecodable."""
+        """Return the value that begins at a place or behind white space there, and its end. Raises Undecodable."""
         if text[begin : begin + 1] in _WHITE_SPACE:
             found = _BLANKS.match(text, begin)
             assert found is not None
@@ -63,7 +63,7 @@ class DocumentParser:
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep") from None
 
     def document(self, text: str) -> Any:
-        """The value that a whole text is. Raises Undecodable."""
+        """Return the value that a whole text is. Raises Undecodable."""
         found, end = self.value(text, 0)
         if end != len(text):
             raise Undecodable(f"something follows the JSON document at character {end}")

@@ -9,7 +9,7 @@ What is accepted, so that every reader of this project agrees:
 * nesting up to 512 levels, whether or not the nested part is read;
 * trailing NULs after decompression, which the official serializer leaves there.
 
-`json_values` says what each column accepts.
+`values` says what each column accepts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .writing import JsonEncoder
 
 
 class JsonFormat:
-    """Tables whose events are JSON documents, with or without a schema in the registry."""
+    """The format of events that are JSON documents, with or without a schema in the registry."""
 
     name = "json"
     registry_format = "Json"
@@ -66,7 +66,7 @@ class JsonFormat:
         return json_schema_to_spark(schema_text)
 
     def type_name(self, schema_text: str) -> str:
-        """The "title", else the last part of the "$id" or "id", else `object`."""
+        """Return the "title", else the last part of the "$id" or "id", else `object`."""
         try:
             root = json.loads(schema_text)
         except ValueError as error:
@@ -102,7 +102,7 @@ class JsonFormat:
 
 
 class JsonDecoder(BatchDecoder):
-    """JSON describes itself: the writer's schema only matters for the codec."""
+    """Reads documents. JSON describes itself, so the writer's schema only matters for the codec."""
 
     format_name = "Json"
 
@@ -138,7 +138,7 @@ class _JsonReader(PayloadReader):
         self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:
-        """How the native decoder does the same. Raises Unplanned if it cannot."""
+        """Plan the same for the native decoder. Raises Unplanned if it cannot do it."""
         if not self._wrapped:
             return json_plan(json_struct(self._object), False)
         field = self._value_field
@@ -165,7 +165,7 @@ class _JsonReader(PayloadReader):
         return self._object.children(documents, rows, problems)
 
     def _documents(self, payloads: EventBuffer, problems: Problems) -> list[Any]:
-        """The parsed payloads; of a bad one, None."""
+        """Return the parsed payloads, None for a bad one."""
         compact = EventBuffer.of_arrow(payloads.to_arrow())
         if int(compact.lengths.max(initial=0)) <= DEEPEST:
             # Too short to be too deep. If all is ASCII, bytes and characters have the same places, and the
@@ -184,7 +184,7 @@ class _JsonReader(PayloadReader):
         return documents
 
     def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
-        """None if any of the payloads is not plain, whether bad or only unusual."""
+        """Return the parsed payloads, or None if any of them is not plain, whether bad or only unusual."""
         if not len(payloads):
             return []
         begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])

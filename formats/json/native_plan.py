@@ -1,4 +1,4 @@
-"""Plans for the native decoder from the columns of JSON objects."""
+"""Makes plans for the native decoder from the columns of JSON objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .values import ByteList
 
 
 def json_struct(columns: StructColumn) -> Spec:
-    """The columns of JSON objects. Raises Unplanned."""
+    """Plan the columns of JSON objects. Raises Unplanned."""
     return json_column(columns, False)
 
 
 def json_column(column: Column, nullable: bool) -> Spec:
-    """A column of JSON values. Raises Unplanned."""
+    """Plan a column of JSON values. Raises Unplanned."""
     if isinstance(column, StructColumn):
         members = [json_column(member.column, member.nullable) for member in column.members]
         return ("struct", column.type, nullable, [member.key for member in column.members], members)

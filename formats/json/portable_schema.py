@@ -1,4 +1,4 @@
-"""JSON Schema texts that every registry takes.
+"""Makes JSON Schema texts that every registry accepts.
 
 Registry 0.6.0 parses a JSON schema as draft 3 first, with Jackson, which knows no keyword of later drafts and no
 keyword of our own; what that refuses goes to a validator that not every installation has on its class path, and then
@@ -26,13 +26,13 @@ _SHARED = ("title", "description", "format")
 
 
 def portable(text: str) -> str:
-    """The text to register for a schema of our own."""
+    """Return the text to register for a schema of our own."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     return json.dumps(_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
 
 
 def full_schema(root: Any) -> Any:
-    """The full schema that a parsed text carries; the text itself if it carries none.
+    """Return the full schema that a parsed text carries; the text itself if it carries none.
 
     Raises InvalidSchemaError if it carries something else under our name.
     """

@@ -1,4 +1,4 @@
-"""A JSON Schema as values, references resolved: what the JSON mapping and the JSON reader walk.
+"""Models a JSON Schema with all references resolved: what the mapping and the reader walk.
 
 Drafts 3 to 2020-12 as far as they say what a value looks like; constraints (minimum, pattern, ...) are not
 looked at. The official serializer writes draft 3 with references to "id"s such as `urn:jsonschema:Point`.
@@ -70,7 +70,7 @@ class Scalar(Node):
 
 @dataclass(frozen=True)
 class Anything(Node):
-    """No particular type: read as a string, other values as their JSON text."""
+    """A value of no particular type, read as a string: strings as they are, other values as their JSON text."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Object(Node):
 
 
 def parse_json_schema(text: str) -> Node:
-    """Raises InvalidSchemaError naming what is wrong, or the reference by which the schema contains itself."""
+    """Parse a schema text. Raises InvalidSchemaError naming what is wrong, or a reference that leads to itself."""
     try:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -133,32 +133,32 @@ class _Parser:
             raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is no schema")
         if isinstance(reference := value.get("$ref"), str):
             return self._referred(reference, path)
-        about: dict[str, Any] = {}
+        annotations: dict[str, Any] = {}
         if isinstance(value.get("description"), str):
-            about["comment"] = value["description"]
+            annotations["comment"] = value["description"]
         if isinstance(value.get(SPARK_METADATA), dict):
-            about["metadata"] = value[SPARK_METADATA]
+            annotations["metadata"] = value[SPARK_METADATA]
         for key in ("anyOf", "oneOf", "allOf"):
             choices = value.get(key)
             if isinstance(choices, list) and "type" not in value and "properties" not in value:
-                return self._choice(choices, path, about)
-        return self._typed(value, path, about)
+                return self._choice(choices, path, annotations)
+        return self._typed(value, path, annotations)
 
-    def _choice(self, choices: list[Any], path: str, about: dict[str, Any]) -> Node:
+    def _choice(self, choices: list[Any], path: str, annotations: dict[str, Any]) -> Node:
         rest = [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
         if len(rest) != 1:
-            return Anything(**about)
+            return Anything(**annotations)
         node = self.node(rest[0], path)
         nullable = node.nullable or len(rest) < len(choices)
-        return _replaced(node, nullable=nullable, **about)
+        return _replaced(node, nullable=nullable, **annotations)
 
-    def _typed(self, value: dict[str, Any], path: str, about: dict[str, Any]) -> Node:
+    def _typed(self, value: dict[str, Any], path: str, annotations: dict[str, Any]) -> Node:
         types = value.get("type")
         names = {types} if isinstance(types, str) else set()
         if isinstance(types, list):
             # Draft 3 allows whole schemas in the list.
             if not all(isinstance(each, str) for each in types):
-                return self._choice(types, path, about)
+                return self._choice(types, path, annotations)
             names = set(types)
         choices = value.get("enum")
         if not names:
@@ -169,32 +169,32 @@ class _Parser:
             elif isinstance(choices, list) and all(isinstance(each, (str, type(None))) for each in choices):
                 names = {"string"}
             else:
-                return Anything(**about)
-        about["nullable"] = "null" in names or (isinstance(choices, list) and None in choices)
+                return Anything(**annotations)
+        annotations["nullable"] = "null" in names or (isinstance(choices, list) and None in choices)
         names -= {"null"}
         if names == {"integer", "number"}:
             names = {"number"}
         if len(names) != 1:
-            return Anything(**about | {"nullable": True})
+            return Anything(**annotations | {"nullable": True})
         name = names.pop()
         if name == "object":
-            return self._object(value, path, about)
+            return self._object(value, path, annotations)
         if name == "array":
             items = value.get("items", True)
             element = self.node(items if isinstance(items, (dict, bool)) else True, child_path(path, "element"))
-            return Array(self._contained(element, value), **about)
+            return Array(self._contained(element, value), **annotations)
         own = spark_type_named(value.get(SPARK_TYPE))
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
-            return Scalar(own, **about)
+            return Scalar(own, **annotations)
         found = _scalar(name, value)
-        return Anything(**about | {"nullable": True}) if found is None else Scalar(found, **about)
+        return Anything(**annotations | {"nullable": True}) if found is None else Scalar(found, **annotations)
 
-    def _object(self, value: dict[str, Any], path: str, about: dict[str, Any]) -> Node:
+    def _object(self, value: dict[str, Any], path: str, annotations: dict[str, Any]) -> Node:
         properties = value.get("properties")
         if not isinstance(properties, dict) or not properties:
             values = value.get("additionalProperties", True)
             node = self.node(values if isinstance(values, dict) else True, child_path(path, "value"))
-            return Map(self._contained(node, value), **about)
+            return Map(self._contained(node, value), **annotations)
         required = value.get("required")
         required = set(required) if isinstance(required, list) else set()
         members = {}
@@ -203,7 +203,7 @@ class _Parser:
             # Draft 3 has "required": true in the property itself.
             demanded = name in required or (isinstance(each, dict) and each.get("required") is True)
             members[name] = _replaced(node, nullable=node.nullable or not demanded)
-        return Object(members, **about)
+        return Object(members, **annotations)
 
     def _contained(self, node: Node, container: dict[str, Any]) -> Node:
         # Data often does not keep to its schema here (Java writes nulls into lists of strings), so only a

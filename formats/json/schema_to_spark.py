@@ -1,4 +1,4 @@
-"""JSON Schema text -> Spark types, for texts of our own and of anybody else.
+"""Maps a JSON Schema text, our own or anybody else's, to Spark types.
 
 | JSON Schema | Spark |
 |---|---|
@@ -26,7 +26,7 @@ from . import schema_model as model
 
 
 def json_schema_to_spark(text: str) -> StructType:
-    """The columns of a table with this schema.
+    """Return the columns of a table with this schema.
 
     Raises InvalidSchemaError if the text is no JSON schema, contains itself or refers to something else.
     """
@@ -34,7 +34,7 @@ def json_schema_to_spark(text: str) -> StructType:
 
 
 def spark_struct(root: model.Node) -> StructType:
-    """As `json_schema_to_spark`, of a parsed schema."""
+    """Return the columns of a parsed schema, as `json_schema_to_spark` does."""
     if isinstance(root, model.Object):
         return _struct(root)
     return StructType([StructField(ROOT_COLUMN, _type(root), root.nullable)])
@@ -61,5 +61,5 @@ def _struct(node: model.Object) -> StructType:
 
 
 def comment_of_json_schema(text: str) -> str | None:
-    """The table's comment: the "description" of the root."""
+    """Return the table's comment: the "description" of the root."""
     return model.parse_json_schema(text).comment

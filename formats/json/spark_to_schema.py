@@ -1,4 +1,4 @@
-"""Spark types -> JSON Schema text (draft 7).
+"""Maps Spark types to a JSON Schema text (draft 7).
 
 | Spark | JSON Schema | value |
 |---|---|---|
@@ -76,7 +76,7 @@ _PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
 def spark_to_json_schema(
     schema: StructType, comment: str | None = None, name: str | None = None, *, epoch_timestamps: bool = False
 ) -> str:
-    """The JSON Schema of a table; `json_schema_to_spark` gives back exactly the same columns.
+    """Return the JSON Schema of a table. `json_schema_to_spark` gives back exactly the same columns.
 
     `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. Raises UnsupportedTypeError naming the
     column by its path.

@@ -1,4 +1,4 @@
-"""Timestamps in JSON as numbers since 1970, for documents of writers that do not use ISO 8601.
+"""Reads and writes JSON timestamps that are numbers since 1970, for writers that do not use ISO 8601.
 
 A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction where there is none.
 A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 of its own clock.
@@ -29,12 +29,12 @@ _MOST_DIGITS = 25
 
 
 def timestamp_format(settings: Settings) -> str:
-    """ISO, or the unit in which a table's events have timestamps."""
+    """Return ISO, or the unit in which a table's events have timestamps."""
     return settings.get(TIMESTAMP_FORMAT, ISO).lower()
 
 
 def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
-    """How numbers of a unit since 1970 are read as timestamps."""
+    """Return the column that reads numbers of a unit since 1970 as timestamps."""
     unit = EPOCH_UNITS[timestamps]
     arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
 
@@ -75,7 +75,7 @@ def _scaled(text: str, unit: int) -> int:
 
 
 def epoch_cells(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
-    """What writes microseconds since 1970 as numbers of a unit."""
+    """Return what writes microseconds since 1970 as numbers of a unit."""
     unit = EPOCH_UNITS[timestamps]
     digits = len(str(unit)) - 1
 

@@ -1,4 +1,4 @@
-"""JSON values -> columns: what each Spark type accepts, and nothing else.
+"""Builds columns from JSON values: what each Spark type accepts, and nothing else.
 
 No value is converted to another kind silently: "12" is no number, 1 is no boolean, 1.0 is no integer. The
 exceptions, because serializers write them: a list of integers may come as a base64 string (Java's byte[]),
@@ -71,7 +71,7 @@ _TIMESTAMP = re.compile(
 
 
 def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
-    """How values of a Spark type are read. `node`: what the table's schema text says about them, if known.
+    """Return the column of a Spark type. `node`: what the table's schema text says about its values, if known.
 
     `timestamps`: how they are written, ISO or a unit of EPOCH_UNITS since 1970.
     """
@@ -100,7 +100,7 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
 
 
 def struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
-    """How objects are read as structs."""
+    """Return the column that reads objects as structs."""
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
     for field in struct.fields:
@@ -110,7 +110,7 @@ def struct_column(struct: StructType, path: str, node: model.Node | None, timest
 
 
 def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
-    """Whether the exact digits of numbers matter somewhere in a column: decimals, timestamps, JSON kept as text."""
+    """Tell whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
         return any(needs_number_text(each.dataType, properties.get(each.name), timestamps) for each in data_type.fields)
@@ -126,7 +126,7 @@ def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: 
 
 
 class ByteList(ListColumn):
-    """A list of integers, for which Java serializers write a byte[] as base64."""
+    """Builds a list of integers; Java serializers write a byte[] as base64."""
 
     def as_list(self, value: Any) -> list[Any]:
         if type(value) is str:
@@ -156,7 +156,7 @@ def _anything(path: str) -> Column:
 
 
 def json_text(value: Any) -> str:
-    """The JSON text of a parsed value, compact; numbers with the digits they came with."""
+    """Return the JSON text of a parsed value, compact, with the digits that numbers came with."""
     parts: list[str] = []
     left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
     while left:
@@ -180,7 +180,7 @@ def json_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Written:
-    """What stands between values."""
+    """A text that stands between values."""
 
     text: str
 
@@ -329,7 +329,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
 
 
 def _micros(text: str, zoned: bool) -> int | None:
-    """Microseconds since 1970 (UTC, or of the local time); digits beyond microseconds are cut off."""
+    """Return microseconds since 1970 (in UTC, or of the local time). Digits beyond microseconds are cut off."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
         return None

@@ -1,4 +1,4 @@
-"""Rows -> JSON documents. The values look as `schema.spark_to_json_schema` says; null is written as null."""
+"""Writes rows as JSON documents. Values look as `spark_to_schema` says; null is written as null."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
 
 
 class JsonEncoder(BatchEncoder):
-    """Writes rows as JSON objects; if the schema text's root is no object, the only column's values."""
+    """Writes rows as JSON objects; if the schema text's root is no object, the values of the only column."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ _WIDER = {
 
 
 def _fitted(rows: StructType, table: StructType) -> StructType:
-    """The columns of the rows under the table's rules on nulls; InvalidSchemaError unless they are the table's."""
+    """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
     columns = {field.name: field for field in table.fields}
     for name in columns:
         if name not in rows.fieldNames():
@@ -165,7 +165,7 @@ class _Map(Cells):
 
 
 class _Text(Cells):
-    """A type whose cells are what Arrow's cast to string gives."""
+    """Writes a type whose cells are what Arrow's cast to string gives."""
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return array.cast(pa.large_string()).cast(BINARY)
@@ -196,7 +196,7 @@ class _Boolean(Cells):
 
 
 class _Floating(_Text):
-    """Shortest digits that give the same number back; integral numbers get ".0", as in Java and Python."""
+    """Writes the shortest digits that give the same number back. Integral numbers get ".0", as in Java and Python."""
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         text = array.cast(pa.large_string())
@@ -232,7 +232,7 @@ class _Date(_Text):
 
 
 class _Timestamp(_Text):
-    """ISO 8601 with microseconds, for which Arrow writes a blank for the T; or a number since 1970."""
+    """Writes ISO 8601 with microseconds (Arrow writes a blank for the T), or a number since 1970."""
 
     def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
         super().__init__(path)
@@ -255,7 +255,7 @@ _YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; u
 
 
 def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> Cells:
-    """How a column of this type is written. Raises UnsupportedTypeError naming the column."""
+    """Return what writes a column of this type. Raises UnsupportedTypeError naming the column."""
     if isinstance(data_type, StructType):
         return _Object(path, data_type, timestamps)
     if isinstance(data_type, ArrayType):

@@ -1,1 +1,1 @@
-"""Decoding by the native crate: plans and the reader that runs them."""
+"""Decodes by the native crate: makes plans for it, and runs them."""

@@ -1,4 +1,4 @@
-"""Plans: what the native decoder must do to fill the columns of the reference decoder.
+"""Plans tell the native decoder how to fill the columns of the reference decoder.
 
 They are made from the `Column`s that the reference decoder uses itself, so that both agree by construction about
 what a column takes. A column that the native decoder does not know is `Unplanned`; its schema is then read by the
@@ -16,11 +16,11 @@ Spec = tuple[Any, ...]
 
 
 class Unplanned(Exception):
-    """Something that the native decoder cannot do; the text says what."""
+    """Something that the native decoder cannot do. The text says what."""
 
 
 def one_column(name: str, column: Spec) -> Spec:
-    """A struct of one column, for events that are a single value."""
+    """Return a struct of one column, for events that are a single value."""
     _, arrow_type, nullable, *_ = column
     return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
 

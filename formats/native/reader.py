@@ -1,4 +1,4 @@
-"""Reading payloads by the native decoder, with the reference decoder behind it.
+"""Reads payloads by the native decoder, with the reference decoder behind it.
 
 The native decoder accepts only payloads that it is sure about. The others, bad or unusual, are read by the
 reference, whose values and reasons are used; so both paths give the same errors by construction. A schema that
@@ -28,17 +28,17 @@ NATIVE_PIECE_EVENTS = 65_536
 
 
 def json_plan(columns: Spec, value: bool) -> Callable[[Any], Any]:
-    """What makes the native decoder of JSON; `value`: the documents are the only column."""
+    """Return what makes the native decoder of JSON. `value`: the document is the value of the only column."""
     return lambda module: module.Decoder.json(columns, value)
 
 
 def avro_plan(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
-    """What makes the native decoder of Avro."""
+    """Return what makes the native decoder of Avro."""
     return lambda module: module.Decoder.avro(columns, plan)
 
 
 def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
-    """The native reader if there is one for the schema, else the reference.
+    """Return the native reader if there is one for the schema, else the reference.
 
     `plan` may raise Unplanned; `what` names the schema in the log.
     """
@@ -53,7 +53,7 @@ def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], A
 
 
 class NativeReader(PayloadReader):
-    """Reads what it can natively. Raises Unplanned if the columns come out with other types."""
+    """Reads natively what it can. Raises Unplanned if the columns come out with other types."""
 
     piece_events = NATIVE_PIECE_EVENTS
 
@@ -76,19 +76,19 @@ class NativeReader(PayloadReader):
 
 def with_reference(
     accepted: list[pa.Array],
-    places: Positions,
+    positions: Positions,
     reference: PayloadReader,
     payloads: EventBuffer,
     padded: bool,
     problems: Problems,
 ) -> list[pa.Array]:
-    """The columns of all payloads: those accepted, in order, and the others, at these places, by the reference."""
-    others = _by_reference(reference, payloads, places, padded, problems)
+    """Put the columns of the payloads that were accepted, in order, together with those that the reference reads."""
+    others = _by_reference(reference, payloads, positions, padded, problems)
     there = np.ones(len(payloads), np.bool_)
-    there[places] = False
+    there[positions] = False
     order = np.empty(len(payloads), np.int64)
-    order[there] = np.arange(len(payloads) - len(places))
-    order[places] = np.arange(len(payloads) - len(places), len(payloads))
+    order[there] = np.arange(len(payloads) - len(positions))
+    order[positions] = np.arange(len(payloads) - len(positions), len(payloads))
     indices = pa.array(order)
     return [
         pa.concat_arrays([ours, *(piece[column] for piece in others)]).take(indices)
@@ -97,11 +97,11 @@ def with_reference(
 
 
 def _by_reference(
-    reference: PayloadReader, payloads: EventBuffer, places: Positions, padded: bool, problems: Problems
+    reference: PayloadReader, payloads: EventBuffer, positions: Positions, padded: bool, problems: Problems
 ) -> list[list[pa.Array]]:
     pieces = []
-    for begin in range(0, len(places), PIECE_EVENTS):
-        here = places[begin : begin + PIECE_EVENTS]
+    for begin in range(0, len(positions), PIECE_EVENTS):
+        here = positions[begin : begin + PIECE_EVENTS]
         found = Problems()
         pieces.append(reference.arrays(payloads.take(here), padded, found))
         for position, reason in found.reasons.items():

@@ -1,1 +1,1 @@
-"""Formats without a schema text: raw bytes, text, and CSV."""
+"""Formats that the registry does not know: raw bytes, text, and CSV."""

@@ -13,7 +13,7 @@
 | timestamp_ntz | 2024-01-31T12:00:00.5 |
 
 A field that is the null value (empty by default) and not quoted is null. One line break may end the event; line
-breaks elsewhere belong into quotes. An event has exactly as many fields as the table has columns; there is no header,
+breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns; there is no header,
 because every event is a record. Blanks around a field belong to it.
 """
 
@@ -65,7 +65,7 @@ _LONGEST_NUMBER = 4000
 
 @dataclass(frozen=True)
 class Dialect:
-    """The characters that structure a record; `null` is the text of a null."""
+    """The characters that structure a record. `null` is the text of a null."""
 
     delimiter: str
     quote: str
@@ -102,7 +102,7 @@ def _character(settings: Settings, key: str, default: str) -> str:
 
 
 class CsvFormat:
-    """Tables whose events are CSV records. The registry knows no such format: the columns are kept with the stream."""
+    """The format of CSV records. The registry does not know it: the columns are kept with the stream."""
 
     name = "csv"
     registry_format = None
@@ -116,7 +116,7 @@ class CsvFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        """The columns as Spark's JSON. Raises UnsupportedTypeError for a nested one, InvalidOptionError."""
+        """Return the columns as Spark's JSON. Raises UnsupportedTypeError for a nested column, InvalidOptionError."""
         Dialect.of(settings)
         for field in schema:
             if isinstance(field.dataType, (StructType, ArrayType, MapType)):
@@ -143,7 +143,7 @@ class CsvFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        """`table_schema_text` has all columns in their order; without it `reader_schema` has."""
+        """Make a decoder. `table_schema_text` has all columns in their order; without it, `reader_schema` has."""
         table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
         return CsvDecoder(reader_schema, table, Dialect.of(settings))
 
@@ -155,7 +155,7 @@ class CsvFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Neither header nor codec is possible."""
+        """Make an encoder. Neither header nor codec is possible."""
         check_bare(self.name, encoding_id, codec)
         if schema_text:
             _check_columns(schema, self.spark_schema(schema_text))
@@ -184,7 +184,7 @@ class _Records:
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
 
     def fields(self, payload: bytes) -> list[str | None]:
-        """Raises Undecodable saying why the payload is no record of the table."""
+        """Split a payload into fields. Raises Undecodable saying why it is no record of the table."""
         try:
             text = payload.decode()
         except UnicodeDecodeError as error:
@@ -223,7 +223,7 @@ class _Records:
 
 
 class CsvDecoder(BatchDecoder):
-    """Every event is read by the table's columns."""
+    """Reads every event by the table's columns."""
 
     format_name = ""
 
@@ -239,15 +239,15 @@ class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
         struct = strings_for_char_types(reader_schema)
         assert isinstance(struct, StructType)
-        places = {field.name: place for place, field in enumerate(table)}
+        column_numbers = {field.name: place for place, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
         self._width = len(table)
         self._columns: list[tuple[int, Column, bool]] = []
         for field in struct:
-            if field.name not in places:
+            if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
             column = _Texts(column_of(field.dataType, field.name, None), _value_of(field.dataType))
-            self._columns.append((places[field.name], column, field.nullable))
+            self._columns.append((column_numbers[field.name], column, field.nullable))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         nothing = [None] * self._width
@@ -271,7 +271,7 @@ class _CsvReader(PayloadReader):
 
 
 class _Texts(Column):
-    """A column whose values come as texts."""
+    """Builds a column whose values come as texts."""
 
     def __init__(self, column: Column, value: Callable[[str], Any] | None) -> None:
         super().__init__(column.path, column.type)
@@ -295,7 +295,7 @@ class _Texts(Column):
 
 
 def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
-    """What makes of a text the value that a JSON document would have; None where that is the text."""
+    """Return what turns a text into the value that a JSON document would have; None if that is the text."""
     if isinstance(data_type, BooleanType):
         return _boolean
     if isinstance(data_type, IntegralType):
@@ -361,7 +361,7 @@ class CsvEncoder(BatchEncoder):
 
 
 class _Quoted(Cells):
-    """Cells as fields. `cells` writes values of other types than strings, as JSON does."""
+    """Writes cells as fields. `cells` writes values of types other than strings, as JSON does."""
 
     def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
         super().__init__(path)

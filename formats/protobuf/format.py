@@ -51,7 +51,7 @@ _KIND_OF = {one: kind for kind, types in _KINDS for one in types}
 
 
 class ProtobufFormat:
-    """Tables over streams whose events are Protobuf messages with schemas in the registry."""
+    """The format of events that are Protobuf messages, with schemas in the registry."""
 
     name = "protobuf"
     registry_format = "Protobuf"
@@ -190,7 +190,7 @@ class _MessageReader(PayloadReader):
 
 
 class ProtobufEncoder(BatchEncoder):
-    """Writes rows as messages. A null leaves its field unset; of a field that cannot be unset it is refused."""
+    """Writes rows as messages. A null leaves its field unset; in a field that cannot be unset it is refused."""
 
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
         super().__init__(schema, encoding_id, codec)

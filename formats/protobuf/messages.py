@@ -1,4 +1,4 @@
-"""Protobuf schemas of the registry: a file descriptor set and the full name of a message in it.
+"""Reads the registry's Protobuf schemas: a file descriptor set, and the full name of a message in it.
 
 As text (where other formats have their schema text) such a schema is the message's name, a blank, and the set in
 base64. The official serializers put only the file of the message itself into the set: files of Google's well-known
@@ -30,7 +30,7 @@ _MODULES = {
 
 
 def message_name(text: str) -> str:
-    """The full name of the message that a schema text is about. Raises InvalidSchemaError."""
+    """Return the full name of the message that a schema text is about. Raises InvalidSchemaError."""
     name, blank, _ = text.partition(" ")
     if not name or not blank:
         raise InvalidSchemaError("the Protobuf schema does not say which message it is about")
@@ -39,7 +39,7 @@ def message_name(text: str) -> str:
 
 @functools.lru_cache(64)
 def message_type(text: str) -> Descriptor:
-    """The message that a schema text is about. Raises InvalidSchemaError naming what is wrong or missing."""
+    """Return the message that a schema text is about. Raises InvalidSchemaError naming what is wrong or missing."""
     name = message_name(text)
     try:
         data = base64.b64decode(text.partition(" ")[2], validate=True)
@@ -72,7 +72,7 @@ def _add(
     message: str,
     within: tuple[str, ...],
 ) -> None:
-    """Add a file after those it imports."""
+    """Add a file behind those that it imports."""
     if name in added:
         return
     if name in within:
@@ -97,5 +97,5 @@ def _add(
 
 
 def message_class(descriptor: Descriptor) -> type[Message]:
-    """The class of a message's values."""
+    """Return the class of a message's values."""
     return message_factory.GetMessageClass(descriptor)

@@ -1,4 +1,4 @@
-"""Protobuf messages -> Spark types.
+"""Maps Protobuf messages to Spark types.
 
 | Protobuf | Spark |
 |---|---|
@@ -76,24 +76,24 @@ WRAPPERS = tuple(
 
 
 def protobuf_to_spark(text: str) -> StructType:
-    """The columns of a table with this schema text (`protobuf_messages`). Raises InvalidSchemaError."""
+    """Return the columns of a table with this schema text (see `messages`). Raises InvalidSchemaError."""
     return _Mapping().struct(message_type(text), "", ())
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Whether a field may have several values. Asked as the library's release can tell."""
+    """Tell whether a field may have several values, in the way that the library's release allows."""
     found = getattr(field, "is_repeated", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
 def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
-    """Key and value of a map."""
+    """Return the fields of a map's key and value."""
     assert field.message_type is not None
     return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether a field is a map, which on the wire is a repeated message."""
+    """Tell whether a field is a map, which on the wire is a repeated message."""
     return is_repeated(field) and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 

@@ -1,4 +1,4 @@
-"""Between Protobuf messages and the values that Arrow takes, guided by the columns that are wanted."""
+"""Converts between Protobuf messages and the values that Arrow takes, guided by the wanted columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MICRO = datetime.timedelta(microseconds=1)
 
 
 def field_of(message: Descriptor, column: StructField) -> FieldDescriptor:
-    """The field a column stands for; InvalidSchemaError if there is none."""
+    """Return the field that a column stands for. Raises InvalidSchemaError if there is none."""
     field = message.fields_by_name.get(column.name)
     if field is None:
         raise InvalidSchemaError(f"the message '{message.full_name}' has no field '{column.name}'")
@@ -36,7 +36,7 @@ def field_of(message: Descriptor, column: StructField) -> FieldDescriptor:
 
 
 def getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Reads a field of a message; None where it was not set."""
+    """Return what reads a field of a message; it gives None for a field that was not set."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
@@ -54,7 +54,7 @@ def getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
 
 
 def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Reads one value of the field's type."""
+    """Return what reads one value of the field's type."""
     message = field.message_type
     if message is None:
         if field.enum_type is not None:
@@ -79,7 +79,7 @@ def _same(value: Any) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """A string. The library checks those of proto3, and gives those of proto2 as bytes when they are no UTF-8."""
+    """Return a string. The library checks strings of proto3; those of proto2 that are not UTF-8 come as bytes."""
     if isinstance(value, bytes):
         raise Undecodable("a string in it is not UTF-8 text")
     return value
@@ -91,7 +91,7 @@ def _enum_name(enum: EnumDescriptor) -> FromMessage:
 
 
 def _micros(value: Any) -> int:
-    """Microseconds since 1970; digits beyond are cut off. Raises Undecodable outside the years 0001 to 9999."""
+    """Return microseconds since 1970, further digits cut off. Raises Undecodable outside the years 0001 to 9999."""
     if not 0 <= value.nanos < 1_000_000_000:
         raise Undecodable(f"a timestamp has {value.nanos} nanoseconds")
     micros: int = value.seconds * 1_000_000 + value.nanos // 1000
@@ -101,7 +101,7 @@ def _micros(value: Any) -> int:
 
 
 def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Writes a field of a message. What it raises for a value that does not fit is a ValueError or TypeError."""
+    """Return what writes a field of a message; it raises ValueError or TypeError for a value that does not fit."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
@@ -146,7 +146,7 @@ def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
 
 
 def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Fills an empty message with one value."""
+    """Return what fills an empty message with one value."""
     message = field.message_type
     assert message is not None
     if message.full_name == TIMESTAMP:

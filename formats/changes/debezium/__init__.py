@@ -1,1 +1,1 @@
-"""Debezium events as JSON and as Avro."""
+"""Debezium's events as JSON and as Avro."""

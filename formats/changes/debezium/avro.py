@@ -1,14 +1,14 @@
-"""Debezium's events as Avro.
+"""Reads and writes Debezium's events as Avro.
 
-By which schema an event was written:
+The schema that an event was written with is:
 
-* with `debezium.avro-schemas`: by the schema whose id stands behind a zero byte (Confluent's framing, which Kafka
-  Connect's converters write; Apicurio's with `as-confluent`);
-* with `framing`=`registry`: by the schema that the encoding id of the registry's header stands for;
-* else: by the table's schema, without any header. Rows that are inserted are written so.
+* with `debezium.avro-schemas`: the one whose id stands behind a zero byte (Confluent's framing, which Kafka Connect's
+  converters write; Apicurio's with `as-confluent`);
+* with `framing`=`registry`: the one that the encoding id of the registry's header stands for;
+* else: the table's, without any header. Inserted rows are written so.
 
-A schema that is none of an envelope is that of rows, and events are the envelope that `envelope_schema` makes around
-it. No bytes are a tombstone. The names and parameters that Connect leaves in a schema say how values are encoded.
+A schema of an envelope is used as it is. Any other is the schema of rows, and `envelope_schema` makes the envelope
+around it. No bytes are a tombstone. Names and parameters that Connect leaves in a schema say how values are encoded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LAST_OF_SCHEMA = 16
 
 
 class DebeziumAvroFormat(AvroFormat):
-    """Tables whose events are Debezium's changes as Avro; their rows have an Avro schema in the registry."""
+    """The format of Debezium's changes as Avro. The rows have an Avro schema in the registry."""
 
     name = "debezium-avro"
     changes = True
@@ -109,7 +109,7 @@ class DebeziumAvroFormat(AvroFormat):
 
 
 def is_envelope(schema_text: str) -> bool:
-    """Whether an Avro schema is one of Debezium's envelopes."""
+    """Tell whether an Avro schema is one of Debezium's envelopes."""
     try:
         return _is_envelope(avro.parse_avro(schema_text))
     except InvalidSchemaError:
@@ -123,13 +123,13 @@ def _is_envelope(node: avro.Node) -> bool:
 
 
 def columns_of_envelope(schema_text: str) -> StructType | None:
-    """The columns of the rows in such an envelope; None if it tells none."""
+    """Return the columns of the rows in such an envelope; None if it tells none."""
     after = _Writer.of(schema_text).after
     return None if after is None else columns_of(after)
 
 
 def envelope_schema(row_schema_text: str) -> str:
-    """The schema of envelopes around rows of a schema; the text itself if it is one of envelopes."""
+    """Return the schema of envelopes around rows of a schema; the text itself if it is an envelope's."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
         raise InvalidSchemaError("it is no record, and so neither of rows nor of envelopes")
@@ -158,7 +158,7 @@ def envelope_schema(row_schema_text: str) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """How events of one schema are read, and what it says about the values of both images."""
+    """How events of one schema are read, and what the schema says about the values of both images."""
 
     read: Reader
     before: FieldSchema | None
@@ -166,7 +166,7 @@ class _Writer:
 
     @classmethod
     def of(cls, text: str) -> _Writer:
-        """Raises InvalidSchemaError."""
+        """Parse a schema text. Raises InvalidSchemaError."""
         node = avro.parse_avro(envelope_schema(text))
         found = kafka_connect_schema.of_avro(node)
         fields = found.fields if found is not None else {}
@@ -213,7 +213,7 @@ def _one(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
 
 
 class _Confluent:
-    """Finds what an event was written with by the id behind its zero byte."""
+    """Finds the schema of an event by the id behind its zero byte."""
 
     def __init__(self, schemas: dict[int, str]) -> None:
         self._schemas = schemas
@@ -273,7 +273,7 @@ class _EnvelopeReader(PayloadReader):
 
 
 class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes with `op` c by the schema that `envelope_schema` makes of the table's."""
+    """Writes envelopes with `op` c, by the schema that `envelope_schema` makes from the table's."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ What an event may be, besides a change of a row:
 * a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
 
 All of these change no row. Anything else without `op`, such as a row that ExtractNewRecordState flattened, makes the
-event bad. What columns take is said in `debezium_values`.
+event bad. What columns take is said in `encodings.values`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SCHEMA_CHANGE = {"ddl", "tableChanges"}
 
 
 class DebeziumJsonFormat(JsonFormat):
-    """Tables whose events are Debezium's changes as JSON; their rows have a JSON schema in the registry."""
+    """The format of Debezium's changes as JSON. The rows have a JSON schema in the registry."""
 
     name = "debezium-json"
     changes = True
@@ -112,7 +112,7 @@ class DebeziumJsonFormat(JsonFormat):
 
 
 class DebeziumJsonDecoder(BatchDecoder):
-    """Envelopes describe themselves: a writer's schema only matters for the codec."""
+    """Reads envelopes. They describe themselves, so a writer's schema only matters for the codec."""
 
     format_name = "Json"
 
@@ -138,7 +138,7 @@ class _EnvelopeReader(EnvelopeReader):
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def native(self) -> PayloadReader | None:
-        """What reads the same natively, if there is anything."""
+        """Return what reads the same natively; None if nothing does."""
         module = native.module()
         if module is None:
             return None
@@ -161,7 +161,7 @@ class _EnvelopeReader(EnvelopeReader):
             return None  # reading it will say why
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
-        """`kind`: the number of an envelope's schema, or the name of the connector where there is none."""
+        """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
         if isinstance(kind, int):
             before, after = self._schemas.images(kind)
             return SourceEncoding(before, after, Rules.of(self._settings))
@@ -180,7 +180,7 @@ class _EnvelopeReader(EnvelopeReader):
 
 
 def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
-    """Parse an event; the number of its schema, if it has one, is that in `schemas`.
+    """Parse an event. The number of its schema, if it has one, is the number in `schemas`.
 
     Raises Undecodable for what is no event of Debezium's.
     """
@@ -195,13 +195,13 @@ def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Chang
 
 
 def _payload(document: Any) -> Any:
-    """What lies in the schema envelope, if a document is one; else the document."""
+    """Return what lies in the schema envelope, if a document is one; else the document."""
     wrapped = type(document) is dict and "payload" in document and "op" not in document
     return document["payload"] if wrapped else document
 
 
 def change_of(envelope: Any, schema: int | None) -> Change:
-    """What an envelope says. `schema`: a number for its schema, None if it has none.
+    """Return what an envelope says. `schema`: the number of its schema, None if it has none.
 
     Raises Undecodable for what is no envelope.
     """
@@ -235,7 +235,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
 
 
 def _changes_no_row(event: Mapping[str, Any]) -> bool:
-    """Whether this is a heartbeat, a transaction's begin or end, or a schema change."""
+    """Tell whether this is a heartbeat, a transaction's begin or end, or a schema change."""
     properties = event.keys()
     return (
         (len(properties) > 0 and properties <= _HEARTBEAT)
@@ -245,7 +245,7 @@ def _changes_no_row(event: Mapping[str, Any]) -> bool:
 
 
 class _Schemas:
-    """The schemas seen in envelopes, by number, and the texts that they began with."""
+    """Numbers the schemas seen in envelopes, and remembers the texts that envelopes began with."""
 
     def __init__(self) -> None:
         self._prefixes: dict[str, int] = {}
@@ -253,11 +253,11 @@ class _Schemas:
         self._images: list[tuple[FieldSchema | None, FieldSchema | None]] = []
 
     def images(self, number: int) -> tuple[FieldSchema | None, FieldSchema | None]:
-        """The schemas of before and after."""
+        """Return the schemas of before and after."""
         return self._images[number]
 
     def number_of(self, schema: Any) -> int | None:
-        """The number of a schema; None if an envelope has none."""
+        """Return the number of a schema; None if an envelope has none."""
         root = kafka_connect_schema.of_json(schema)
         if root is None:
             return None
@@ -267,7 +267,7 @@ class _Schemas:
         return self._images.index(images)
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
-        """What stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
+        """Return what stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
         if text.startswith(SCHEMA_FIRST):
             self.payload(text, documents)
             if self._last and text.startswith(self._last):
@@ -275,7 +275,7 @@ class _Schemas:
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
-        """The payload of an envelope that begins with its schema, which is parsed once for all that begin alike.
+        """Return the payload of an envelope that begins with its schema, which is parsed once for equal beginnings.
 
         Raises Undecodable.
         """

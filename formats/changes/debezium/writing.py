@@ -1,4 +1,4 @@
-"""Rows -> Debezium's envelopes with `op` c, in the encodings that a table with the same properties reads.
+"""Writes rows as Debezium's envelopes with `op` c, in the encodings that a table with the same properties reads.
 
 | Spark | value in `after` |
 |---|---|
@@ -47,7 +47,7 @@ _EXACT = Context(prec=80)
 
 
 class DebeziumJsonEncoder(BatchEncoder):
-    """Writes `{"before":null,"after":row,...,"op":"c"}` without schema."""
+    """Writes `{"before":null,"after":row,...,"op":"c"}` without a schema."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class DebeziumJsonEncoder(BatchEncoder):
 
 
 class RowDocuments:
-    """Writes rows as JSON objects in Debezium's encodings; those of a primary key are its routing key's text."""
+    """Writes rows as JSON objects in Debezium's encodings. That of a primary key is the text of the routing key."""
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
@@ -89,7 +89,7 @@ class RowDocuments:
         )
 
     def documents(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        """One document for each row of a batch, of which only the schema's columns are looked at.
+        """Return one document for each row of a batch, made of the schema's columns only.
 
         Raises InvalidRowError naming the column for a row that the schema does not allow.
         """
@@ -101,7 +101,7 @@ class RowDocuments:
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _type(self, data_type: DataType) -> DataType:
-        """The type whose JSON is what Debezium writes for a column."""
+        """Return the type whose JSON is what Debezium writes for a column."""
         if isinstance(data_type, StructType):
             return StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
         if isinstance(data_type, ArrayType):
@@ -115,7 +115,7 @@ class RowDocuments:
         return data_type
 
     def _converted(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
-        """The values as of `_type`."""
+        """Convert values to the type of `_type`."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if isinstance(data_type, DateType):
@@ -141,7 +141,7 @@ class RowDocuments:
 
 
 def _offsets(lists: pa.Array) -> pa.Array:
-    """Offsets that tell which lists are null."""
+    """Return offsets that tell which lists are null."""
     if lists.null_count == 0:
         return lists.offsets
     missing = lists.is_null().to_numpy(zero_copy_only=False)
@@ -149,7 +149,7 @@ def _offsets(lists: pa.Array) -> pa.Array:
 
 
 def _counted(micros: pa.Array, unit: str) -> pa.Array:
-    """Microseconds as whole units; what is finer than the unit is cut off, downwards."""
+    """Convert microseconds to whole units, rounded down."""
     factor = UNITS[unit]
     if factor == 0:
         return pc.multiply_checked(micros, 1000)
@@ -160,7 +160,7 @@ def _counted(micros: pa.Array, unit: str) -> pa.Array:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """The unscaled numbers in base64, as few bytes as they need."""
+    """Return the unscaled numbers in base64, in as few bytes as they need."""
     scale = array.type.scale
     texts: list[str | None] = []
     for value in array.to_pylist():
@@ -174,7 +174,7 @@ def _unscaled(array: pa.Array) -> pa.Array:
 
 
 def _with_nullability(rows: StructType, table: StructType) -> StructType:
-    """The columns of rows under the table's rules on nulls."""
+    """Return the columns of rows under the table's rules on nulls."""
     fields = []
     for field in rows.fields:
         if field.name not in table.names:

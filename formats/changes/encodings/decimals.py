@@ -1,4 +1,4 @@
-"""Debezium's decimals -> columns of DECIMAL.
+"""Builds columns of DECIMAL from Debezium's decimals.
 
 | encoding | `debezium.decimal` | value |
 |---|---|---|
@@ -41,7 +41,7 @@ _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the po
 
 
 def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str) -> Leaf:
-    """`mode`: what strings without schema are, "string", "precise" or "double"."""
+    """Return a column. `mode`: what strings without a schema are: "string", "precise" or "double"."""
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
     unscaled: int | None = None
@@ -79,7 +79,7 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
 
 
 def decimal_text(value: Any, schema: FieldSchema | None) -> str:
-    """The digits of a decimal in any encoding. Raises Misfit for what is none."""
+    """Return the digits of a decimal in any encoding. Raises Misfit for anything else."""
     unscaled = schema.scale if schema is not None and schema.name == kafka_connect_schema.DECIMAL else None
     text = _text_of(value, unscaled if type(value) in (str, bytes) else None, finite=False)
     assert text is not None
@@ -142,7 +142,7 @@ def _rounded(text: str, scale: int) -> str:
 
 
 def _of_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
-    # As in `json_values`: Arrow may only see short numbers without exponent.
+    # As in `values`: Arrow may only see short numbers without exponent.
     if max(map(len, filter(None, values)), default=0) > 38:
         raise ValueError
     texts = pa.array(values, pa.string())
@@ -152,7 +152,7 @@ def _of_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array
 
 
 def _of_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
-    """Raises OverflowError for numbers of more than 16 bytes, ArrowInvalid for those of more than 38 digits."""
+    """Convert unscaled numbers. Raises OverflowError for more than 16 bytes, ArrowInvalid for more than 38 digits."""
     numbers = b"".join(
         [int.from_bytes(value or b"", "big", signed=True).to_bytes(16, "little", signed=True) for value in values]
     )

@@ -1,4 +1,4 @@
-"""Kafka Connect's schemas: what Debezium says about the encoding of a value, in JSON envelopes and in Avro.
+"""Models Kafka Connect's schemas: what Debezium says about the encoding of values, in JSON envelopes and in Avro.
 
 A field has a kind (`int64`, `bytes`, `struct`, ...) and may have the name of a semantic type that says what its values
 stand for, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
@@ -44,7 +44,7 @@ _LOGICAL_NAMES = {
 
 @dataclass(frozen=True)
 class FieldSchema:
-    """What a schema says of the values of one field.
+    """What a schema says about the values of one field.
 
     `name` is "" for a plain value; `scale` and `precision` (0: not told) are those of decimals.
     """
@@ -59,7 +59,7 @@ class FieldSchema:
 
 
 def of_json(node: Any) -> FieldSchema | None:
-    """The schema that an envelope carries as JSON; None for what is none."""
+    """Return the schema that an envelope carries as JSON; None for anything else."""
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         return None
     fields = {}
@@ -77,7 +77,7 @@ def of_json(node: Any) -> FieldSchema | None:
 
 
 def of_avro(node: avro.Node) -> FieldSchema | None:
-    """The schema that an Avro type stands for; None for a union of several types, which has no one meaning."""
+    """Return the schema that an Avro type stands for; None for a union of several types, which has no one meaning."""
     branches = avro.without_null(node)[0]
     if len(branches) != 1:
         return None

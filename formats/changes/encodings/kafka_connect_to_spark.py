@@ -1,4 +1,4 @@
-"""Kafka Connect's schemas -> Spark types: the columns of a table whose DDL declares none.
+"""Maps Kafka Connect's schemas to Spark types: the columns of a table whose DDL declares none.
 
 | Connect | Spark |
 |---|---|
@@ -56,7 +56,7 @@ _KINDS: dict[str, DataType] = PRIMITIVES | {
 
 
 def columns_of(image: FieldSchema) -> StructType:
-    """The columns of a row with this schema, all nullable."""
+    """Return the columns of a row with this schema, all nullable."""
     return StructType([StructField(name, _type(each)) for name, each in image.fields.items()])
 
 

@@ -1,4 +1,4 @@
-"""How a table's events encode times and decimals where no schema says it: Debezium's modes as table properties."""
+"""Tells how a table's events encode times and decimals without a schema: Debezium's modes as table properties."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ digits. SQL Server's types have no common one."""
 
 @dataclass(frozen=True)
 class Rules:
-    """`unit_by_column` and `default_unit` (of UNITS, ASSUMED_MS, None: unknown) for whole numbers in columns of
-    timestamps, `decimal` ("string", "precise", "double") for decimals, `placeholder` for values that were not sent.
+    """The encodings of one table and connector.
+
+    `unit_by_column` and `default_unit` (one of UNITS, ASSUMED_MS, None: unknown) are of whole numbers in columns of
+    timestamps. `decimal` ("string", "precise", "double") is of decimals. `placeholder` stands for values not sent.
     """
 
     unit_by_column: Mapping[str, str]
@@ -30,7 +32,7 @@ class Rules:
 
     @classmethod
     def of(cls, settings: Settings, connector: str = "") -> Rules:
-        """The rules of a table for events of one connector. Raises InvalidOptionError."""
+        """Return the rules of a table for events of one connector. Raises InvalidOptionError."""
         connect = settings.get(TIME_PRECISION) == "connect"
         return cls(
             time_units(settings),
@@ -40,5 +42,5 @@ class Rules:
         )
 
     def unit(self, column: str) -> str | None:
-        """The unit of whole numbers in a column."""
+        """Return the unit of whole numbers in a column."""
         return self.unit_by_column.get(column, self.default_unit)

@@ -1,4 +1,4 @@
-"""Debezium's dates, timestamps and times of day -> days and microseconds.
+"""Converts Debezium's dates, timestamps and times of day to days and microseconds.
 
 A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
 ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
@@ -48,7 +48,7 @@ TOO_LARGE = (
 
 
 def date_column(path: str) -> Leaf:
-    """Days since 1970, or a date as text."""
+    """Return a column that reads days since 1970, or a date as text."""
 
     def exact(value: Any) -> int | None:
         if type(value) is int:
@@ -69,7 +69,7 @@ def date_column(path: str) -> Leaf:
 
 
 def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
-    """Units since 1970, or a timestamp as text; without offset it is in UTC."""
+    """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset."""
     assumed = unit == ASSUMED_MS
     if assumed:
         unit = "ms"
@@ -124,7 +124,7 @@ def _floor_rest(numbers: pa.Array) -> pa.Array:
 
 
 def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
-    """The numbers, null where out of range."""
+    """Return the numbers, null where out of range."""
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return numbers
@@ -162,7 +162,7 @@ def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
 
 
 def micros_of_text(text: str) -> int | None:
-    """Microseconds since 1970 in UTC; further digits are cut off. None for what Spark has no value for.
+    """Return microseconds since 1970 in UTC, further digits cut off; None for what Spark has no value for.
 
     Raises Misfit for a text that is no timestamp.
     """
@@ -185,7 +185,7 @@ def micros_of_text(text: str) -> int | None:
 
 
 def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
-    """How a number of a semantic type is written in a column of strings: as ISO 8601."""
+    """Return what writes numbers of a semantic type as ISO 8601, for columns of strings."""
     if kind == "date":
         return lambda value: _iso_date(value)
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
@@ -208,7 +208,7 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
 
 
 def _iso_date(days: int) -> str:
-    """With a sign, as ISO 8601 has it, outside the years 0000 to 9999."""
+    """Return the date, with a sign outside the years 0000 to 9999, as ISO 8601 has it."""
     if FIRST_DAY <= days <= LAST_DAY:
         return datetime.date.fromordinal(days + _EPOCH).isoformat()
     # The calendar repeats itself after 400 years.

@@ -1,14 +1,14 @@
-"""Debezium's values -> columns: what each Spark type takes from each encoding.
+"""Builds columns from Debezium's values: what each Spark type takes from each encoding.
 
 | Spark | taken |
 |---|---|
 | boolean | true, false; 0, 1 |
 | tinyint ... bigint | whole numbers, also as the text of a decimal without fraction; times of day and intervals |
 | float, double | numbers, also as text; "NaN", "Infinity", "-Infinity" |
-| decimal(p, s) | see `debezium_decimals` |
+| decimal(p, s) | see `decimals` |
 | string | texts; of all else its JSON; with a schema, dates and times as ISO 8601 and decimals as digits |
 | binary | base64 in JSON, bytes in Avro |
-| date, timestamp, timestamp_ntz | see `debezium_times` |
+| date, timestamp, timestamp_ntz | see `times` |
 | array, struct | arrays, objects (point, geometry) |
 | map<string, v> | objects, also as the text of one (hstore) |
 
@@ -75,12 +75,12 @@ _SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NE
 
 
 def image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
-    """How the images of a row are read; units of time are looked up by the names of its columns."""
+    """Return the column of a row's images. Units of time are looked up by the names of its columns."""
     return _struct(struct, path, schema, rules, top=True)
 
 
 def column_of(data_type: DataType, path: str, schema: FieldSchema | None, rules: Rules, unit: str | None) -> Column:
-    """How values of a column are read. `unit`: of whole numbers in columns of timestamps, where no schema tells it."""
+    """Return a column. `unit`: of whole numbers in columns of timestamps, where no schema tells it."""
     if isinstance(data_type, StructType):
         return _struct(data_type, path, schema, rules, unit=unit)
     if isinstance(data_type, ArrayType):
@@ -114,7 +114,7 @@ def _struct(
 
 
 class _Image(StructColumn):
-    """A struct of which any member may be missing: events do not have columns that were added after them."""
+    """Builds a struct of which any member may be missing: events do not have columns that were added after them."""
 
     def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         keys = [member.key for member in self.members]
@@ -231,7 +231,7 @@ def _string(path: str, schema: FieldSchema | None) -> Leaf:
 
 
 def _shown_as_text(schema: FieldSchema | None) -> Callable[[Any], str] | None:
-    """What makes a text of the values of a schema's semantic type; None for those that are texts or have none."""
+    """Return what turns values of a schema's semantic type into text; None for texts and plain values."""
     if schema is None:
         return None
     if schema.name in (kafka_connect_schema.DECIMAL, kafka_connect_schema.VARIABLE_SCALE_DECIMAL):
@@ -262,7 +262,7 @@ def _binary(path: str) -> Leaf:
 
 
 class _MapOrText(MapColumn):
-    """A map, which PostgreSQL's hstore is as an object or as the text of one."""
+    """Builds a map; PostgreSQL's hstore comes as an object or as the text of one."""
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         return super().build([_object_of(value) for value in values], rows, problems)
