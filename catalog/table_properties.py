@@ -11,6 +11,7 @@ from pyspark_pravega.datasource.tables.loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 PROVIDER = "pravega"
@@ -40,13 +41,17 @@ _STREAM_OPTIONS = (
 
 
 def check_reserved(name: str, properties: Mapping[str, str]) -> None:
-    """Refuse what Spark puts into properties and a stream cannot have: another provider, a location, a Hive format."""
+    """Refuse what Spark puts into properties and a stream cannot have: another provider or format, or a place."""
     provider = properties.get("provider", PROVIDER)
     if provider.lower() != PROVIDER:
         raise InvalidOptionError(
-            f"USING {provider} is not possible: the tables of this catalog are streams. Write USING {PROVIDER}, or "
-            "leave USING out."
+            f"USING {provider} is not possible: the tables of this catalog are streams. In SQL write USING {PROVIDER}, "
+            f"or leave USING out. DataFrames take {provider} unless told otherwise: use "
+            "df.writeTo(table).tableProperty('format', 'avro').create(), or add "
+            f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
         )
+    if properties.get("external") == "true":
+        raise UnsupportedOperationError(refusal("CREATE EXTERNAL TABLE", name))
     if "location" in properties and properties.get("is_managed_location") != "true":
         raise UnsupportedOperationError(
             f"LOCATION '{properties['location']}' is not possible on {name}: a table's data is its Pravega stream. "

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega, connect
@@ -44,8 +53,7 @@ class PravegaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the stream's columns and its metadata columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
-            stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
-            raise UnsupportedOperationError(refusal("CREATE TABLE ... USING pravega in spark_catalog", stream))
+            raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
             table = _table(pravega, options, None)
@@ -63,8 +71,7 @@ class PravegaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Begin the transaction of one `df.write`."""
         if overwrite:
-            stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
-            raise UnsupportedOperationError(refusal("mode('overwrite')", stream))
+            raise self._refusal("mode('overwrite')")
         options = o.resolve(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
@@ -77,6 +84,34 @@ class PravegaDataSource(DataSource):
             except BaseException:
                 insert.abort()
                 raise
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what refuses the first question with the sentence that says what can be streamed.
+
+        Spark loses what is raised here.
+        """
+        return _RefusedReader(self._refusal("readStream"))
+
+    @concise
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Refuse with the sentence that says how to write batches."""
+        raise self._refusal("writeStream")
+
+    def _refusal(self, statement: str) -> UnsupportedOperationError:
+        stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
+        return UnsupportedOperationError(refusal(statement, stream))
+
+
+class _RefusedReader(DataSourceStreamReader):
+    def __init__(self, error: UnsupportedOperationError) -> None:
+        self._error = error
+
+    @concise
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        raise self._error
 
 
 class TransactionalWriter(InsertWriter):

@@ -77,6 +77,8 @@ class Option(Generic[T]):
     """Says how to reach the servers. Belongs to the reader, never to the table."""
     formats: tuple[str, ...] = ()
     """Only these formats know the option; its text is handed to their decoders and encoders."""
+    hint: str = ""
+    """What else helps whoever needs the option and has not set it."""
 
 
 def _duration(text: str) -> timedelta:

@@ -68,14 +68,19 @@ def _option(
     env: str | None = None,
     connection: bool = False,
     formats: tuple[str, ...] = (),
+    hint: str = "",
 ) -> Option[T]:
-    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats)
+    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats, hint)
     OPTIONS[key] = option
     return option
 
 
 # How to reach the servers.
 
+_LOCAL = (
+    "To try it without servers of your own: 'pyspark-pravega local start' runs a Pravega on this machine, and "
+    "'eval \"$(pyspark-pravega local env)\"' sets its addresses."
+)
 CONTROLLER_URI = _option(
     "controller-uri",
     optional(URI),
@@ -85,6 +90,7 @@ CONTROLLER_URI = _option(
     "and the segment stores. Several controllers: `tcp://a:9090,b:9090`.",
     env="PRAVEGA_CONTROLLER_URI",
     connection=True,
+    hint=_LOCAL,
 )
 SCHEMA_REGISTRY_URI = _option(
     "schema-registry-uri",
@@ -94,6 +100,7 @@ SCHEMA_REGISTRY_URI = _option(
     "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it only `raw` tables work.",
     env="PRAVEGA_SCHEMA_REGISTRY_URI",
     connection=True,
+    hint=_LOCAL,
 )
 AUTH_TYPE = _option(
     "security.auth-type",

@@ -16,11 +16,18 @@ _INSTEAD = {
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
     "VERSION AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
     "TIMESTAMP AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
+    "readStream": "so far only changes are streamed. Use spark.readStream.changes('<catalog>.<namespace>.<table>'), in "
+    "SQL FROM STREAM <table> CHANGES FROM VERSION 1: the changes of an ordinary table are its rows",
+    "writeStream": "tables are not streamed into yet. Use writeStream.foreachBatch(lambda rows, number: "
+    "rows.writeTo('<catalog>.<namespace>.<table>').append()), which writes each batch in one transaction; a batch that "
+    "Spark repeats after a failure is written again",
     "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
     "OPTIONS (...)",
+    "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; a stream that exists already "
+    "becomes a table by CREATE TABLE",
     "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES": "a scope has no place for them. Leave them out",
 }
 

@@ -75,7 +75,11 @@ class Watched:
     def refuse(self, refusal: Refusal, **more: str) -> str:
         """Run a statement that must be refused; return its message."""
         statement = refusal.statement.format(n=self.name, **more)
-        return self.refused(lambda: self.sql.run(statement), refusal.condition, *refusal.words)
+        message = self.refused(lambda: self.sql.run(statement), refusal.condition, *refusal.words)
+        if refusal.condition in SQL_STATES:
+            assert message.removeprefix(JDBC_START).startswith(f"[{refusal.condition}] "), message
+            assert "Python worker" not in message
+        return message
 
     def refused(self, action: Callable[[], object], condition: str, *words: str) -> str:
         """Do what must be refused, and look that nothing has changed and the session still works."""
@@ -92,8 +96,6 @@ class Watched:
         elif self.sql.name == "spark-sql":
             # The log of a failed task comes first, in the same terminal.
             message = re.split(r"\n(?=\[[A-Z_.]+\] )", message)[-1]
-        if condition in SQL_STATES:
-            assert message.removeprefix(JDBC_START).startswith(f"[{condition}] "), message
         check_message(message, condition, *(word.format(s=self.scope) for word in words))
         assert self.state() == before
         shown = self.sql.run(f"SHOW TABLES IN {self.name}")
@@ -117,7 +119,7 @@ def check_message(message: str, condition: str, *words: str) -> None:
     """Assert that a message has the condition and the words, and neither a secret nor a Java stack trace."""
     assert f"[{condition}" in message, message
     if condition.startswith("PRAVEGA_"):
-        assert "Python worker" not in message and "Traceback" not in message, message
+        assert "Traceback" not in message, message
     assert not [word for word in words if word not in message], message
     assert SECRET not in message
     assert "\n\tat " not in message, message

@@ -166,7 +166,7 @@ def test_texts_resolve_to_the_same_values_again() -> None:
 
 
 def test_a_missing_needed_option_says_how_to_set_it() -> None:
-    with pytest.raises(InvalidOptionError, match="'controller-uri' is needed.*PRAVEGA_CONTROLLER_URI"):
+    with pytest.raises(InvalidOptionError, match="is needed.*PRAVEGA_CONTROLLER_URI.*pyspark-pravega local start"):
         resolve(env={}).require(o.CONTROLLER_URI)
 
 

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
@@ -15,6 +16,7 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -27,11 +29,12 @@ import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
-public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces {
+public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
   private String name;
   private String python;
   private ArrayNode conf;
@@ -216,14 +219,21 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public boolean tableExists(Identifier ident) {
     // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
     // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
-    boolean creating = StackWalker.getInstance().walk(frames -> frames.limit(12).anyMatch(
-        frame -> frame.getClassName().endsWith(".CreateTableExec")));
+    boolean creating = calledBy(".CreateTableExec", 12);
     return call("table_exists", arguments(ident).put("creating", creating)).asBoolean();
+  }
+
+  private static boolean calledBy(String name, int depth) {
+    return StackWalker.getInstance().walk(
+        frames -> frames.limit(depth).anyMatch(frame -> frame.getClassName().endsWith(name)));
   }
 
   @Override
   public Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (calledBy(".DataStreamWriter", Integer.MAX_VALUE)) {
+      refuse(ident, "writeStream"); // before there is a table that toTable could not write to
+    }
     return create(ident, info, true);
   }
 
@@ -311,6 +321,21 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
     refuse(ident, "CREATE OR REPLACE TABLE");
     return null;
+  }
+
+  // Functions: there are none, which is not the same as a catalog that could not have any.
+
+  @Override
+  public Identifier[] listFunctions(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length > 0) {
+      loadNamespaceMetadata(namespace);
+    }
+    return new Identifier[0];
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
+    throw new NoSuchFunctionException(ident);
   }
 
   // Arguments and errors

@@ -3,8 +3,10 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.AbstractSet;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -77,9 +79,35 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Set<TableCapability> capabilities() {
+    return new Capabilities();
+  }
+
+  /** What batches can do. The question for a stream is answered by the service's sentence about it. */
+  private final class Capabilities extends AbstractSet<TableCapability> {
     // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+    private static final Set<TableCapability> BATCHES = EnumSet.of(TableCapability.BATCH_READ,
+        TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC);
+
+    @Override
+    public boolean contains(Object capability) {
+      if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
+        refuse("readStream");
+      } else if (capability == TableCapability.STREAMING_WRITE) {
+        refuse("writeStream");
+      }
+      return BATCHES.contains(capability);
+    }
+
+    @Override
+    public Iterator<TableCapability> iterator() {
+      return BATCHES.iterator();
+    }
+
+    @Override
+    public int size() {
+      return BATCHES.size();
+    }
   }
 
   @Override

@@ -1,0 +1,127 @@
+"""What users of DataFrames get wrong, or ask of a table that it cannot do yet: one sentence, and nothing is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from tests.bad_input import Watched
+from tests.sql_clients import PySparkClient
+
+OPTION = "PRAVEGA_INVALID_OPTION"
+OPERATION = "PRAVEGA_UNSUPPORTED_OPERATION"
+TABLE = "pravega.{s}.t"
+
+
+@pytest.fixture(scope="module")
+def watched(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watched]:
+    """A namespace that nothing of this module may change."""
+    with connect(client_config) as pravega:
+        made = Watched(PySparkClient(spark), pravega, "dataframes")
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def rate(spark: SparkSession) -> DataFrame:
+    """Rows that never end."""
+    return spark.readStream.format("rate").load()
+
+
+NEW_TABLES: dict[str, Callable[[SparkSession, str], object]] = {
+    "saveAsTable": lambda spark, name: spark.range(3).write.saveAsTable(name),
+    "createTable": lambda spark, name: spark.catalog.createTable(name, schema=StructType().add("id", "int")),
+    "writeTo.using": lambda spark, name: spark.range(3).writeTo(name).using("parquet").create(),
+}
+
+
+@pytest.mark.parametrize("make", NEW_TABLES.values(), ids=NEW_TABLES.keys())
+def test_a_table_of_sparks_default_format(
+    spark: SparkSession, watched: Watched, make: Callable[[SparkSession, str], object]
+) -> None:
+    message = watched.refused(
+        lambda: make(spark, f"{watched.name}.new"), OPTION, "pravega.{s}.new", "USING parquet", ".format('pravega')"
+    )
+    assert message.startswith(f"[{OPTION}] ")
+    assert "writeTo(table).tableProperty('format', 'avro').create()" in message
+    assert "source='pravega'" in message
+
+
+def test_the_ways_that_the_refusal_names_work(spark: SparkSession, fresh_name: str) -> None:
+    namespace = f"pravega.`{fresh_name}`"
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    try:
+        rows = spark.range(3)
+        rows.write.format("pravega").saveAsTable(f"{namespace}.a")
+        spark.catalog.createTable(f"{namespace}.b", source="pravega", schema=rows.schema)
+        rows.writeTo(f"{namespace}.c").tableProperty("format", "avro").create()
+        assert [spark.table(f"{namespace}.{name}").count() for name in ("a", "b", "c")] == [3, 0, 3]
+    finally:
+        spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
+
+
+@pytest.mark.parametrize("name", ["t", "new"])
+@pytest.mark.parametrize("source", [None, "pravega"])
+def test_a_stream_into_a_table(watched: Watched, rate: DataFrame, tmp_path: Path, name: str, source: Any) -> None:
+    writer = rate.writeStream.option("checkpointLocation", str(tmp_path))
+    writer = writer.format(source) if source else writer
+    message = watched.refused(
+        lambda: writer.toTable(f"{watched.name}.{name}"), OPERATION, f"pravega.{{s}}.{name}", "foreachBatch"
+    )
+    assert message.startswith(f"[{OPERATION}] writeStream is not possible")
+
+
+def test_a_stream_out_of_a_table(spark: SparkSession, watched: Watched) -> None:
+    reader = spark.readStream
+    message = watched.refused(
+        lambda: reader.table(f"{watched.name}.t").schema, OPERATION, TABLE, "spark.readStream.changes("
+    )
+    assert message.startswith(f"[{OPERATION}] readStream is not possible")
+
+
+def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: Watched, tmp_path: Path) -> None:
+    source, copy = f"{watched.name}.t", f"{watched.name}.copy"
+    spark.sql(f"CREATE TABLE {copy} (id INT, b STRING) USING pravega")
+    try:
+        rows = spark.readStream.changes(source).select("id", "b")
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        writer.foreachBatch(lambda batch, number: batch.writeTo(copy).append()).start().awaitTermination()
+        assert sorted(spark.table(copy).collect()) == [(1, "x"), (2, "y")]
+    finally:
+        spark.sql(f"DROP TABLE {copy}")
+
+
+def test_streams_without_the_catalog(spark: SparkSession, watched: Watched, rate: DataFrame, tmp_path: Path) -> None:
+    options = {"scope": watched.scope, "stream": "t", "checkpointLocation": str(tmp_path)}
+    into = rate.writeStream.format("pravega").options(**options)
+    out = spark.readStream.format("pravega").options(**options).load().writeStream.format("noop")
+    for writer, word, advice in ((into, "writeStream", "foreachBatch"), (out, "readStream", "readStream.changes(")):
+        query = writer.option("checkpointLocation", str(tmp_path / word)).start()
+        with pytest.raises(StreamingQueryException) as caught:
+            query.awaitTermination()
+        message = str(caught.value)
+        assert f"[{OPERATION}] {word} is not possible on {watched.scope}/t" in message and advice in message
+        assert "Traceback" not in message
+    assert sorted(spark.table(f"{watched.name}.t").collect()) == [(1, "x"), (2, "y")]
+
+
+def test_functions_while_the_catalog_is_used(spark: SparkSession, watched: Watched) -> None:
+    spark.sql(f"USE {watched.name}")
+    try:
+        assert spark.sql("SHOW USER FUNCTIONS").collect() == []
+        assert not spark.catalog.functionExists("nothing")
+        assert spark.catalog.functionExists("abs")
+        assert spark.catalog.listFunctions(pattern="nothing*") == []
+        assert "abs" in {function.name for function in spark.catalog.listFunctions()}
+        watched.refused(lambda: spark.sql("SELECT nothing(1)"), "UNRESOLVED_ROUTINE", "`nothing`")
+        assert spark.sql("SELECT abs(-1)").collect() == [(1,)]
+    finally:
+        spark.sql("USE spark_catalog.default")
