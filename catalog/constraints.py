@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.sql import options as o
 
@@ -36,6 +36,7 @@ def with_primary_key(
         given = found.setdefault(o.PRIMARY_KEY.key, key)
         if tuple(name.strip() for name in given.split(",")) != each.columns:
             raise InvalidOptionError(
-                f"'{o.PRIMARY_KEY.key}'='{given}' and {each.text} are two primary keys. Leave one of them out."
+                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {each.text} are two primary keys. "
+                "Leave one of them out."
             )
     return found

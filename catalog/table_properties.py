@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
 from pyspark_pravega.datasource.tables.loading import LoadedTable, tags_for
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
@@ -45,8 +45,8 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
     provider = properties.get("provider", PROVIDER)
     if provider.lower() != PROVIDER:
         raise InvalidOptionError(
-            f"USING {provider} is not possible: the tables of this catalog are streams. In SQL write USING {PROVIDER}, "
-            f"or leave USING out. DataFrames take {provider} unless told otherwise: use "
+            f"USING {shorten(provider)} is not possible: the tables of this catalog are streams. In SQL write "
+            f"USING {PROVIDER}, or leave USING out. DataFrames take {shorten(provider)} unless told otherwise: use "
             "df.writeTo(table).tableProperty('format', 'avro').create(), or add "
             f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
         )
@@ -54,8 +54,8 @@ def check_reserved(name: str, properties: Mapping[str, str]) -> None:
         raise UnsupportedOperationError(refusal("CREATE EXTERNAL TABLE", name))
     if "location" in properties and properties.get("is_managed_location") != "true":
         raise UnsupportedOperationError(
-            f"LOCATION '{properties['location']}' is not possible on {name}: a table's data is its Pravega stream. "
-            "Leave LOCATION out."
+            f"LOCATION '{shorten(properties['location'])}' is not possible on {name}: a table's data is its "
+            "Pravega stream. Leave LOCATION out."
         )
     if any(key.startswith("hive.") for key in properties):
         raise UnsupportedOperationError(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, shorten
 
 from .credentials import Credentials
 
@@ -107,7 +107,7 @@ def parse_controller_uri(uri: str) -> tuple[str, list[Endpoint]]:
     scheme = scheme.lower()
     if not separator or scheme not in PLAIN_SCHEMES + TLS_SCHEMES:
         raise InvalidOptionError(
-            f"the controller address '{text}' must begin with one of "
+            f"the controller address '{shorten(text)}' must begin with one of "
             f"{', '.join(name + '://' for name in PLAIN_SCHEMES)} (plain), "
             f"{', '.join(name + '://' for name in TLS_SCHEMES)} (TLS); {example}"
         )

@@ -63,6 +63,11 @@ class TokenCredentials:
                 f"the token for the authentication method '{self.method}' is empty or holds characters that a header "
                 "cannot carry (only printable ASCII, no blanks at the ends)"
             )
+        if self.method == "Basic" and not _is_basic_token(self.token):
+            raise InvalidOptionError(
+                "the token for the authentication method 'Basic' is not base64 of user:password. Give the user and the "
+                "password instead, or the token of: printf 'user:password' | base64"
+            )
 
     def authorization(self) -> str:
         return f"{self.method} {self.token}"
@@ -125,6 +130,14 @@ def authorization_header(credentials: Credentials | None) -> str | None:
             f"the credentials {kind} gave a value that is no authorization header; it must be 'Scheme token' in ASCII"
         )
     return value
+
+
+def _is_basic_token(token: str) -> bool:
+    try:
+        # Java's decoder takes a token without its padding.
+        return b":" in base64.b64decode(token + "=" * (-len(token) % 4), validate=True)
+    except ValueError:
+        return False
 
 
 def _is_header_text(text: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, shorten
 
 from .stream import Stream, segment_epoch, segment_id, segment_number
 
@@ -119,8 +119,7 @@ def _integers(text: str, column: str) -> list[int]:
 
 
 def _wrong(text: str, reason: str) -> NoReturn:
-    shown = text if len(text) <= 60 else text[:57] + "..."
     raise InvalidOptionError(
-        f"the stream cut '{shown}' {reason}; give the text of a stream cut as this package or "
+        f"the stream cut '{shorten(text, 60)}' {reason}; give the text of a stream cut as this package or "
         "Java's StreamCut.asText() writes it"
     ) from None

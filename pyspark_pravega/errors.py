@@ -10,6 +10,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+_LONGEST_MESSAGE = 8000
+
+
+def shorten(text: str, longest: int = 200) -> str:
+    """Return a text as messages show it: without its middle when it has more than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    end = longest // 4
+    return f"{text[: longest - end]}... ({len(text):,} characters) ...{text[-end:]}"
+
 
 class PravegaError(Exception):
     """Something went wrong that has no condition of its own; the message says what."""
@@ -21,8 +31,9 @@ class PravegaError(Exception):
     cure: ClassVar[str] = "Do what the message says."
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        # Nobody reads 100 kB, and they would stand in logs, plans and the web interface too.
+        self.message = shorten(message, _LONGEST_MESSAGE)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"[{self.condition}] {self.message}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, shorten
 
 from .option_types import Option, Place
 
@@ -139,9 +139,9 @@ class Resolution:
             near = _nearest(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
-            shown = f" (value '{text}')" if harmless and "@" not in text else ""
+            shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
             hint = f"Did you mean '{near}'?" if near else f"Valid are: {', '.join(known)}."
-            raise InvalidOptionError(f"There is no {place.describe()} '{key}'{shown}. {hint}")
+            raise InvalidOptionError(f"There is no {place.describe()} '{shorten(key)}'{shown}. {hint}")
         if place in option.places:
             return option
         if place is Place.PROPERTY and option.connection:
@@ -180,7 +180,9 @@ def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
         if place in Place.READ | Place.WRITE and low in _SPARK_OPTIONS:
             continue
         if lowered.get(low, text) != text:
-            raise InvalidOptionError(f"The {place.describe()} '{low}' is given twice with different values; keep one.")
+            raise InvalidOptionError(
+                f"The {place.describe()} '{shorten(low)}' is given twice with different values; keep one."
+            )
         lowered[low] = text
     return lowered
 
@@ -193,5 +195,5 @@ def _parse(option: Option[T], text: str, where: str) -> T:
         # A password may begin or end with a blank.
         return option.type.parse(text if option.secret else stripped)
     except ValueError as error:
-        shown = "" if option.secret or "@" in text else f" '{text}'"
+        shown = "" if option.secret or "@" in text else f" '{shorten(text)}'"
         raise InvalidOptionError(f"The value{shown} of '{option.key}' ({where}) is not valid: {error}.") from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, cast
 
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, shorten
 
 from . import options as o
 from .option_types import BYTE_SIZE, DURATION
@@ -187,6 +187,6 @@ def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int 
             raise ValueError("out of range, allowed is more than 0")
     except ValueError as error:
         raise InvalidOptionError(
-            f"The value '{text}' of '{option.key}' is not valid with 'retention.type'='{kind}': {error}."
+            f"The value '{shorten(text)}' of '{option.key}' is not valid with 'retention.type'='{kind}': {error}."
         ) from None
     return amount

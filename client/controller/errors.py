@@ -102,8 +102,8 @@ def controller_error(
         )
     if status is grpc.StatusCode.UNKNOWN and not said and with_credentials:
         # Seen for an authorization header that the server's plug-in cannot take apart.
-        return ServerFailedError(
-            f"{cannot}: the controller at {endpoint} failed without a reason; check the credentials"
+        return AuthenticationError(
+            f"{cannot}: the controller at {endpoint} could not read the credentials; check their form"
         )
     return ServerFailedError(f"{cannot}: the controller at {endpoint} failed ({status.name}{_colon(said)})")
 

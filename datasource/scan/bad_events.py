@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, shorten
 from pyspark_pravega.sql import options as o
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = "failfast", "permissive", "dropmalformed"
@@ -58,6 +58,7 @@ def _stream(text: str, source: Stream) -> Stream:
     parts = text.split("/")
     if len(parts) > 2 or not all(parts):
         raise InvalidOptionError(
-            f"'dead-letter'='{text}' is no stream. Write the name of a stream of the same scope, or scope/stream."
+            f"'dead-letter'='{shorten(text)}' is no stream. Write the name of a stream of the same scope, "
+            "or scope/stream."
         )
     return Stream(parts[0], parts[1]) if len(parts) == 2 else Stream(source.scope, parts[0])

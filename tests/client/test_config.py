@@ -154,6 +154,19 @@ def test_bad_tokens(method: str, token: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("token", [SECRET, "!!!", base64.b64encode(SECRET.encode()).decode()])
+def test_a_basic_token_that_is_no_base64_of_user_and_password_is_named_as_such(token: str) -> None:
+    with pytest.raises(InvalidOptionError, match="token .* 'Basic' is not base64 of user:password") as caught:
+        TokenCredentials("Basic", token)
+    assert token not in str(caught.value)
+
+
+def test_a_basic_token_may_lack_its_padding() -> None:
+    token = base64.b64encode(b"user:password1").decode()
+    assert token.endswith("=")
+    assert TokenCredentials("Basic", token.rstrip("=")).authorization() == f"Basic {token.rstrip('=')}"
+
+
 @pytest.mark.parametrize("attribute", ["FromPlugIn", "ready_made"])
 def test_plug_ins(attribute: str, plug_in_module: str) -> None:
     credentials = load_credentials(f"{plug_in_module}:{attribute}")

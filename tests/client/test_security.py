@@ -32,7 +32,6 @@ from pyspark_pravega.errors import (
     AuthenticationError,
     PermissionDeniedError,
     PravegaError,
-    ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
     TlsError,
@@ -127,9 +126,12 @@ def test_a_scheme_the_server_does_not_know(
 
 
 def test_a_token_the_server_cannot_read(secure_client_config: ConfigOf, failure: Callable[..., PravegaError]) -> None:
-    garbled = TokenCredentials("Basic", "!!!")
-    with Controller(replace(secure_client_config(), credentials=garbled)) as controller:
-        failure(ServerFailedError, controller.list_scopes, "check the credentials")
+    class Garbled:
+        def authorization(self) -> str:
+            return "Basic !!!"
+
+    with Controller(replace(secure_client_config(), credentials=Garbled())) as controller:
+        failure(AuthenticationError, controller.list_scopes, "could not read the credentials")
 
 
 def test_credentials_are_asked_for_every_call(secure_client_config: ConfigOf, secure_cluster: object) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pyspark_pravega.errors import InvalidOptionError, PravegaError
 from pyspark_pravega.errors_table import conditions, markdown
+from pyspark_pravega.sql.options import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +44,20 @@ def test_every_class_has_its_own_condition_cause_and_cure() -> None:
 def test_an_error_survives_pickling() -> None:
     read = pickle.loads(pickle.dumps(InvalidOptionError("the text")))
     assert isinstance(read, PravegaError) and str(read) == "[PRAVEGA_INVALID_OPTION] the text"
+
+
+def test_long_values_are_cut_where_messages_show_them() -> None:
+    value = "begin" + "x" * 100_000 + "end"
+    for read in ({"read-window": value}, {value: "1"}, {"colour": value}):
+        with pytest.raises(InvalidOptionError) as caught:
+            resolve(read=read, env={})
+        message = str(caught.value)
+        assert len(message) < 2000 and "begin" in message and "end'" in message and "100,00" in message, message
+
+
+def test_no_message_is_endless() -> None:
+    message = str(InvalidOptionError("The value 'begin" + "x" * 100_000 + "' is not valid. Do this instead."))
+    assert len(message) < 9000 and message.endswith("Do this instead.")
 
 
 def test_the_documentation_is_up_to_date() -> None:
