@@ -36,7 +36,6 @@ def with_primary_key(
         given = found.setdefault(o.PRIMARY_KEY.key, key)
         if tuple(name.strip() for name in given.split(",")) != each.columns:
             raise InvalidOptionError(
-                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {each.text} are two primary keys. "
-                "Leave one of them out."
+                f"'{o.PRIMARY_KEY.key}'='{shorten(given)}' and {each.text} are two primary keys. Leave one of them out."
             )
     return found

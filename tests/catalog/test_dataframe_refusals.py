@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
@@ -38,7 +37,7 @@ def rate(spark: SparkSession) -> DataFrame:
 
 NEW_TABLES: dict[str, Callable[[SparkSession, str], object]] = {
     "saveAsTable": lambda spark, name: spark.range(3).write.saveAsTable(name),
-    "createTable": lambda spark, name: spark.catalog.createTable(name, schema=StructType().add("id", "int")),
+    "createTable": lambda spark, name: spark.catalog.createTable(name, schema=spark.range(3).schema),
     "writeTo.using": lambda spark, name: spark.range(3).writeTo(name).using("parquet").create(),
 }
 
