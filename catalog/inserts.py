@@ -14,8 +14,9 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.scan.planning import write_settings
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
@@ -101,8 +102,8 @@ class Inserts:
             return insert.commit(reports, again=again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
-        """Abort an INSERT; nothing happens when it has ended."""
-        with cancellation.shielded(), self._taken(catalog, table, handle) as insert:
+        """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
+        with cancellation.shielded(), at_most(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
             insert.abort()
 
     def abort_begun_by(self, number: int) -> None:

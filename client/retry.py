@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import tenacity
@@ -19,6 +21,21 @@ LONGEST_PAUSE = 2.0
 """Seconds between tries: doubled from the first to the longest, with some chance so that many tasks whose
 server restarts do not come back all at once."""
 
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+"""When the retries end that the current call is part of."""
+_tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
+"""Counts the tries, those inside of others too, for the outermost retries to tell."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Let the retries in a `with` block go on for so long at most, whatever their own time is."""
+    outer = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(outer)
+
 
 def retry(
     operation: Callable[[float], Result],
@@ -33,12 +50,15 @@ def retry(
 
     Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
     right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
-    should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries.
-    When the time is over the last error is raised, with the number of tries added to its message. Raises Cancelled
-    when nobody waits for the call any more.
+    should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries. Retries
+    inside of the operation end no later than these.
+    When the time is over the last error is raised, with the number of tries of the outermost retries in its message.
+    Raises Cancelled when nobody waits for the call any more.
     """
-    deadline = time.monotonic() + timeout
-    attempts = 0
+    now, outer = time.monotonic(), _tries.get()
+    deadline = min(now + timeout, _deadline.get())
+    timeout = max(0.0, deadline - now)
+    tries = [0] if outer is None else outer
 
     def may_pass(error: BaseException) -> bool:
         if isinstance(transient, type | tuple):
@@ -46,11 +66,12 @@ def retry(
         return transient(error)
 
     def attempt() -> Result:
-        nonlocal attempts
         cancellation.check()
-        attempts += 1
-        # A first try is made in any case; later ones only start with time left (see `stop`).
-        return operation(max(deadline - time.monotonic(), 0.001))
+        tries[0] += 1
+        left = deadline - time.monotonic()
+        with at_most(left):
+            # A first try is made in any case; later ones only start with time left (see `stop`).
+            return operation(max(left, 0.001))
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(may_pass),
@@ -59,9 +80,12 @@ def retry(
         sleep=sleep,
         reraise=True,
     )
+    token = _tries.set(tries)
     try:
         return retrying(attempt)
     except PravegaError as error:
-        if attempts > 1 and may_pass(error):
-            raise type(error)(f"{error.message} (gave up after {attempts} tries in {timeout:g} s)") from error
+        if outer is None and tries[0] > 1 and may_pass(error):
+            raise type(error)(f"{error.message} (gave up after {tries[0]} tries in {timeout:.3g} s)") from error
         raise
+    finally:
+        _tries.reset(token)

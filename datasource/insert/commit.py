@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.registry.types import VersionInfo
+from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
@@ -38,6 +39,9 @@ from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .task import InsertMessage, InsertSpec
 
 LOG = logging.getLogger(__name__)
+
+CLEAN_UP_SECONDS = 5.0
+"""How long cleaning up tries again: whoever waits for the outcome knows it, or has waited for the servers already."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ class Insert:
     def _committed_all_the_same(self, transaction: Transaction, error: PravegaError) -> bool:
         """Abort what a failed commit leaves; True if that shows that it was committed, and only the answer was lost."""
         try:
-            transaction.abort()
+            with at_most(CLEAN_UP_SECONDS):
+                transaction.abort()
         except TransactionNotOpenError:
             if isinstance(error, TransactionOutcomeUnknownError):
                 LOG.warning("Transaction %s turned out to be committed after: %s", transaction.id, error)
@@ -270,7 +275,8 @@ class Insert:
 def _clean_up(step: Callable[[], None]) -> None:
     """Do what is only tidy: an open transaction ends with its lease, and so does its entry in the commit log."""
     try:
-        step()
+        with at_most(CLEAN_UP_SECONDS):
+            step()
     except PravegaError as error:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.client.retry import LONGEST_PAUSE, retry
+from pyspark_pravega.client.retry import LONGEST_PAUSE, at_most, retry
 from pyspark_pravega.errors import (
     AuthenticationError,
     DataLossError,
@@ -78,3 +78,20 @@ def test_errors_of_others_pass_through() -> None:
         retry(Operation(KeyError("bug")), timeout=5.0)
     with pytest.raises(OSError, match="still"):
         retry(Operation(*[OSError("still")] * 10_000), timeout=0.2, transient=OSError)
+
+
+def test_retries_inside_of_others_end_with_them() -> None:
+    """A request finds out where to send it, for which there are retries of their own."""
+    inner = Operation(*[ServerUnavailableError("again")] * 10_000)
+    with pytest.raises(ServerUnavailableError, match=r"^\S+ again \(gave up after \d+ tries in 0.3 s\)$"):
+        retry(lambda _: retry(inner, timeout=3600.0), timeout=0.3)
+    assert all(0 < seconds <= 0.3 for seconds in inner.seconds_left)
+
+
+def test_retries_of_a_block_that_has_a_time_of_its_own() -> None:
+    operation = Operation(*[ServerUnavailableError("again")] * 10_000)
+    with at_most(0.2), pytest.raises(ServerUnavailableError, match="tries in 0.2 s"):
+        retry(operation, timeout=3600.0)
+    operation = Operation()
+    assert retry(operation, timeout=30.0) == "done"
+    assert operation.seconds_left[0] > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,15 +13,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
 
+from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
+from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.local.state import ClusterInfo
 from tests.client.conftest import MintedTokens
 from tests.datasource.insert.test_atomicity import check_order_by_key, table, values, wait_until
 from tests.datasource.scans import keyed_table, scan
@@ -65,6 +70,71 @@ def test_the_service_killed_in_the_middle_of_an_insert(spark: SparkSession, tabl
     assert killed and not set(killed) & set(services(spark))
     assert values(spark, table) == list(range(2000))
     check_order_by_key(spark, table)
+
+
+DIES_AFTER_ITS_COMMITS = """
+import os, sys
+from pathlib import Path
+if "pyspark_pravega.catalog.service" in sys.orig_argv:
+    from pyspark_pravega.client.transaction import Transaction
+    deaths, commit = Path(os.environ["DEATHS"]), Transaction.commit
+
+    def die_after_commit(self, *arguments):
+        commit(self, *arguments)
+        left = int(deaths.read_text())
+        if left:
+            deaths.write_text(str(left - 1))
+            os._exit(9)
+
+    Transaction.commit = die_after_commit
+"""
+
+
+@pytest.fixture
+def mortal(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Callable[[int], str]:
+    """A function that makes so many services of a new catalog die after the server took their commit."""
+    python = tmp_path / "python"
+    (tmp_path / "sitecustomize.py").write_text(DIES_AFTER_ITS_COMMITS)
+    paths = f'"{tmp_path}:$PYTHONPATH"'
+    python.write_text(f'#!/bin/sh\nDEATHS={tmp_path}/deaths PYTHONPATH={paths} exec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+
+    def make(deaths: int) -> str:
+        (tmp_path / "deaths").write_text(str(deaths))
+        name = f"mortal{deaths}"
+        configure(
+            SparkSession.builder,
+            catalog=name,
+            controller_uri=cluster.controller_uri,
+            schema_registry_uri=cluster.registry_uri,
+            python=str(python),
+        ).getOrCreate()
+        return name
+
+    return make
+
+
+def test_services_that_die_after_the_commit_was_taken(
+    spark: SparkSession, table: str, mortal: Callable[[int], str], scope: str, pravega: Pravega
+) -> None:
+    """The third one finds out that all is there."""
+    spark.sql(f"INSERT INTO {mortal(2)}.`{scope}`.numbers SELECT CAST(id % 10 AS INT), id FROM range(100)")
+    assert values(spark, table) == list(range(100))
+    head = CommitLog(pravega, Stream(scope, "numbers")).head()
+    assert head is not None
+    assert (head.version, head.committing) == (1, ())
+
+
+def test_an_outcome_that_nobody_knows_is_called_that(
+    spark: SparkSession, table: str, mortal: Callable[[int], str], scope: str
+) -> None:
+    """Every service dies. The error is Spark's own about neither the job nor the abort."""
+    with pytest.raises(PySparkException) as caught:
+        spark.sql(f"INSERT INTO {mortal(99)}.`{scope}`.numbers SELECT CAST(id % 10 AS INT), id FROM range(100)")
+    first = str(caught.value).splitlines()[0]
+    assert first.startswith("[PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN] Whether the rows of this INSERT into ")
+    assert "look at the table before you run the statement again" in first
+    assert values(spark, table) == list(range(100))
 
 
 @pytest.fixture

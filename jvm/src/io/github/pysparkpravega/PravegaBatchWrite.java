@@ -10,6 +10,8 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
@@ -17,6 +19,9 @@ import scala.Option;
  * tasks' messages; Spark's own Python writer factory runs the tasks.
  */
 final class PravegaBatchWrite implements BatchWrite {
+  private static final Logger LOG = LoggerFactory.getLogger(PravegaBatchWrite.class);
+  private static final int SERVICES = 3;
+
   private final PravegaTable table;
   private final LogicalWriteInfo info;
   private JsonNode insert;
@@ -37,29 +42,49 @@ final class PravegaBatchWrite implements BatchWrite {
         PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));
   }
 
+  /**
+   * A service that ends leaves open what has become of the commit; the one in its place finds out. Other errors say
+   * that nothing is visible, or that nobody knows. Either way there is nothing left to abort.
+   */
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    try {
-      commit(messages, false);
-    } catch (Exception e) {
-      if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
-        throw e;
+    JsonNode committed = insert;
+    insert = null;
+    for (int services = 1;; services++) {
+      try {
+        commit(committed, messages, services > 1);
+        return;
+      } catch (Exception e) {
+        if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
+          throw e;
+        }
+        if (services == SERVICES) {
+          throw PravegaException.unchecked(new PravegaException("PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN", "08007",
+              "Whether the rows of this INSERT into " + table.name() + " are visible is not known: the catalog service"
+                  + " ended " + SERVICES + " times while it committed transaction "
+                  + committed.get("transaction").asText() + "; its own messages are on the driver's standard error."
+                  + " All of the rows are visible, or none: look at the table before you run the statement again.", e));
+        }
       }
-      commit(messages, true); // by the service that is started in its place
     }
   }
 
+  /** Spark hides the error that it aborts for when this fails too. The transaction's lease ends it in any case. */
   @Override
   public void abort(WriterCommitMessage[] messages) {
     if (insert != null) {
       ObjectNode arguments = Service.JSON.createObjectNode();
       arguments.set("insert", insert);
-      table.finish("abort_insert", arguments);
+      try {
+        table.finish("abort_insert", arguments);
+      } catch (Exception e) {
+        LOG.warn("Aborting an INSERT into {}: {}", table.name(), e.getMessage());
+      }
     }
   }
 
   /** Even in a thread that is interrupted: whoever cancels the statement must not be left with an unknown outcome. */
-  private void commit(WriterCommitMessage[] messages, boolean again) {
+  private void commit(JsonNode insert, WriterCommitMessage[] messages, boolean again) {
     ObjectNode arguments = Service.JSON.createObjectNode().put("again", again);
     ArrayNode pickled = arguments.putArray("messages");
     for (WriterCommitMessage message : messages) {
