@@ -51,8 +51,9 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
             f"The namespace {quote_all(namespace)} has {len(namespace)} parts, but a namespace is one Pravega scope. "
             f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
         )
+    for name in namespace:
+        check_new_scope(name)
     scope = scope_of(namespace)
-    check_new_scope(scope)
     if set(properties) - _SPARK_SETS:
         statement = "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES"
         raise UnsupportedOperationError(refusal(statement, quote_all((catalog.name, scope))))

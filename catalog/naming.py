@@ -13,7 +13,7 @@ from pyspark_pravega.errors import (
     ScopeNotFoundError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def about(kind: str, name: str) -> Iterator[None]:
 def scope_of(namespace: Sequence[str]) -> str:
     """Return the scope of a namespace.
 
-    Raises ScopeNotFoundError for more than one part, InvalidNameError for none.
+    Raises ScopeNotFoundError for more than one part and for a name too long to exist, InvalidNameError for none.
     """
     if not namespace:
         raise InvalidNameError(
@@ -43,4 +43,9 @@ def scope_of(namespace: Sequence[str]) -> str:
         )
     if len(namespace) > 1:
         raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")
+    if len(namespace[0]) > MAX_SCOPE_NAME:
+        raise ScopeNotFoundError(
+            f"There is no namespace `{namespace[0][:40]}...`: its name has {len(namespace[0]):,} characters, a "
+            f"Pravega scope has at most {MAX_SCOPE_NAME}."
+        )
     return namespace[0]

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.scan.planning import nullable
@@ -29,6 +29,9 @@ from pyspark_pravega.errors import (
     PravegaError,
     SchemaExistsError,
     SchemaNotFoundError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
     StreamExistsError,
     StreamNotFoundError,
     UnsupportedTypeError,
@@ -36,7 +39,7 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.changes.feed import checked_settings, is_change_format
 from pyspark_pravega.formats.core.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import check_new_stream, is_internal, quote_all
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal, quote_all
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from . import adopting, table_properties
@@ -59,7 +62,9 @@ def stream_of(namespace: Sequence[str], name: str) -> Stream:
 
 def _impossible(namespace: Sequence[str], name: str) -> bool:
     """Tell that no table can have this identifier: internal scopes and streams are none."""
-    return len(namespace) != 1 or not name or is_internal(name) or is_internal(namespace[0])
+    if len(namespace) != 1 or not name or len(name) > MAX_STREAM_NAME:
+        return True
+    return is_internal(name) or is_internal(namespace[0])
 
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
@@ -162,11 +167,11 @@ def create(
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
+    if not name or len(name) > MAX_STREAM_NAME:
+        check_new_stream(name)
     shown = quote_all((catalog.name, *namespace, name))
     with about("Table", shown):
         stream = stream_of(namespace, name)
-        if not name:
-            check_new_stream(name)
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
@@ -208,8 +213,7 @@ def _create(
     with undo_on_failure("CREATE TABLE") as undo:
         if found is None:
             check_new_stream(stream.name)
-            catalog.pravega.controller.create_stream(stream, table_properties.stream_configuration(settings, kept))
-            undo.append(lambda: _delete_stream(catalog, stream))
+            _create_stream(catalog, stream, table_properties.stream_configuration(settings, kept), undo)
         else:
             table_properties.check_adoption(options)
             _set_tags(catalog, stream, found, kept)
@@ -217,6 +221,18 @@ def _create(
         if format.registry_format is not None and not registered:
             _register(catalog, stream, settings, text, undo)
         return describe(catalog, stream, load_table(catalog.pravega, stream))
+
+
+def _create_stream(
+    catalog: Catalog, stream: Stream, configuration: StreamConfiguration, undo: list[Callable[[], None]]
+) -> None:
+    try:
+        catalog.pravega.controller.create_stream(stream, configuration)
+    except (ServerFailedError, ServerTimeoutError, ServerUnavailableError):
+        # The server may have made it, or a part of it. After other errors a stream of this name is somebody else's.
+        undo.append(lambda: _delete_stream(catalog, stream))
+        raise
+    undo.append(lambda: _delete_stream(catalog, stream))
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:

@@ -17,6 +17,12 @@ from pyspark_pravega.errors import InvalidRowError, ProtocolError
 
 from .stream import SegmentRange
 
+MAX_KEY = 65_536
+"""Most UTF-16 code units of a routing key that are hashed: a column of longer texts is no key, but slow."""
+
+_FEW = 16
+"""So many keys are hashed faster one by one than block by block together."""
+
 _M64 = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
 _C2 = 0x4CF5AD432745937F
@@ -87,9 +93,15 @@ def _murmur3_low(data: bytes, seed: int) -> int:
 def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
     """`hash_key` for many keys at once: a sequence of str, or an Arrow string or large_string array.
 
-    Raises InvalidRowError for a null, naming its row.
+    Raises InvalidRowError for a null and for a key longer than MAX_KEY, naming its row.
     """
     units, starts, lengths = _utf16_units(keys)
+    if len(lengths) and lengths.max() > MAX_KEY:
+        row = int(np.argmax(lengths > MAX_KEY))
+        raise InvalidRowError(
+            f"the routing key of row {row} has {int(lengths[row]):,} characters; at most {MAX_KEY:,} are taken. "
+            "Choose a column with shorter texts, or write a hash of this one into a column of its own and route by that"
+        )
     return _hash_units(units, starts, lengths)
 
 
@@ -153,7 +165,7 @@ def _hash_units(
     blocks = unit_count // 8
     active = int(np.count_nonzero(blocks > 0))
     block = 0
-    while active:
+    while active > _FEW:
         at = position[:active] + block * 8
         a, b = h1[:active], h2[:active]
         a ^= _scramble_1_many(words[at])
@@ -175,6 +187,9 @@ def _hash_units(
     low = _finish_many(h1) + _finish_many(h2)
     result = np.empty(len(order), np.float64)
     result[order] = (low >> np.uint64(12)).astype(np.float64) / float(1 << 52)
+    for key in order[:active].tolist():
+        data = units[starts[key] : starts[key] + lengths[key]].tobytes()
+        result[key] = _fraction(_murmur3_low(data, _EVENT_SEED))
     return result
 
 

@@ -15,6 +15,7 @@ from pyspark_pravega.errors import (
     InvalidOptionError,
     PermissionDeniedError,
     PravegaError,
+    ServerFailedError,
     ServerTimeoutError,
     TlsError,
     TransactionNotOpenError,
@@ -33,6 +34,9 @@ PINGS_PER_LEASE = 3
 
 _FIRST_LEASE_MS = 87_000
 """A server lets a transaction live 1000 times its first lease at most, and a day: this one allows for the day."""
+
+_FAILURES = 10
+"""So often a server may fail to take a commit; a call that fails is repeated some times before that is said."""
 
 _REFUSED = (AuthenticationError, InvalidOptionError, PermissionDeniedError, TlsError)
 """Answers to a commit after which nothing has been committed."""
@@ -129,18 +133,35 @@ class Transaction:
         """How far the transaction is."""
         return self._controller.transaction_status(self.stream, self.id)
 
+    def ended(self) -> TransactionNotOpenError:
+        """Return an error that says what has become of a transaction that takes no more events."""
+        status = self.status()
+        told = f"transaction {self.id} on stream '{self.stream}'"
+        if self._failure is not None:
+            return TransactionNotOpenError(self._failure.message)
+        if status in (TransactionStatus.ABORTING, TransactionStatus.ABORTED):
+            return TransactionNotOpenError(
+                f"{told} was aborted: by somebody, or by the server because it had no sign of life for the lease of "
+                f"{self.lease_ms / 1000:g} s. Nothing of it is visible"
+            )
+        if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
+            return TransactionNotOpenError(f"{told} is committed already")
+        if status is TransactionStatus.OPEN:
+            return TransactionNotOpenError(f"{told} is sealed, because it is about to be committed")
+        return TransactionNotOpenError(f"{told} is not known to the server: it ended long ago, or never began")
+
     def commit(self, timeout: float = 300.0) -> None:
         """Commit and wait until it is done: then all readers can see it.
 
         A lost answer is no failure: the server is asked how far it is, and for the commit again while it is not begun.
         Raises TransactionNotOpenError if it is aborted or unknown (nothing of it is visible), ServerTimeoutError if
         the server is not done after `timeout` seconds (it will be, some time), TransactionOutcomeUnknownError if it
-        cannot be asked, AuthenticationError, PermissionDeniedError.
+        cannot be asked or fails each time, AuthenticationError, PermissionDeniedError.
         """
         # Pings go on until the request is accepted: it may take several tries.
         self._decided = True
         deadline = time.monotonic() + timeout
-        pause, state = 0.01, "OPEN"
+        pause, state, failures = 0.01, "OPEN", 0
         while True:
             error: PravegaError | None = None
             try:
@@ -153,6 +174,7 @@ class Transaction:
             except PravegaError as failed:
                 _log.warning("Committing transaction %s on stream %s: %s", self.id, self.stream, failed)
                 error = failed
+                failures += isinstance(failed, ServerFailedError)
             if state == "COMMITTED":
                 return
             if state not in ("OPEN", "COMMITTING"):
@@ -160,21 +182,18 @@ class Transaction:
                     f"transaction {self.id} on stream '{self.stream}' was not committed: it is {state.lower()}; "
                     "nothing of it is visible"
                 )
+            if error is not None and (failures == _FAILURES or time.monotonic() + pause > deadline):
+                raise TransactionOutcomeUnknownError(
+                    f"whether transaction {self.id} on stream '{self.stream}' was committed could not be found out: "
+                    f"{error.message}; look at the data before you write it again"
+                ) from error
             if time.monotonic() + pause > deadline:
-                raise self._not_in_time(timeout, error)
+                raise ServerTimeoutError(
+                    f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
+                    f"{timeout:.3g} s; it needs no further action to become visible"
+                )
             time.sleep(pause)
             pause = min(pause * 1.2, 0.5)
-
-    def _not_in_time(self, timeout: float, error: PravegaError | None) -> PravegaError:
-        if error is None:
-            return ServerTimeoutError(
-                f"transaction {self.id} on stream '{self.stream}' is being committed but was not done after "
-                f"{timeout:g} s; it needs no further action to become visible"
-            )
-        return TransactionOutcomeUnknownError(
-            f"whether transaction {self.id} on stream '{self.stream}' was committed could not be found out within "
-            f"{timeout:g} s: {error.message}; look at the data before you write it again"
-        )
 
     def abort(self) -> None:
         """Drop the transaction. Nothing happens if it is aborted already, or forgotten.

@@ -52,6 +52,11 @@ def check_new_stream(name: str) -> None:
 def _check_new(kind: str, name: str, limit: int) -> None:
     if not name:
         raise InvalidNameError(f"The name of a {kind} may not be empty.")
+    if len(name) > limit:
+        raise InvalidNameError(
+            f"The {kind} name `{name[:40]}...` has {len(name):,} characters; Pravega allows at most {limit}. Choose a "
+            "shorter one."
+        )
     if is_internal(name):
         raise InvalidNameError(
             f"The {kind} name {quote(name)} begins with '_'; such names are internal to Pravega and hidden. "
@@ -63,9 +68,10 @@ def _check_new(kind: str, name: str, limit: int) -> None:
             f"The {kind} name {quote(name)} has characters that Pravega clients cannot open: {strange!r}; "
             "allowed are the letters A-Z and a-z, digits, '.' and '-'. " + _suggest(name)
         )
-    if len(name) > limit:
+    if name in (".", ".."):
         raise InvalidNameError(
-            f"The {kind} name {quote(name)} has {len(name)} characters; Pravega allows at most {limit}."
+            f"The {kind} name {quote(name)} means a folder in the paths that Pravega makes of names; nothing could "
+            "be written there. Choose another name."
         )
 
 

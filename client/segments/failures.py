@@ -101,8 +101,7 @@ def missing_segment(address: SegmentAddress) -> PravegaError:
 
 def _transaction_over(address: SegmentAddress, cannot: str, why: str) -> TransactionNotOpenError:
     return TransactionNotOpenError(
-        f"{cannot}: transaction {address.transaction} on stream '{address.stream}' takes no more events "
-        f"({why}); it was committed, aborted or ran out of time"
+        f"{cannot}: transaction {address.transaction} on stream '{address.stream}' takes no more events: {why}"
     )
 
 

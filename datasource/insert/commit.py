@@ -160,8 +160,8 @@ class Insert:
             return False
         if isinstance(error, TransactionOutcomeUnknownError):
             raise TransactionNotOpenError(
-                f"Transaction {transaction.id} on stream {self._table.stream} was aborted, because its commit could "
-                f"not be confirmed: {error.message}. Nothing of this INSERT is visible; run it again."
+                f"Transaction {transaction.id} on stream {self._table.stream} could not be committed and was aborted: "
+                f"{error.__cause__ or error}. Nothing of this INSERT is visible; run it again."
             ) from error
         return False
 
@@ -182,14 +182,14 @@ class Insert:
 
     def _sealed_lengths(self, transaction: Transaction) -> dict[int, int]:
         stream, ids = self._table.stream, [segment.segment_id for segment in transaction.segments]
-        self._pravega.segments.seal_segments(stream, ids, transaction.id)
+        try:
+            self._pravega.segments.seal_segments(stream, ids, transaction.id)
+        except TransactionNotOpenError:
+            raise _nothing_visible(transaction) from None
         infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
         missing = [segment_id for segment_id in ids if segment_id not in infos]
         if missing:
-            raise TransactionNotOpenError(
-                f"Transaction {transaction.id} on stream {stream} is {transaction.status().name.lower()}: its segments "
-                "are gone. Nothing of this INSERT is visible; run it again."
-            )
+            raise _nothing_visible(transaction)
         return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
 
     def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
@@ -270,6 +270,11 @@ class Insert:
         except PravegaError as error:
             # The rows are committed and visible, and the next INSERT records their version.
             LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", stream, error)
+
+
+def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:
+    """Say what has become of the transaction of an INSERT that was not committed."""
+    return TransactionNotOpenError(f"{transaction.ended().message}. Run the INSERT again.")
 
 
 def _clean_up(step: Callable[[], None]) -> None:

@@ -23,7 +23,7 @@ from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import EventTooLargeError, InvalidRowError
+from pyspark_pravega.errors import EventTooLargeError, InvalidRowError, TransactionNotOpenError
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.formats.core.format import find_format
@@ -102,6 +102,8 @@ class InsertWriter(DataSourceArrowWriter):
                     if segment_id in spec.endpoints:
                         pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
                     written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
+            except TransactionNotOpenError:
+                raise transaction.ended() from None
             finally:
                 transaction.stop()
         return InsertMessage(partition, rows, written)

@@ -50,6 +50,10 @@ def test_names_that_every_client_opens(name: str) -> None:
         ("٣", "has characters.*Choose another name"),
         ("", "may not be empty"),
         ("sensor\n", "has characters"),
+        (".", "means a folder"),
+        ("..", "means a folder"),
+        ("a" * 100_000, "`a{40}\\.\\.\\.` has 100,000 characters"),
+        ("_" * 251, "251 characters"),
         ("a" * 251, "251 characters.*at most 250"),
     ],
 )

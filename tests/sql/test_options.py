@@ -104,7 +104,7 @@ def test_keys_of_spark_are_left_alone() -> None:
         ({"write": {"transaction.lease": "9s"}}, "allowed is 10s to 600s"),
         ({"write": {"transaction.lease": "601s"}}, "allowed is 10s to 600s"),
         ({"read": {"fail-on-data-loss": "yes"}}, "expected true or false"),
-        ({"properties": {"scaling.min-segments": "0"}}, "allowed is 1 to 1000000"),
+        ({"properties": {"scaling.min-segments": "0"}}, "allowed is 1 to 10000"),
         ({"properties": {"scaling.min-segments": "four"}}, "expected a whole number"),
         ({"properties": {"scaling.min-segments": "1e3"}}, "expected a whole number"),
         ({"conf": {"security.credentials": "just.a.module"}}, "expected module:attribute"),
