@@ -167,14 +167,33 @@ def kill_in_the_middle(
     return length() < all_bytes
 
 
-def test_a_statement_longer_than_its_lease_commits(spark: SparkSession, table: str) -> None:
+def test_a_statement_longer_than_its_lease_commits(
+    spark: SparkSession, table: str, scope: str, pravega: Pravega, tmp_path: Path
+) -> None:
+    """It ends when the server has aborted another transaction, which was begun later with the same lease."""
+    stream = Stream(scope, "numbers")
+    go_on = str(tmp_path / "go-on")
+
     @udf(returnType=LongType(), useArrow=False)
-    def slow(value: int) -> int:
-        time.sleep(25)
+    def wait(value: int) -> int:
+        while not os.path.exists(go_on):
+            time.sleep(0.05)
         return value
 
-    rows = spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", slow("v"))
-    rows.writeTo(table).option("transaction.lease", "10s").append()
+    def outlive() -> None:
+        try:
+            wait_until(lambda: bool(open_transactions(pravega, stream)), "a transaction")
+            other = pravega.controller.create_transaction(stream, 10_000).id
+            ended = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+            wait_until(lambda: pravega.controller.transaction_status(stream, other) in ended, "the end of a lease")
+        finally:
+            Path(go_on).touch()
+
+    with ThreadPoolExecutor(1) as pool:
+        outlived = pool.submit(outlive)
+        rows = spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v"))
+        rows.writeTo(table).option("transaction.lease", "10s").append()
+        outlived.result()
     assert values(spark, table) == [0]
 
 
