@@ -230,7 +230,7 @@ def _create_stream(
         catalog.pravega.controller.create_stream(stream, configuration)
     except (ServerFailedError, ServerTimeoutError, ServerUnavailableError):
         # The server may have made it, or a part of it. After other errors a stream of this name is somebody else's.
-        undo.append(lambda: _delete_stream(catalog, stream))
+        undo.append(lambda: _delete_if_there(catalog, stream))
         raise
     undo.append(lambda: _delete_stream(catalog, stream))
 
@@ -385,7 +385,7 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
             registry = catalog.pravega.registry(stream.scope)
             try:
                 registry.group(stream.name)
-                controller.seal_stream(stream)
+                _seal(catalog, stream)
                 registry.delete_group(stream.name)
             except SchemaNotFoundError:
                 LOG.debug("Stream %s had no schema group.", stream)
@@ -397,8 +397,19 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
 
 
 def _delete_stream(catalog: Catalog, stream: Stream) -> None:
-    catalog.pravega.controller.seal_stream(stream)
+    _seal(catalog, stream)
     catalog.pravega.controller.delete_stream(stream)
+
+
+def _delete_if_there(catalog: Catalog, stream: Stream) -> None:
+    if catalog.pravega.controller.stream_exists(stream):
+        _delete_stream(catalog, stream)
+
+
+def _seal(catalog: Catalog, stream: Stream) -> None:
+    """Seal a stream that is to be deleted; the server never seals one that was not made to its end."""
+    if not catalog.pravega.controller.half_made(stream):
+        catalog.pravega.controller.seal_stream(stream)
 
 
 __all__ = ["create", "describe", "drop", "drop_stream", "exists", "list_tables", "load", "stream_of"]

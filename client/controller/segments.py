@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pyspark_pravega.errors import (
     InvalidOptionError,
+    PravegaError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -28,6 +29,15 @@ from .messages import decode_range, decode_ranges, stream_cut_message, stream_in
 _UNSPECIFIED_HOSTS = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 
 
+_HALF_MADE = "was not made to its end"
+
+
+def _refused(details: str, stream: Stream) -> PravegaError | None:
+    if "State: CREATING" not in details:
+        return None
+    return ServerFailedError(f"stream '{stream}' {_HALF_MADE}, or is being made just now; drop it if that lasts")
+
+
 class SegmentCalls(ControllerCalls):
     """Segments, stream cuts, scaling, locations and delegation tokens."""
 
@@ -40,9 +50,22 @@ class SegmentCalls(ControllerCalls):
         reply: pb.SegmentRanges = self._call(
             "getCurrentSegments",
             stream_info(stream),
-            self._stream_purpose("look up the segments of stream", stream),
+            self._stream_purpose("look up the segments of stream", stream, refine=lambda said: _refused(said, stream)),
         )
         return decode_ranges(reply.segmentRanges)
+
+    def half_made(self, stream: Stream) -> bool:
+        """Whether the controller has not made a stream to its end, because it failed or is at it just now.
+
+        Nothing can be done with such a stream but to delete it, without sealing it. Raises StreamNotFoundError.
+        """
+        try:
+            self.current_segments(stream)
+        except ServerFailedError as error:
+            if _HALF_MADE in error.message:
+                return True
+            raise
+        return False
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
         """The segments that were current in an epoch. Needs READ_UPDATE."""

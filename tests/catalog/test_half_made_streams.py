@@ -1,0 +1,62 @@
+"""Streams that the server has not made to their end: they can be neither read nor sealed, but dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from pyspark_pravega.catalog import table_properties
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.namespaces import drop_namespace
+from pyspark_pravega.catalog.tables import create, drop, exists, list_tables
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.errors import ServerFailedError
+
+TOO_MANY = StreamConfiguration(ScalingPolicy(min_segments=60_000))
+"""The server writes down such a stream, and then fails to write down its segments."""
+
+
+@pytest.fixture
+def catalog(client_config: ClientConfig) -> Iterator[Catalog]:
+    conf = {"controller-uri": client_config.controller_uri, "schema-registry-uri": str(client_config.registry_uri)}
+    with connect(client_config) as pravega:
+        yield Catalog(conf, pravega)
+
+
+def half_made(catalog: Catalog, scope: str) -> Stream:
+    stream = Stream(scope, "half")
+    with pytest.raises(ServerFailedError):
+        catalog.pravega.controller.create_stream(stream, TOO_MANY)
+    assert catalog.pravega.controller.half_made(stream)
+    assert list_tables(catalog, [scope]) == ["half"]
+    return stream
+
+
+def test_they_are_dropped(catalog: Catalog, scope: str) -> None:
+    stream = half_made(catalog, scope)
+    with pytest.raises(ServerFailedError, match="was not made to its end.*drop it if that lasts"):
+        catalog.pravega.controller.current_segments(stream)
+    assert drop(catalog, [scope], "half")
+    assert not exists(catalog, [scope], "half", creating=False)
+
+
+def test_they_go_with_their_namespace(catalog: Catalog, scope: str) -> None:
+    half_made(catalog, scope)
+    drop_namespace(catalog, [scope], cascade=True)
+    assert not catalog.pravega.controller.scope_exists(scope)
+
+
+def test_create_table_leaves_none(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server has begun is undone when it fails."""
+    monkeypatch.setattr(table_properties, "stream_configuration", lambda settings, kept: TOO_MANY)
+    schema = StructType([StructField("id", IntegerType())])
+    with pytest.raises(ServerFailedError):
+        create(catalog, [scope], "half", schema, [], {}, adopt=False)
+    assert list_tables(catalog, [scope]) == []
+    monkeypatch.undo()
+    create(catalog, [scope], "half", schema, [], {}, adopt=False)
+    assert list_tables(catalog, [scope]) == ["half"]
