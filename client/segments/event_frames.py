@@ -25,6 +25,20 @@ MAX_EVENT_SIZE = 8 * 1024 * 1024
 
 Offsets = npt.NDArray[np.int64]
 
+
+class BrokenFrameError(ProtocolError):
+    """Bytes that are no event. `offset` is where in the segment; what follows them cannot be told apart."""
+
+    offset: int
+
+    @classmethod
+    def at(cls, offset: int, message: str) -> BrokenFrameError:
+        """Return the error of an offset. Like all errors it is made of one string, to be pickled."""
+        error = cls(message)
+        error.offset = offset
+        return error
+
+
 _read_header = struct.Struct(">Q").unpack_from
 """Type and length as one number: the length when the type is 0, at least 2**31 when anything is wrong."""
 
@@ -49,7 +63,7 @@ def split(
 
     `position` is the segment offset of `buffer[begin]`, for messages. `available` is the number of bytes from
     `begin` on that can ever be had: an event reaching beyond them is corrupt, not merely incomplete.
-    Raises ProtocolError naming the segment offset of a frame with a wrong type or an impossible length.
+    Raises BrokenFrameError naming the segment offset of a frame with a wrong type or an impossible length.
     """
     view = memoryview(buffer).cast("B")[:end]
     starts: list[Offsets] = []
@@ -128,17 +142,19 @@ def _check_incomplete(view: memoryview, frame: int, begin: int, position: int, a
     kind, length = struct.unpack_from(">ii", view, frame)
     offset = position + frame - begin
     if kind != 0:
-        raise ProtocolError(
+        raise BrokenFrameError.at(
+            offset,
             f"no event begins at offset {offset:,}: its type is {kind}, not 0; the segment holds other data than "
-            "events, or the read was started between two events' borders"
+            "events, or the read was started between two events' borders",
         )
     if length < 0:
-        raise ProtocolError(f"the event at offset {offset:,} is corrupt: its length is {length:,}")
+        raise BrokenFrameError.at(offset, f"the event at offset {offset:,} is corrupt: its length is {length:,}")
     if available is not None and frame - begin + HEADER_BYTES + length > available:
-        raise ProtocolError(
+        raise BrokenFrameError.at(
+            offset,
             f"the event at offset {offset:,} says it has {length:,} bytes, but only "
             f"{available - (frame - begin) - HEADER_BYTES:,} follow before the range ends at {position + available:,}; "
-            "it is corrupt, or the range was cut inside of an event"
+            "it is corrupt, or the range was cut inside of an event",
         )
 
 

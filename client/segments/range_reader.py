@@ -13,7 +13,7 @@ from pyspark_pravega.errors import DataLossError, ProtocolError, SegmentNotFound
 
 from ..stream import Stream
 from ..wire import commands as wire
-from .event_frames import HEADER_BYTES, Offsets, split
+from .event_frames import HEADER_BYTES, BrokenFrameError, Offsets, split
 from .failures import SegmentAddress
 from .fetch import SegmentFetch
 from .read_ahead import ReadAhead
@@ -62,9 +62,10 @@ class SegmentRangeReader:
 
     Moved segments, lost connections and expired tokens are overcome from the last byte received on. Raises
     DataLossError naming the bytes lost to truncation; with `fail_on_data_loss=False` reading goes on at the first
-    byte that is still there. Raises ProtocolError naming the offset for bytes that are no events and for events over
-    `max_event_bytes`, TransactionNotOpenError when the transaction has ended, StreamNotFoundError,
-    PermissionDeniedError, TlsError, ServerUnavailableError and ServerTimeoutError.
+    byte that is still there. Raises BrokenFrameError, a ProtocolError, for bytes that are no events and for events
+    over `max_event_bytes`, once the events before them have been returned; TransactionNotOpenError when the
+    transaction has ended, StreamNotFoundError, PermissionDeniedError, TlsError, ServerUnavailableError and
+    ServerTimeoutError.
     """
 
     def __init__(
@@ -159,33 +160,39 @@ class SegmentRangeReader:
             base = chunk.offset - begin - len(rest)
             position = base + begin
             del chunk
+            broken = None
             try:
                 starts, lengths, consumed = split(
                     data, begin, len(data), position=position, available=self._end - position
                 )
-            except ProtocolError as error:
-                raise ProtocolError(f"segment '{self._address.name}': {error.message}") from None
+            except BrokenFrameError as error:
+                broken = BrokenFrameError.at(error.offset, f"segment '{self._address.name}': {error.message}")
+                starts, lengths, consumed = split(data, begin, error.offset - base)
             rest = bytes(data[consumed:])
-            if len(rest) >= HEADER_BYTES:
-                self._check_size(rest, base + consumed)
+            if broken is None and len(rest) >= HEADER_BYTES:
+                broken = self._too_large(rest, base + consumed)
             if len(starts):
                 window = Window(data, starts, lengths, base)
                 del data, starts, lengths
                 yield window
                 del window
+            if broken is not None:
+                raise broken
         if rest:
             raise ProtocolError(
                 f"the range to be read of segment '{self._address.name}' ends at offset {self._end:,}, inside of the "
                 f"event at {self._end - len(rest):,}; it was not made from positions between events"
             )
 
-    def _check_size(self, beginning: bytes, offset: int) -> None:
+    def _too_large(self, beginning: bytes, offset: int) -> BrokenFrameError | None:
         length: int = struct.unpack_from(">ii", beginning)[1]
-        if length > self._max_event:
-            raise ProtocolError(
-                f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, over "
-                f"the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed"
-            )
+        if length <= self._max_event:
+            return None
+        return BrokenFrameError.at(
+            offset,
+            f"the event at offset {offset:,} of segment '{self._address.name}' says it has {length:,} bytes, over "
+            f"the {self._max_event:,} that are read at most; it is corrupt, or larger events must be allowed",
+        )
 
 
 def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import Endpoint
-from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.segments.event_frames import BrokenFrameError
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.formats.core.batches import Overfull
 
@@ -108,7 +109,8 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
             window_bytes=plan.window_bytes,
             fail_on_data_loss=plan.fail_on_data_loss,
         )
-        for window in reader:
+        broken: list[BrokenFrameError] = []
+        for window in _until_broken(reader, broken):
             for first, last in chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
                 pending = [(first, last)]
                 while pending and left != 0:
@@ -127,8 +129,18 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
                     break
             if left == 0:
                 break
+        for error in broken:
+            yield from rows.rest(error.offset, piece.end, error.message)
         if rows.bad:
             LOG.warning("%d events of segment %s cannot be decoded (mode %s).", rows.bad, segment, plan.bad_events.mode)
+
+
+def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:
+    """Yield the windows before the first bytes that are no event, and put the error that tells of them into a list."""
+    try:
+        yield from reader
+    except BrokenFrameError as error:
+        broken.append(error)
 
 
 def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:

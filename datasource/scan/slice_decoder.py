@@ -86,6 +86,32 @@ class EventRows:
             batches.append(self._count(len(decoded.bad)))
         return batches
 
+    def rest(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
+        """Return what a scan has instead of the bytes from `offset` to `end`, in which no event can be found.
+
+        They are one bad event, whose own bytes are not returned. Raises MalformedEventError where the plan's mode is
+        to fail.
+        """
+        mode = self._plan.bad_events.mode
+        if mode == FAILFAST:
+            raise MalformedEventError(
+                f"Segment {self._segment} cannot be read from offset {offset} on: {reason}. Where the next event "
+                f"begins is not known. The read option 'mode' set to '{PERMISSIVE}' or '{DROPMALFORMED}' takes all "
+                f"bytes up to {end} for one bad event; a 'start-stream-cut' behind it reads what follows."
+            )
+        bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
+        events = EventBuffer.of([b""])
+        chosen = _Chosen(events, np.array([offset]), np.array([-1]) if self._needs_ids else None)
+        self.bad += 1
+        if self._letters is not None:
+            self._letters.write([self._letter(chosen, bad)])
+        batches = []
+        if mode == PERMISSIVE:
+            batches.append(self._batch(chosen, _Decoded(None, np.arange(1), [bad])))
+        if self._plan.counted:
+            batches.append(self._count(1))
+        return batches
+
     def _chosen(self, window: Window, first: int, last: int) -> _Chosen:
         starts, lengths = window.starts[first:last], window.lengths[first:last]
         events = EventBuffer(window.data, starts, lengths)

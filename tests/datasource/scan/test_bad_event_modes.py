@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import struct
+import uuid
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -13,7 +15,10 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
 from pyspark_pravega.datasource.scan.planning import plan_scan
@@ -209,6 +214,59 @@ class TestNumbers:
 
 def exists(pravega: Pravega, stream: Stream) -> bool:
     return pravega.controller.stream_exists(stream)
+
+
+class TestBrokenFrames:
+    """Bytes that are no event, as a program leaves them that does not use Pravega's clients."""
+
+    BROKEN = struct.pack(">ii", 0, 1 << 20) + b"too short", b"no event at all.", struct.pack(">ii", 0, -5)
+
+    @pytest.fixture(params=BROKEN, ids=["long", "type", "negative"])
+    def table(self, request: pytest.FixtureRequest, pravega: Pravega, new_stream: Callable[..., Stream]) -> StreamTable:
+        """Four good events in the one segment and one in the other, before the broken bytes and two good events."""
+        stream = new_stream(2)
+        append(pravega, stream, [good_json(number) for number in (1, 2, 3, 4)])
+        segments = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        with SegmentAppender(pravega.segments, stream, segments[0], uuid.uuid4()) as appender:
+            appender.append(request.param, 1)
+            appender.append(frame(pa.array([good_json(5), good_json(6)])), 2)
+            appender.flush()
+        return keyed_table(stream)
+
+    def place(self, pravega: Pravega, table: StreamTable) -> tuple[int, int]:
+        """Where the broken bytes begin, and where their segment ends."""
+        segment = pravega.controller.current_segments(table.stream)[0].segment_id
+        end = pravega.segments.segment_infos(table.stream, [segment])[segment].write_offset
+        return 2 * (8 + len(good_json(1))), end
+
+    def test_failfast_names_place_and_way_out(self, pravega: Pravega, table: StreamTable) -> None:
+        offset, end = self.place(pravega, table)
+        segment = f"{table.stream}/0.#epoch.0"
+        with pytest.raises(MalformedEventError, match=f"Segment {segment} cannot be read from offset {offset} on: .*"):
+            rows(scan(pravega, table, ["k"]))
+        ids = [one.segment_id for one in pravega.controller.current_segments(table.stream)]
+        after = StreamCut(table.stream, {ids[0]: end, ids[1]: 0}).to_text()
+        assert len(rows(scan(pravega, table, ["k"], start_stream_cut=after))) == 2, "what it advises works"
+
+    def test_the_rest_of_the_segment_is_one_bad_event(self, pravega: Pravega, table: StreamTable) -> None:
+        offset, end = self.place(pravega, table)
+        columns = ["k", "_error", "_offset", "_raw"]
+        found = rows(scan(pravega, table, columns, mode="permissive"))
+        assert sorted(row["k"] for row in found if row["_error"] is None) == [1, 2, 3, 4]  # type: ignore[type-var]
+        (bad,) = [row for row in found if row["_error"] is not None]
+        assert (bad["k"], bad["_offset"], bad["_raw"]) == (None, offset, b"")
+        assert f"the {end - offset} bytes up to offset {end} are left out" in str(bad["_error"])
+        assert len(rows(scan(pravega, table, [], mode="permissive"))) == 5
+        dropped = scan(pravega, table, ["k"], count_bad_events=True, mode="dropmalformed")
+        assert sorted(str(row["k"]) for row in rows(dropped) if row["_bad_events"] is None) == ["1", "2", "3", "4"]
+        assert [row["_bad_events"] for row in rows(dropped) if row["_bad_events"] is not None] == [1]
+        assert len(rows(scan(pravega, table, ["k"], limit=2, mode="dropmalformed"))) == 4, "two of each segment"
+
+    def test_a_dead_letter_tells_of_it(self, pravega: Pravega, table: StreamTable) -> None:
+        offset, _ = self.place(pravega, table)
+        assert len(rows(scan(pravega, table, ["k"], dead_letter="letters"))) == 4
+        (letter,) = rows(scan(pravega, load_table(pravega, Stream(table.stream.scope, "letters")).table))
+        assert letter["offset"] == offset
 
 
 class TestTargets:
