@@ -83,6 +83,26 @@ def test_abort_again_is_harmless_and_commit_is_too_late(controller: Controller, 
         controller.ping_transaction(transaction.stream, transaction.id, SHORTEST_LEASE)
 
 
+def test_what_has_become_of_it(controller: Controller, stream: Stream) -> None:
+    """Each end is told for what it is."""
+    open_one, committed, aborted = (Transaction.begin(controller, stream, SHORTEST_LEASE) for _ in range(3))
+    committed.commit(60)
+    aborted.abort()
+    never = Transaction(controller, stream, uuid.uuid4(), [], SHORTEST_LEASE)
+    for transaction, expected in (
+        (open_one, "is sealed, because it is about to be committed"),
+        (committed, "is committed already"),
+        (
+            aborted,
+            "was aborted: by somebody, or by the server because .* for the lease of 10 s. Nothing of it is visible",
+        ),
+        (never, "is not known to the server"),
+    ):
+        with pytest.raises(TransactionNotOpenError, match=f"{transaction.id} on stream '{stream}' {expected}"):
+            raise transaction.ended()
+    open_one.abort()
+
+
 def test_a_transaction_that_never_was(controller: Controller, stream: Stream) -> None:
     unknown = uuid.uuid4()
     assert controller.transaction_status(stream, unknown) is TransactionStatus.UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -140,6 +141,18 @@ def test_an_aborted_transaction_is_named(pravega: Pravega, begin: Callable[[], I
     with pytest.raises(TransactionNotOpenError, match=str(insert.transaction.id)):
         insert.commit([message])
     assert visible(pravega, insert.transaction.stream) == []
+
+
+def test_a_commit_that_the_server_cannot_take(pravega: Pravega, scope: str) -> None:
+    """Others may create a stream of such a name, which is no path. The commit is not tried for ever."""
+    stream = Stream(scope, "..")
+    pravega.controller.create_stream(stream, StreamConfiguration())
+    insert = Insert.begin(pravega, raw_table(stream), replace(SETTINGS, commit_timeout=3600.0))
+    message = write(insert, ROWS)
+    reason = "could not be committed and was aborted: .*SERVER_FAILED.* Nothing of this INSERT is visible; run it again"
+    with pytest.raises(TransactionNotOpenError, match=reason):
+        insert.commit([message])
+    assert visible(pravega, stream) == []
 
 
 @pytest.mark.parametrize("moment", ["before", "during", "after", "published"])
