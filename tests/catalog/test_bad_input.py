@@ -182,7 +182,7 @@ NAMES = [
     refusal("CREATE TABLE {n}.`.` (id INT) USING pravega", NAME, "`.`", "means a folder"),
     refusal("CREATE TABLE {n}.`..` (id INT) USING pravega", NAME, "`..`", "means a folder"),
     refusal("CREATE NAMESPACE pravega.`..`", NAME, "`..`", "means a folder"),
-    refusal(f"SHOW TABLES IN pravega.{'y' * 100_000}", "SCHEMA_NOT_FOUND"),
+    refusal(f"SHOW TABLES IN pravega.{'y' * 300}", "SCHEMA_NOT_FOUND"),
     refusal("CREATE TABLE pravega.new (id INT) USING pravega", NAME, "pravega.new", "<catalog>.<namespace>"),
     refusal("CREATE TABLE pravega.a.b.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`a`.`b`"),
     refusal("CREATE TABLE pravega.missing.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`missing`"),
