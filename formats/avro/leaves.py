@@ -18,13 +18,14 @@ from pyspark.sql.types import DataType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from ..core.arrow_types import arrow_type_of
 from ..core.columns import Column, Leaf, Misfit
+from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.scalars import exact_decimal
 from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum
 
-_INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
 _PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
@@ -111,9 +112,9 @@ def _boolean(path: str, data_type: DataType) -> Column | None:
 
 
 def _integer(path: str, data_type: DataType) -> Column | None:
-    arrow_type = _INTEGERS.get(data_type.simpleString())
-    if arrow_type is None:
+    if type(data_type) not in WHOLE_NUMBERS:
         return None
+    arrow_type = arrow_type_of(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
     def exact(value: int) -> int:
@@ -125,9 +126,9 @@ def _integer(path: str, data_type: DataType) -> Column | None:
 
 
 def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
-    arrow_type = {"float": pa.float32(), "double": pa.float64()}.get(data_type.simpleString())
-    if arrow_type is None:
+    if type(data_type) not in FLOATING_POINT:
         return None
+    arrow_type = arrow_type_of(data_type)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)

@@ -57,6 +57,7 @@ class Named(Node):
 
     @property
     def simple_name(self) -> str:
+        """Return the name without its namespace."""
         return self.name.rpartition(".")[2]
 
     def called(self, other: Named) -> bool:
@@ -94,6 +95,7 @@ class Record(Named):
     fields: list[Field] = field(default_factory=list, repr=False)
 
     def field_named(self, name: str) -> Field | None:
+        """Return the field of this name, None if there is none."""
         return next((each for each in self.fields if each.name == name), None)
 
 
@@ -113,14 +115,17 @@ class Union(Node):
 
     @property
     def nullable(self) -> bool:
+        """Tell whether one of the branches is null."""
         return any(is_null(branch) for branch in self.branches)
 
     @property
     def not_null(self) -> list[Node]:
+        """Return the branches but null."""
         return [branch for branch in self.branches if not is_null(branch)]
 
 
 def is_null(node: Node) -> bool:
+    """Tell whether this is the type null."""
     return isinstance(node, Primitive) and node.name == "null"
 
 

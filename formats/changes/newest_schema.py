@@ -14,27 +14,19 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import (
     ArrayType,
-    ByteType,
     DataType,
     DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    ShortType,
     StructField,
     StructType,
 )
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
+from ..core.number_types import wider_number
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import child_path
 from .positions import Position
-
-_WIDER = ((ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType))
-"""Families of types of numbers, each type holding all values of those before it."""
 
 _LogPosition = tuple[int, int, int]
 
@@ -137,10 +129,8 @@ def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
 def _wider(one: DataType, other: DataType, path: str) -> DataType:
     if one == other:
         return one
-    for family in _WIDER:
-        kinds = type(one), type(other)
-        if all(kind in family for kind in kinds):
-            return max(kinds, key=family.index)()
+    if (wider := wider_number(one, other)) is not None:
+        return wider
     if isinstance(one, DecimalType) and isinstance(other, DecimalType):
         scale = max(one.scale, other.scale)
         precision = max(one.precision - one.scale, other.precision - other.scale) + scale

@@ -36,6 +36,7 @@ class Problems:
         self.reasons: dict[int, str] = {}
 
     def add(self, row: int, reason: str) -> None:
+        """Note why a row is bad; the first reason counts."""
         self.reasons.setdefault(int(row), reason)
 
 
@@ -51,6 +52,7 @@ class Column(ABC):
         """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
     def misfit(self, row: int, reason: object, problems: Problems) -> None:
+        """Note that the value of a row does not fit this column."""
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
 
 

@@ -91,6 +91,7 @@ class Codec:
 
     @property
     def compressed(self) -> bool:
+        """Tell whether payloads are changed at all."""
         return bool(self.registry_name)
 
 

@@ -15,20 +15,12 @@ from urllib.parse import unquote
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
-    ByteType,
-    CharType,
     DataType,
     DateType,
-    DecimalType,
     DoubleType,
-    FloatType,
-    IntegerType,
     LongType,
-    ShortType,
     StringType,
-    TimestampNTZType,
     TimestampType,
-    VarcharType,
 )
 
 from pyspark_pravega.errors import InvalidSchemaError
@@ -37,21 +29,12 @@ from ..core.schema_texts import LARGEST_SCHEMA, SPARK_METADATA, SPARK_TYPE
 from ..core.spark_names import spark_type_named
 from ..core.spark_visitor import child_path
 from .portable_schema import full_schema
-from .spark_to_schema import SPARK_CONTAINS_NULL
+from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_CONTAINS_NULL
 
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
-    "boolean": (BooleanType,),
-    "integer": (ByteType, ShortType, IntegerType, LongType),
-    "number": (FloatType, DoubleType, DecimalType, TimestampType, TimestampNTZType),
-    "string": (
-        StringType,
-        CharType,
-        VarcharType,
-        BinaryType,
-        DateType,
-        TimestampType,
-        TimestampNTZType,
-    ),
+    name: tuple(kind for kind, written in PRIMITIVES.items() if written["type"] == name)
+    + (NUMBERS_TOO if name == "number" else ())
+    for name in ("boolean", "integer", "number", "string")
 }
 """Which "spark.type" may refine which JSON type; others are ignored."""
 

@@ -30,17 +30,11 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
-    ByteType,
     CharType,
     DataType,
     DateType,
     DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -49,20 +43,17 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 
-_PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
+PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     BooleanType: {"type": "boolean"},
-    ByteType: {"type": "integer"},
-    ShortType: {"type": "integer"},
-    IntegerType: {"type": "integer"},
-    LongType: {"type": "integer"},
-    FloatType: {"type": "number"},
-    DoubleType: {"type": "number"},
+    **{kind: {"type": "integer"} for kind in WHOLE_NUMBERS},
+    **{kind: {"type": "number"} for kind in FLOATING_POINT},
     BinaryType: {"type": "string", "contentEncoding": "base64"},
     DateType: {"type": "string", "format": "date"},
     TimestampType: {"type": "string", "format": "date-time"},
@@ -71,6 +62,10 @@ _PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     CharType: {"type": "string"},
     VarcharType: {"type": "string"},
 }
+"""What is written for each type of plain values but decimals, beside "spark.type"."""
+
+NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType)
+"""Types that are, or can be, written as a number."""
 
 
 def spark_to_json_schema(
@@ -125,7 +120,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
 
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
-        found = _PRIMITIVES.get(type(data_type))
+        found = PRIMITIVES.get(type(data_type))
         if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
             found = {"type": "number"}
         if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):

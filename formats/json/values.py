@@ -195,9 +195,7 @@ def _boolean(path: str, data_type: DataType) -> Column:
 
 
 def _integer(path: str, data_type: DataType) -> Column:
-    arrow_type = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32()}.get(
-        data_type.simpleString(), pa.int64()
-    )
+    arrow_type = arrow_type_of(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
     def exact(value: Any) -> int:

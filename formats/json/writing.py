@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 from ..core.arrow_types import strings_for_char_types
+from ..core.number_types import wider_number
 from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ..core.spark_visitor import child_path
 from ..core.writing import BINARY, BatchEncoder, Cells, Rows, constant, joined, joined_lists, list_bounds, valid_text
@@ -76,15 +77,6 @@ class JsonEncoder(BatchEncoder):
         return self.framed(parts, len(struct))
 
 
-_WIDER = {
-    "tinyint": ("smallint", "int", "bigint"),
-    "smallint": ("int", "bigint"),
-    "int": ("bigint",),
-    "float": ("double",),
-}
-"""Types whose documents are also documents of another type."""
-
-
 def _fitted(rows: StructType, table: StructType) -> StructType:
     """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
     columns = {field.name: field for field in table.fields}
@@ -97,7 +89,7 @@ def _fitted(rows: StructType, table: StructType) -> StructType:
         if column is None:
             raise InvalidSchemaError(f"column '{field.name}' is not in the schema text")
         given, wanted = field.dataType.simpleString(), column.dataType.simpleString()
-        if given != wanted and wanted not in _WIDER.get(given, ()):
+        if given != wanted and wider_number(field.dataType, column.dataType) != column.dataType:
             raise InvalidSchemaError(
                 f"column '{field.name}' of type {given} cannot be written as the schema's {wanted}"
             )
