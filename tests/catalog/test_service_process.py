@@ -7,13 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
+from tests.datasource.insert.test_atomicity import wait_until
 
 NOBODY = {"controller-uri": "tcp://localhost:1", "retry-timeout": "10min", "catalog-name": "dead", "scope": "mine"}
 """A catalog whose controller does not answer: nothing listens at this address."""
@@ -64,9 +71,9 @@ class Service:
 @pytest.fixture
 def service() -> Iterator[Service]:
     started = Service()
-    yield started
-    started.process.kill()
-    started.process.communicate()
+    with started.process:
+        yield started
+        started.process.kill()
 
 
 def test_the_interrupt_of_a_terminal_does_not_end_it(service: Service) -> None:
@@ -93,6 +100,60 @@ def test_no_catalog_waits_for_another(service: Service, cluster: ClusterInfo, sc
     assert answers.keys() == set(dead)
     assert {reply["error"]["condition"] for reply in answers.values()} == {"PRAVEGA_CANCELLED"}
     assert service.ask(101, "list_tables", healthy, namespace=[scope]) == {"result": []}
+
+
+def begin_insert(service: Service, number: int, cluster: ClusterInfo, scope: str) -> Insert:
+    """Begin an INSERT by the call of a number, on a new table."""
+    conf = {"controller-uri": cluster.controller_uri}
+    table = f"t{number}"
+    columns = StructType([StructField("v", LongType())]).json()
+    what = {"namespace": [scope], "name": table, "properties": [["format", "csv"]], "partitions": [], "constraints": []}
+    created = service.ask(0, "create_table", conf, **what, schema=columns, adopt=False)["result"]["table"]
+    begun = service.ask(number, "begin_insert", conf, table=created, schema=columns, tasks=1, options=[])["result"]
+    return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["transaction"]))
+
+
+@dataclass(frozen=True)
+class Insert:
+    """The transaction of an INSERT that is open."""
+
+    stream: Stream
+    transaction: uuid.UUID
+
+    def ended(self, client: Pravega) -> bool:
+        """Whether it is aborted."""
+        status = client.controller.transaction_status(self.stream, self.transaction).name
+        assert status in ("OPEN", "ABORTING", "ABORTED", "UNKNOWN")
+        return status in ("ABORTED", "UNKNOWN")
+
+
+@pytest.fixture
+def client(client_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(client_config) as pravega:
+        yield pravega
+
+
+def test_the_end_of_the_driver_aborts_before_all_else(
+    service: Service, cluster: ClusterInfo, scope: str, client: Pravega
+) -> None:
+    """A DROP is not left half done, and so waits for its dead controller even now."""
+    insert = begin_insert(service, 1, cluster, scope)
+    service.send(2, "drop_table", NOBODY, namespace=["mine"], name="t")
+    assert not insert.ended(client)
+    assert service.process.stdin is not None
+    service.process.stdin.close()
+    wait_until(lambda: insert.ended(client), "the abort")
+    assert service.process.poll() is None
+
+
+def test_an_insert_that_nobody_knows_of_is_aborted(
+    service: Service, cluster: ClusterInfo, scope: str, client: Pravega
+) -> None:
+    """The statement was interrupted when the answer was on its way."""
+    known, unknown = (begin_insert(service, number, cluster, scope) for number in (1, 2))
+    service.write("2 null")
+    wait_until(lambda: unknown.ended(client), "the abort")
+    assert not known.ended(client)
 
 
 def test_the_end_of_the_driver_ends_what_waits(service: Service) -> None:

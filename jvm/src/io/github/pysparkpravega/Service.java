@@ -14,6 +14,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -37,6 +38,16 @@ final class Service {
   private static final String FAILED = "PRAVEGA_SERVICE_FAILED";
   private static final String SYSTEM_ERROR = "58000";
   private static final Map<String, Service> RUNNING = new ConcurrentHashMap<>();
+
+  private static final Set<Thread> INTERRUPTIBLE = ConcurrentHashMap.newKeySet();
+
+  static {
+    try {
+      ShellInterrupts.call(() -> INTERRUPTIBLE.forEach(Thread::interrupt));
+    } catch (LinkageError e) {
+      // a Spark without Hive has no such shell
+    }
+  }
 
   private final String python;
   private final Process process;
@@ -96,6 +107,9 @@ final class Service {
     boolean interrupted = false;
     try {
       write(id, request);
+      if (interruptible) {
+        INTERRUPTIBLE.add(Thread.currentThread());
+      }
       while (true) {
         try {
           return result(operation, reply.get());
@@ -113,6 +127,7 @@ final class Service {
       throw PravegaException.unchecked(e);
     } finally {
       pending.remove(id);
+      INTERRUPTIBLE.remove(Thread.currentThread());
       if (interrupted) {
         Thread.currentThread().interrupt();
       }

@@ -1,0 +1,12 @@
+package io.github.pysparkpravega;
+
+import org.apache.hadoop.hive.common.HiveInterruptUtils;
+
+/** Ctrl-C in Spark's SQL shell, which by itself cancels jobs and no planning. */
+final class ShellInterrupts {
+  private ShellInterrupts() {}
+
+  static void call(Runnable action) {
+    HiveInterruptUtils.add(action::run);
+  }
+}
