@@ -19,15 +19,11 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, under
-from pyspark_pravega.errors import InternalError, PravegaError
+from pyspark_pravega.errors import InternalError, PravegaError, StatementCancelledError
 
 from .messages import encode
 
 LOG = logging.getLogger(__name__)
-
-
-CANCELLED = {"condition": "PRAVEGA_CANCELLED", "sql_state": "HY008", "message": "The request was taken back."}
-"""The error of what is cancelled. Nobody sees it."""
 
 
 class Calls:
@@ -95,7 +91,7 @@ class Calls:
             with under(cancellation):
                 reply = json.dumps({"result": encode(self._answer(number, request))})
         except Cancelled:
-            reply = json.dumps({"error": CANCELLED})
+            reply = _failure(StatementCancelledError("The statement was cancelled."))
         except PravegaError as error:
             reply = _failure(error)
         except BaseException as error:  # a plug-in may call sys.exit, and the answer is waited for all the same

@@ -342,6 +342,15 @@ class ServiceError(PravegaError):
 pyspark-pravega installed by `PYSPARK_PYTHON` or the catalog's conf `python`."
 
 
+class StatementCancelledError(PravegaError):
+    """The statement was cancelled, for example by Ctrl-C, while it waited for the servers."""
+
+    condition = "PRAVEGA_CANCELLED"
+    sql_state = "HY008"
+    cure = "Run the statement again. If it was cancelled because it took long, look at the servers, or lower \
+`request-timeout` and `retry-timeout`."
+
+
 class SetupError(PravegaError):
     """Something on this machine is missing or wrong: Java, a jar, a checksum, a port."""
 

@@ -73,10 +73,11 @@ class Statement(threading.Thread):
             self.error = error
 
 
+@pytest.mark.parametrize("way", ["interrupt", "shell"])
 def test_an_interrupt_ends_the_wait_for_a_dead_controller(
-    spark: SparkSession, scope: str, new_catalog: Callable[..., str]
+    spark: SparkSession, scope: str, new_catalog: Callable[..., str], way: str
 ) -> None:
-    """As cancelling a statement over JDBC does, or stopping a streaming query."""
+    """As cancelling a statement over JDBC does, or stopping a streaming query, or Ctrl-C in the SQL shell."""
     spark.sql(f"CREATE TABLE pravega.`{scope}`.t (a INT)")
     dead = new_catalog(controller_uri="tcp://localhost:1", retry_timeout="10min")
     statement = Statement(lambda: spark.sql(f"SHOW TABLES IN {dead}.mine").collect())
@@ -84,9 +85,12 @@ def test_an_interrupt_ends_the_wait_for_a_dead_controller(
     before = services(spark)
     assert spark.sql(f"SELECT * FROM pravega.`{scope}`.t").collect() == []
     [thread] = waiting_in(spark, "listTables")
-    thread.interrupt()
+    if way == "interrupt":
+        thread.interrupt()
+    else:
+        spark.sparkContext._jvm.org.apache.hadoop.hive.common.HiveInterruptUtils.interrupt()
     statement.join()
-    assert "InterruptedException" in str(statement.error)
+    assert {"interrupt": "InterruptedException", "shell": "[PRAVEGA_CANCELLED]"}[way] in str(statement.error)
     assert spark.sql(f"SELECT * FROM pravega.`{scope}`.t").collect() == []
     assert services(spark) == before
 

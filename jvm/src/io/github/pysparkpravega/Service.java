@@ -15,6 +15,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -39,11 +40,11 @@ final class Service {
   private static final String SYSTEM_ERROR = "58000";
   private static final Map<String, Service> RUNNING = new ConcurrentHashMap<>();
 
-  private static final Set<Thread> INTERRUPTIBLE = ConcurrentHashMap.newKeySet();
+  private static final Set<CompletableFuture<String>> CANCELLABLE = ConcurrentHashMap.newKeySet();
 
   static {
     try {
-      ShellInterrupts.call(() -> INTERRUPTIBLE.forEach(Thread::interrupt));
+      ShellInterrupts.call(() -> CANCELLABLE.forEach(reply -> reply.cancel(false)));
     } catch (LinkageError e) {
       // a Spark without Hive has no such shell
     }
@@ -108,7 +109,7 @@ final class Service {
     try {
       write(id, request);
       if (interruptible) {
-        INTERRUPTIBLE.add(Thread.currentThread());
+        CANCELLABLE.add(reply);
       }
       while (true) {
         try {
@@ -121,13 +122,17 @@ final class Service {
           interrupted = true;
         }
       }
+    } catch (CancellationException e) {
+      write(id, null);
+      throw PravegaException.unchecked(
+          new PravegaException("PRAVEGA_CANCELLED", "HY008", "The statement was cancelled.", null));
     } catch (ExecutionException e) {
       throw PravegaException.unchecked(failure(operation));
     } catch (InterruptedException e) {
       throw PravegaException.unchecked(e);
     } finally {
       pending.remove(id);
-      INTERRUPTIBLE.remove(Thread.currentThread());
+      CANCELLABLE.remove(reply);
       if (interrupted) {
         Thread.currentThread().interrupt();
       }
