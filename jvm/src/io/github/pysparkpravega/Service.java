@@ -148,7 +148,7 @@ final class Service {
           process.getOutputStream().write(line);
           process.getOutputStream().flush();
         } catch (IOException e) {
-          process.destroy(); // it reads no more; those who wait are told when its output ends
+          end(); // it reads no more; those who wait are told when its output ends
         }
       });
     } catch (RejectedExecutionException e) {
@@ -198,16 +198,25 @@ final class Service {
           waiting.complete(line.substring(space + 1));
         }
       }
-      if (!process.waitFor(10, TimeUnit.SECONDS)) {
-        process.destroyForcibly();
-      }
-      exitCode = process.waitFor();
-    } catch (IOException | InterruptedException | RuntimeException e) {
+    } catch (IOException | RuntimeException e) {
       process.destroyForcibly();
     } finally {
+      exitCode = end();
       ended = true;
       requests.shutdown();
       failPending();
+    }
+  }
+
+  /** Waits for its end, which must be near; its exit code. */
+  private int end() {
+    try {
+      if (!process.waitFor(10, TimeUnit.SECONDS)) {
+        process.destroyForcibly();
+      }
+      return process.waitFor();
+    } catch (InterruptedException e) {
+      return 0; // nobody interrupts these threads
     }
   }
 
