@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pyspark_pravega.datasource.kinds.dispatch import kind_with_format
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.routing_key import routing_key_column
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import checked_settings, is_change_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
@@ -19,7 +19,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from . import table_properties
 from .connections import Catalog
-from .naming import about
+from .naming import errors_about
 from .replies import TableDescription
 from .requests import TableChange
 from .tables import describe, stream_of, undo_on_failure
@@ -59,7 +59,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
         if change.property == "location":
             raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
-    with about("Table", shown):
+    with errors_about("Table", shown):
         properties = _changed(catalog, table_properties.shown(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
@@ -97,9 +97,7 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
             f"'scaling.min-segments' stays {segments} with 'scaling.type'='fixed'. Set 'scaling.type' to 'by-rate-kb' "
             "or 'by-rate-events' to let the stream scale."
         )
-    if is_change_format(settings.format):
-        checked = checked_settings(loaded.table.schema, settings.format_settings)
-        settings = replace(settings, format_settings=checked)
+    settings = kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
     if settings.routing_key is None:
         return settings
     return replace(settings, routing_key=routing_key_column(settings.routing_key, loaded.table.schema))

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pyspark_pravega.datasource.changes.planning import changes_schema, row_key
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
-from pyspark_pravega.datasource.scan.planning import nullable
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError
@@ -18,7 +17,7 @@ from pyspark_pravega.sql.identifiers import quote_all
 
 from . import tables
 from .connections import Catalog
-from .naming import about
+from .naming import errors_about
 from .replies import TableDescription
 
 _SPARKS = {
@@ -65,8 +64,8 @@ def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) 
     """Resolve the options of a query with CHANGES; errors are told to be about its changes."""
     assert table.changes is not None
     name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
-    with about("The", name):
-        resolved = catalog.options(read=without_sparks(options), properties=table.reading)
+    with errors_about("The", name):
+        resolved = catalog.options(read=without_sparks(options), properties=table.scan_properties)
         yield AskedFor(name, table, table.changes, resolved)
 
 
@@ -76,14 +75,14 @@ def load_changes(
     """Describe the changes of a table in a range, for a query with these options; raises what `load` does."""
     options = without_sparks(options)
     described = tables.load(catalog, namespace, name, options)
-    table = described.table
-    with about("Table", described.name):
-        schema = changes_schema(table)
+    table, kind = described.table, kind_of(described.table)
+    permissive = catalog.options(read=options, properties=table.scan_properties).get(o.MODE) == PERMISSIVE
+    with errors_about("Table", described.name):
+        schema = kind.changes_schema(table, permissive=permissive)
         changes.bounds()
-    permissive = catalog.options(read=options, properties=table.reading).get(o.MODE) == PERMISSIVE
     return replace(
         described,
-        schema=nullable(schema) if permissive and not table.of_changes else schema,
+        schema=schema,
         table=replace(table, changes=changes),
-        row_key=tuple(row_key(table)),
+        row_key=tuple(kind.row_key(table)),
     )

@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 
-from .naming import about
+from .naming import errors_about
 
 _OWN_KEYS = frozenset(("catalog-name",))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
@@ -87,7 +87,7 @@ class Connections:
     @contextmanager
     def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
         """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
-        with about("Catalog", conf.get("catalog-name", "pravega")):
+        with errors_about("Catalog", conf.get("catalog-name", "pravega")):
             options = resolve(conf=catalog_conf(conf))
             key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
             with self._lock:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyspark_pravega.datasource.kinds.dispatch import kind_with_format
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
-from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.sql import options as o
 
 from .requests import Constraint
@@ -26,7 +26,7 @@ def with_primary_key(
                 f"{each.text} is not possible on {table}: nothing checks the events that are written to a stream. "
                 "Leave it out."
             )
-        if not is_change_format(format):
+        if not kind_with_format(format).rows_have_keys:
             raise UnsupportedOperationError(
                 f"{each.text} is not possible on {table} with 'format'='{format}': every event is a row of its own. "
                 "A primary key tells the rows of a table of changes, such as one of 'format'='debezium-json'. Leave it "

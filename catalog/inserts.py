@@ -17,8 +17,8 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, Insert
+from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.scan.planning import write_settings
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError

@@ -17,7 +17,7 @@ from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
 
 @contextmanager
-def about(kind: str, name: str) -> Iterator[None]:
+def errors_about(kind: str, name: str) -> Iterator[None]:
     """Let the message of an error begin with kind and name, as in "Table pravega.iot.sensor: ..."."""
     try:
         yield

@@ -6,16 +6,10 @@ import threading
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shielded
-from pyspark_pravega.datasource.changes.planning import Former, plan_changes
-from pyspark_pravega.datasource.changes.stream import (
-    ChangesMemory,
-    Position,
-    end_position,
-    plan_new_changes,
-    start_position,
-)
-from pyspark_pravega.datasource.insert.prepare import table_for_write
-from pyspark_pravega.datasource.scan.planning import PlannedScan, plan_scan
+from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import UnsupportedOperationError
@@ -27,7 +21,7 @@ from . import altering, changes, namespaces, tables
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
-from .naming import about
+from .naming import errors_about
 from .replies import InsertBegun, PlannedRead, ScanEnds, TableDescription
 
 Reply: TypeAlias = TableDescription | PlannedRead | InsertBegun | str | int | bool | list[str] | dict[str, str] | None
@@ -99,11 +93,12 @@ class Operations:
                 return _plan_changes(catalog, request)
             case r.StartOfChanges(table, options):
                 with changes.asked_for(catalog, table, options) as asked:
-                    return start_position(catalog.pravega, asked.table, asked.range, asked.options).to_json()
+                    kind = kind_of(asked.table)
+                    return kind.start_of_changes(catalog.pravega, asked.table, asked.range, asked.options).to_json()
             case r.EndOfChanges(table, options, since):
                 with changes.asked_for(catalog, table, options) as asked:
-                    position = Position.from_json(since)
-                    return end_position(catalog.pravega, asked.table, asked.options, position).to_json()
+                    kind, position = kind_of(asked.table), Position.from_json(since)
+                    return kind.end_of_changes(catalog.pravega, asked.table, asked.options, position).to_json()
             case r.PlanNewChanges():
                 return _plan_new_changes(catalog, request, self._changes)
             case r.BeginInsert():
@@ -117,9 +112,9 @@ class Operations:
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
         table = request.table
-        with about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
+        with errors_about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
             options = catalog.options(write=request.options)
-            table = table_for_write(catalog.pravega, table, request.schema, options)
+            table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
         return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options)
 
 
@@ -140,12 +135,12 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     name = quote_all((catalog.name, table.stream.scope, table.stream.name))
     ends = request.ends or ScanEnds()
-    with about("Table", name):
-        options = catalog.options(read=request.options, properties=table.reading)
+    with errors_about("Table", name):
+        options = catalog.options(read=request.options, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = options.get(o.START_STREAM_CUT), options.get(o.END_STREAM_CUT)
         known = ends.find(*bounds)
-        planned = plan_scan(
+        planned = kind_of(table).plan_scan(
             catalog.pravega,
             table,
             request.columns,
@@ -162,14 +157,14 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
 def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     known = None if request.ends is None else request.ends.ends[0]
     with changes.asked_for(catalog, request.table, request.options) as asked:
-        planned = plan_changes(
+        planned = kind_of(asked.table).plan_changes(
             catalog.pravega,
             asked.table,
             asked.range,
             request.columns,
             asked.options,
             limit=_limit(request),
-            former=None if known is None else Former(known.offsets(), known.newest),
+            earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
@@ -178,7 +173,7 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
 
 def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
     with changes.asked_for(catalog, request.table, request.options) as asked:
-        planned = plan_new_changes(
+        planned = kind_of(asked.table).plan_new_changes(
             catalog.pravega,
             asked.table,
             asked.range,
@@ -213,7 +208,7 @@ def _planned_read(
         partitions=tuple(partitions),
         schema=planned.schema,
         output=planned.output,
-        homes=tuple(planned.homes),
+        homes=tuple(planned.affinities),
         bytes=planned.bytes,
         description=text if limit is None else f"{text}; limit: {limit}",
         ends=ends,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
+from pyspark_pravega.datasource.tables.declared import format_traits
 from pyspark_pravega.datasource.tables.loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
@@ -81,7 +82,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
     """
     kept = {"format": settings.format}
     if find_format(settings.format).registry_format is not None and (
-        settings.framing != "registry" or settings.format in o.CHANGE_FORMATS
+        settings.framing != "registry" or format_traits(settings.format).changes
     ):
         kept["framing"] = settings.framing
     if settings.codec != "none":
@@ -90,7 +91,7 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
         kept["routing-key"] = settings.routing_key
     if comment:
         kept["comment"] = comment
-    return kept | dict(settings.format_settings) | dict(settings.reading)
+    return kept | dict(settings.format_settings) | dict(settings.scan_properties)
 
 
 def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
@@ -147,7 +148,7 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     }
     if find_format(table.format).registry_format is not None:
         properties["framing"] = table.framing
-    for key in ("routing-key", "codec", "comment", *table.settings, *table.reading):
+    for key in ("routing-key", "codec", "comment", *table.settings, *table.scan_properties):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":

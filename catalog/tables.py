@@ -14,10 +14,12 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
+from pyspark_pravega.datasource.kinds.dispatch import kind_of, kind_with_format
+from pyspark_pravega.datasource.kinds.dispatch import load as load_part
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
-from pyspark_pravega.datasource.scan.planning import nullable
-from pyspark_pravega.datasource.scan.task_plan import METADATA_COLUMNS, POSITION_COLUMNS
+from pyspark_pravega.datasource.scan.event_planning import nullable
 from pyspark_pravega.datasource.tables.declared import declared_settings
+from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.routing_key import routing_key_column
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
@@ -36,7 +38,6 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.changes.feed import checked_settings, is_change_format
 from pyspark_pravega.formats.core.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal, quote_all
@@ -45,12 +46,9 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from . import adopting, table_properties
 from .connections import Catalog
 from .constraints import with_primary_key
-from .naming import about, scope_of
+from .naming import errors_about, scope_of
 from .replies import HiddenColumn, TableDescription
 from .requests import Constraint
-
-CHANGELOG = "changelog"
-"""After TYPE_SIGN: all columns of the events of a table of changes."""
 
 LOG = logging.getLogger(__name__)
 
@@ -80,16 +78,14 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
     """
     table = loaded.table
     names = {name.lower() for name in table.schema.fieldNames()}
-    part = CHANGELOG if table.changelog else table.event_type
-    name = stream.name if part is None else f"{stream.name}{TYPE_SIGN}{part}"
+    kind = kind_of(table)
     return TableDescription(
-        name=quote_all((catalog.name, stream.scope, name)),
+        name=quote_all((catalog.name, stream.scope, kind.name(table))),
         schema=nullable(table.schema) if permissive else table.schema,
         properties=table_properties.shown(loaded),
         metadata_columns=tuple(
             HiddenColumn(field.name, field.dataType, field.nullable, comment)
-            for name, (field, comment) in METADATA_COLUMNS.items()
-            if name in POSITION_COLUMNS or not loaded.table.of_changes
+            for field, comment in map(METADATA_COLUMNS.__getitem__, kind.hidden_columns)
             if field.name not in names
         ),
         table=table,
@@ -117,25 +113,17 @@ def load(
     `stream$type` is the table of the events of one type, and `stream$changelog` that of the events of a table of
     changes. Raises StreamNotFoundError and the errors of `load_table`.
     """
-    stream_name, sign, event_type = name.partition(TYPE_SIGN)
+    stream_name, sign, part = name.partition(TYPE_SIGN)
     stream = stream_of(namespace, stream_name)
     shown = quote_all((catalog.name, *namespace, name))
-    if _impossible(namespace, stream_name) or (sign and not event_type):
+    if _impossible(namespace, stream_name) or (sign and not part):
         raise StreamNotFoundError(f"There is no table {shown}.")
     read = {} if writing else options or {}
-    with about("Table", shown) if read or sign else nullcontext():
+    with errors_about("Table", shown) if read or sign else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
-        loaded = _loaded(catalog, stream, event_type, version)
-        mode = catalog.options(read=read, properties=loaded.table.reading).get(o.MODE)
+        loaded = load_part(catalog.pravega, stream, part, schema_version=version)
+        mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
     return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
-
-
-def _loaded(catalog: Catalog, stream: Stream, event_type: str, version: int | None) -> LoadedTable:
-    if event_type == CHANGELOG:
-        loaded = load_table(catalog.pravega, stream, schema_version=version)
-        if loaded.table.of_changes:
-            return replace(loaded, table=loaded.table.as_changelog())
-    return load_table(catalog.pravega, stream, event_type=event_type or None, schema_version=version)
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
@@ -170,7 +158,7 @@ def create(
     if not name or len(name) > MAX_STREAM_NAME:
         check_new_stream(name)
     shown = quote_all((catalog.name, *namespace, name))
-    with about("Table", shown):
+    with errors_about("Table", shown):
         stream = stream_of(namespace, name)
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
@@ -181,7 +169,7 @@ def create(
             properties = with_primary_key(shown, properties, format, constraints)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
-        if is_change_format(settings.format) and not schema.fields and adopt:
+        if kind_with_format(settings.format).columns_in_events and not schema.fields and adopt:
             schema = adopting.columns_of_events(catalog, stream, settings)
         settings = _check_columns(schema, settings)
         bad_event_rule(options, stream)
@@ -263,8 +251,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             raise InvalidNameError(
                 f"The column name {name} is that of a hidden column which every table has. Give it another name."
             )
-    if is_change_format(settings.format):
-        settings = replace(settings, format_settings=checked_settings(schema, settings.format_settings))
+    settings = kind_with_format(settings.format).check_settings(schema, settings)
     if settings.routing_key is None:
         return settings
     return replace(settings, routing_key=routing_key_column(settings.routing_key, fixed or schema))

@@ -26,13 +26,14 @@ from pyspark_pravega.sql.refusals import refusal
 
 from .connection import client_config
 from .insert.commit import Insert, WriteSettings
-from .insert.prepare import table_for_write
+from .insert.prepare import write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
-from .scan.planning import full_schema, plan_scan, write_settings
-from .scan.task_plan import METADATA_COLUMNS
+from .kinds.dispatch import kind_of, load
+from .scan.event_planning import full_schema
 from .tables.declared import declared_settings
-from .tables.loading import TYPE_SIGN, load_table
-from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable
+from .tables.hidden_columns import METADATA_COLUMNS
+from .tables.loading import TYPE_SIGN
+from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
 from .user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
@@ -61,11 +62,11 @@ class PravegaDataSource(DataSource):
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the scan; raises the errors of `plan_scan`."""
+        """Plan the scan; raises the errors of `TableKind.plan_scan`."""
         options = o.resolve(read=self.options)
         with connect(client_config(options)) as pravega:
             table = _table(pravega, options, schema)
-            return plan_scan(pravega, table, schema, _reading(self.options, table)).reader
+            return kind_of(table).plan_scan(pravega, table, schema, _reading(self.options, table)).reader
 
     @concise
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -77,7 +78,8 @@ class PravegaDataSource(DataSource):
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
-            table = table_for_write(pravega, _table(pravega, options, schema), schema, options)
+            table = _table(pravega, options, schema)
+            table = kind_of(table).prepare_insert(pravega, table, schema, options)
             insert = Insert.begin(pravega, table, settings)
             try:
                 return TransactionalWriter(insert.spec(schema), settings)
@@ -149,25 +151,25 @@ class TransactionalWriter(InsertWriter):
 
 def _reading(read: Mapping[str, str], table: StreamTable) -> o.Options:
     """Return the options of a read together with those that the table has."""
-    return o.resolve(read=read, properties=table.reading)
+    return o.resolve(read=read, properties=table.scan_properties)
 
 
 def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
     """Return the table of the options: as stored, unless format or framing are given.
 
-    The stream may be `name$type`, for its events of one type.
+    The stream may be `name$type`, for its events of one type, or `name$changelog`.
     """
-    name, _, event_type = options.require(o.STREAM).partition(TYPE_SIGN)
+    name, _, part = options.require(o.STREAM).partition(TYPE_SIGN)
     stream = Stream(options.require(o.SCOPE), name)
     version = options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
-        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
+        return load(pravega, stream, part, schema_version=version).table
     settings = declared_settings(options)
     pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     if settings.format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
     if settings.framing == "registry":
-        return load_table(pravega, stream, event_type=event_type or None, schema_version=version).table
+        return load(pravega, stream, part, schema_version=version).table
     if schema is None and settings.format in FIXED_COLUMNS:
         schema = FIXED_COLUMNS[settings.format]
     if schema is None:
@@ -187,5 +189,6 @@ def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> S
         schema,
         None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
         routing_key=settings.routing_key,
+        kind=kind_of_format(settings.format),
         settings=settings.format_settings,
     )

@@ -79,6 +79,17 @@ class Option(Generic[T]):
     """Only these formats know the option; its text is handed to their decoders and encoders."""
     hint: str = ""
     """What else helps whoever needs the option and has not set it."""
+    of_changes: bool = False
+    """Every format whose events are changes of rows knows the option, those of other distributions too."""
+
+    @property
+    def of_formats(self) -> bool:
+        """Whether the option is a setting of some formats only."""
+        return bool(self.formats) or self.of_changes
+
+    def known_to(self, format: str, changes: bool) -> bool:
+        """Tell whether the option is a setting of a format; `changes` says whether its events are changes of rows."""
+        return format in self.formats or (self.of_changes and changes)
 
 
 def _duration(text: str) -> timedelta:

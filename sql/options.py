@@ -49,8 +49,6 @@ _CONNECTION = Place.CATALOG | _QUERY
 _TABLE = Place.PROPERTY | _QUERY
 
 _DEBEZIUM = ("debezium-json", "debezium-avro")
-CHANGE_FORMATS = (*_DEBEZIUM, "maxwell-json")
-"""Formats whose events are changes of rows."""
 
 OPTIONS: dict[str, Option[Any]] = {}
 """All options by key, in the order of this module."""
@@ -69,8 +67,9 @@ def _option(
     connection: bool = False,
     formats: tuple[str, ...] = (),
     hint: str = "",
+    of_changes: bool = False,
 ) -> Option[T]:
-    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats, hint)
+    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats, hint, of_changes)
     OPTIONS[key] = option
     return option
 
@@ -382,7 +381,7 @@ PRIMARY_KEY = _option(
     Place.PROPERTY | Place.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
     "the property, equal rows are counted; this needs whole `before` images.",
-    formats=CHANGE_FORMATS,
+    of_changes=True,
 )
 INFER_COLUMNS = _option(
     "infer-columns",

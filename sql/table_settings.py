@@ -48,39 +48,45 @@ class TableSettings:
     retention: Retention | None
     rollover_size: int | None
     format_settings: Mapping[str, str]
-    reading: Mapping[str, str]
+    scan_properties: Mapping[str, str]
     """The texts of the properties that count for scans."""
 
 
-_UNREGISTERED = ("raw", "text", "csv")
-"""Formats that the schema registry does not know."""
+@dataclass(frozen=True)
+class FormatTraits:
+    """What the settings of a table depend on of its format."""
+
+    registered: bool
+    """Whether the schema registry knows the format."""
+    changes: bool
+    """Whether its events are changes of rows."""
+
+
 _READING = (o.MODE, o.DEAD_LETTER)
 
 
-def table_settings(options: o.Options, registered: bool | None = None) -> TableSettings:
+def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
     """Read what a table is. Raises InvalidOptionError naming the properties that contradict each other.
 
-    `registered` says whether the schema registry knows the format; None: what is known of the formats of this package.
+    `traits` are those of the format that the options name.
     """
     format = options.get(o.FORMAT)
-    if registered is None:
-        registered = format not in _UNREGISTERED
-    if not registered and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
+    if not traits.registered and options.source(o.COMPATIBILITY) is o.Source.PROPERTY:
         raise InvalidOptionError(
             f"'compatibility' has no meaning with 'format'='{format}', which has no schema in the registry. Leave it "
             "out, or choose 'format'='avro' or 'json'."
         )
     return TableSettings(
         format=format,
-        framing=_framing(options, format, registered),
-        codec=_codec(options, format, registered),
+        framing=_framing(options, format, traits),
+        codec=_codec(options, format, traits),
         routing_key=options.get(o.ROUTING_KEY),
         compatibility=options.get(o.COMPATIBILITY),
         scaling=_scaling(options),
         retention=_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
-        format_settings=format_settings(options, format),
-        reading={
+        format_settings=format_settings(options, format, traits),
+        scan_properties={
             option.key: text
             for option in _READING
             if options.source(option) is o.Source.PROPERTY and (text := options.text(option)) is not None
@@ -88,7 +94,7 @@ def table_settings(options: o.Options, registered: bool | None = None) -> TableS
     )
 
 
-def format_settings(options: o.Options, format: str) -> dict[str, str]:
+def format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:
     """Return the texts of the options that only this format knows.
 
     Raises InvalidOptionError for one that belongs to other formats, unless it is a catalog's default.
@@ -96,32 +102,34 @@ def format_settings(options: o.Options, format: str) -> dict[str, str]:
     settings = {}
     for option in o.OPTIONS.values():
         text = options.text(option)
-        if not option.formats or text is None:
+        if not option.of_formats or text is None:
             continue
-        if format in option.formats:
+        if option.known_to(format, traits.changes):
             settings[option.key] = text
         elif options.source(option) is not o.Source.CATALOG:
             allowed = " or ".join(f"'{one}'" for one in option.formats)
+            if option.of_changes:
+                allowed = "one whose events are changes of rows, such as 'debezium-json'"
             raise InvalidOptionError(
                 f"'{option.key}' has no meaning with 'format'='{format}'. Leave it out, or set 'format' to {allowed}."
             )
     return settings
 
 
-def _framing(options: o.Options, format: str, registered: bool) -> str:
+def _framing(options: o.Options, format: str, traits: FormatTraits) -> str:
     framing = options.get(o.FRAMING)
-    if not registered and framing == "registry":
+    if not traits.registered and framing == "registry":
         raise InvalidOptionError(
             f"'framing'='registry' needs a schema in the registry, which 'format'='{format}' does not have. "
             "Leave 'framing' out, or choose 'format'='avro' or 'json'."
         )
     # Debezium's own sink writes no header of ours.
-    return framing or ("none" if not registered or format in o.CHANGE_FORMATS else "registry")
+    return framing or ("none" if not traits.registered or traits.changes else "registry")
 
 
-def _codec(options: o.Options, format: str, registered: bool) -> str:
+def _codec(options: o.Options, format: str, traits: FormatTraits) -> str:
     codec = options.get(o.CODEC)
-    if codec == "none" or _framing(options, format, registered) == "registry":
+    if codec == "none" or _framing(options, format, traits) == "registry":
         return codec
     if options.source(o.CODEC) is o.Source.CATALOG:
         return "none"  # a catalog's default is for the tables that can have one

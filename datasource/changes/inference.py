@@ -14,8 +14,7 @@ from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
 from ..scan.snapshot import SegmentSlice, take_snapshot
-from ..tables.stream_table import StreamTable
-from .current_rows_planning import with_schemas
+from ..tables.change_settings import with_schemas
 
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024
@@ -33,11 +32,11 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
     a segment in whose last bytes no event can be found: it could have the newest schema.
     """
     found = find_change_format(format)
-    table = with_schemas(StreamTable(stream, format, "none", StructType([]), settings=settings))
+    settings = with_schemas(settings)
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
     )
-    return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), table.settings)
+    return found.infer_columns(_tails(pravega, stream, _newest(pravega, stream, slices)), settings)
 
 
 def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:

@@ -129,7 +129,7 @@ def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBat
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _PrimaryKeyRouter | _SpreadRouter:
     if spec.table.routing_key:
         return _KeyRouter(spec)
-    if spec.table.of_changes and key_columns(spec.table.settings):
+    if key_columns(spec.table.settings):
         return _PrimaryKeyRouter(spec)
     return _SpreadRouter(spec, partition)
 

@@ -21,9 +21,9 @@ from pyspark_pravega.formats.core.batches import Overfull
 
 from ..user_errors import concise
 from .dead_letters import DeadLetters
-from .slice_decoder import EventRows
+from .event_plan import EventScanPlan
+from .slice_decoder import SliceDecoder
 from .snapshot import SegmentSlice
-from .task_plan import ScanPlan
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
         return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
 
 
-class SegmentScanReader(PlannedReader[ScanPlan, SlicePartition]):
+class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition]):
     """One partition per slice, its events in order."""
 
     def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
-def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
     stream = plan.table.stream
     piece = partition.piece
     segment = segment_name(stream, piece.segment_id)
@@ -99,7 +99,7 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
         if plan.bad_events.dead_letter is not None:
             letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id)
             opened.enter_context(letters)
-        rows = EventRows(plan, segment, letters)
+        decoder = SliceDecoder(plan, segment, letters)
         reader = SegmentRangeReader(
             pravega.segments,
             stream,
@@ -116,7 +116,7 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
                 while pending and left != 0:
                     first, last = pending.pop()
                     try:
-                        batches = rows.batches(window, first, last, left)
+                        batches = decoder.batches(window, first, last, left)
                     except Overfull:
                         middle = (first + last) // 2
                         pending += [(middle, last), (first, middle)]
@@ -130,9 +130,11 @@ def _read_slice(plan: ScanPlan, partition: SlicePartition) -> Iterator[pa.Record
             if left == 0:
                 break
         for error in broken:
-            yield from rows.rest(error.offset, piece.end, error.message)
-        if rows.bad:
-            LOG.warning("%d events of segment %s cannot be decoded (mode %s).", rows.bad, segment, plan.bad_events.mode)
+            yield from decoder.rest(error.offset, piece.end, error.message)
+        if decoder.bad:
+            LOG.warning(
+                "%d events of segment %s cannot be decoded (mode %s).", decoder.bad, segment, plan.bad_events.mode
+            )
 
 
 def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:
@@ -143,7 +145,7 @@ def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) ->
         broken.append(error)
 
 
-def _counts_only(plan: ScanPlan, batch: pa.RecordBatch) -> bool:
+def _counts_only(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
     # By its place, because a column of the table may have its name.
     return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
 

@@ -17,9 +17,10 @@ from pyspark_pravega.formats.core.events import EventBuffer, Positions
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import encoding_ids
 
+from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
 from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from .dead_letters import DeadLetters, Letter, letter, shortened
-from .task_plan import CHANGE_COLUMNS, METADATA_COLUMNS, ScanPlan
+from .event_plan import EventScanPlan
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class _Decoded:
     bad: list[BadEvent]
 
 
-class EventRows:
+class SliceDecoder:
     """Makes the Arrow batches of one segment."""
 
-    def __init__(self, plan: ScanPlan, segment: str, letters: DeadLetters | None = None) -> None:
+    def __init__(self, plan: EventScanPlan, segment: str, letters: DeadLetters | None = None) -> None:
         """`letters` takes the bad events, if the plan wants them somewhere."""
         self._plan = plan
         self._segment = segment

@@ -15,11 +15,11 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import is_change_format, table_schema
+from pyspark_pravega.formats.changes.feed import table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
 
-from .stream_table import RAW_SCHEMA, StreamTable
+from .stream_table import RAW_SCHEMA, Kind, StreamTable, kind_of_format
 
 TAG_PREFIX = "spark."
 TYPE_SIGN = "$"
@@ -70,17 +70,21 @@ def load_table(
         ) from None
     settings = _settings(stored)
     columns = found.spark_schema(schema.schema.text)
+    kind = kind_of_format(found.name)
+    if kind is Kind.EVENTS and event_type is not None:
+        kind = Kind.TYPED_EVENTS
     table = StreamTable(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=table_schema(columns, settings) if is_change_format(found.name) else columns,
+        schema=table_schema(columns, settings) if kind is Kind.CHANGES else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
+        kind=kind,
         settings=settings,
-        reading=_reading(stored),
+        scan_properties=_scan_properties(stored),
         event_type=None if event_type is None else schema.version.type,
     )
     return LoadedTable(table, configuration, group, stored)
@@ -96,7 +100,7 @@ def _format(registry_format: str, named: str | None) -> Format:
 def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
     """A table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
     if format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, reading=_reading(stored))
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=_scan_properties(stored))
     found = find_format(format)
     text = stored.get(SCHEMA_KEY, "")
     return StreamTable(
@@ -106,16 +110,17 @@ def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> Str
         schema=found.spark_schema(text),
         schema_text=text or None,
         routing_key=stored.get("routing-key"),
+        kind=kind_of_format(found.name),
         settings=_settings(stored),
-        reading=_reading(stored),
+        scan_properties=_scan_properties(stored),
     )
 
 
 def _settings(stored: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].formats}
+    return {key: text for key, text in stored.items() if key in o.OPTIONS and o.OPTIONS[key].of_formats}
 
 
-def _reading(stored: Mapping[str, str]) -> dict[str, str]:
+def _scan_properties(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: stored[key] for key in (o.MODE.key, o.DEAD_LETTER.key) if key in stored}
 
 

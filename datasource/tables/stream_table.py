@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -14,7 +15,7 @@ from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import Encoding
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import SchemaNotFoundError
-from pyspark_pravega.formats.changes.feed import changelog_schema, is_change_format
+from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
@@ -29,6 +30,24 @@ FIXED_COLUMNS = {"raw": RAW_SCHEMA, "text": TEXT_SCHEMA}
 
 REGISTRY_CODECS = {"none": "", "gzip": "application/x-gzip", "snappy": "application/x-snappy-framed"}
 """The registry's names of the codecs; what it calls `snappy-framed` is in truth the raw block format."""
+
+
+class Kind(StrEnum):
+    """The kinds of table that a stream can be; `datasource/kinds` says what can be done with a table of each."""
+
+    EVENTS = "events"
+    """Every event is a row."""
+    TYPED_EVENTS = "typed-events"
+    """Every event of one type is a row, where the stream has events of several types."""
+    CHANGES = "changes"
+    """The rows are the latest states that the events, changes of rows, lead to."""
+    CHANGELOG = "changelog"
+    """Every event is a row again, in a stream of changes of rows."""
+
+
+def kind_of_format(format: str) -> Kind:
+    """Return the kind of table that events of a format make. Raises InvalidOptionError for an unknown format."""
+    return Kind.CHANGES if is_change_format(format) else Kind.EVENTS
 
 
 @dataclass(frozen=True)
@@ -48,14 +67,13 @@ class StreamTable:
     schema_version: Mapping[str, Any] | None = None
     codec: str = "none"
     routing_key: str | None = None
+    kind: Kind = Kind.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format understands."""
-    reading: Mapping[str, str] = field(default_factory=dict)
+    scan_properties: Mapping[str, str] = field(default_factory=dict)
     """Table properties that count for scans, unless a query says otherwise."""
     event_type: str | None = None
     """The registry's name of the type of events that this table has, where the stream has events of several."""
-    changelog: bool = False
-    """Of a table of changes: whether it stands for the changes themselves; `schema` is that of the changelog then."""
     changes: ChangeRange | None = None
     """The changes of the table that stand for it in a query with CHANGES."""
 
@@ -63,15 +81,6 @@ class StreamTable:
     def framed(self) -> bool:
         """Whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
-
-    @property
-    def of_changes(self) -> bool:
-        """Whether the rows are the latest states that the events, changes of rows, lead to."""
-        return is_change_format(self.format) and not self.changelog
-
-    def as_changelog(self) -> StreamTable:
-        """Return the table of the changes that the events of a table of changes are, one row per event."""
-        return replace(self, schema=changelog_schema(self.schema), changelog=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""
@@ -85,10 +94,10 @@ class StreamTable:
             "schema_version": None if self.schema_version is None else dict(self.schema_version),
             "codec": self.codec,
             "routing_key": self.routing_key,
+            "kind": self.kind.value,
             "settings": dict(self.settings),
-            "reading": dict(self.reading),
+            "scan_properties": dict(self.scan_properties),
             "event_type": self.event_type,
-            "changelog": self.changelog,
             "changes": None if self.changes is None else self.changes.to_json(),
         }
 
@@ -104,10 +113,10 @@ class StreamTable:
             schema_version=value["schema_version"],
             codec=value["codec"],
             routing_key=value["routing_key"],
+            kind=Kind(value["kind"]),
             settings=value["settings"],
-            reading=value["reading"],
+            scan_properties=value["scan_properties"],
             event_type=value["event_type"],
-            changelog=value["changelog"],
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
         )
 

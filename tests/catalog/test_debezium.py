@@ -13,7 +13,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -26,8 +25,9 @@ from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.changes.lineage import by_lineage
+from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
 from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
 from tests.formats.changes.test_debezium_capture import assert_equal
@@ -403,10 +403,12 @@ def test_tables_of_changes_hold_all_types(spark: SparkSession, scope: str, forma
 
 
 def test_a_table_survives_its_json() -> None:
-    table = StreamTable(Stream("s", "t"), "debezium-json", "none", tables()["scratch"].schema, settings={"a": "b"})
-    assert StreamTable.from_json(table.as_changelog().to_json()) == table.as_changelog()
-    assert table.of_changes and not table.as_changelog().of_changes
-    assert np.array_equal(table.as_changelog().schema.names[:3], ["op", "before", "after"])
+    schema = tables()["scratch"].schema
+    table = StreamTable(Stream("s", "t"), "debezium-json", "none", schema, kind=Kind.CHANGES, settings={"a": "b"})
+    changelog = Changelog.of(table)
+    for each in (table, changelog):
+        assert StreamTable.from_json(json.loads(json.dumps(each.to_json()))) == each
+    assert changelog.schema.names[:3] == ["op", "before", "after"]
 
 
 def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: str, tmp_path: Path) -> None:
@@ -417,15 +419,15 @@ def test_the_changelog_is_an_ordinary_scan(client_config: ClientConfig, scope: s
     with connect(client_config) as pravega:
         create_stream(pravega, stream, 1)
         write(pravega, stream, records()[table.topic])
-        changes = StreamTable(stream, "debezium-json", "none", table.schema).as_changelog()
-        found = [each["op"] for each in rows(scan(pravega, changes, ["op", "after", "_offset"]))]
+        changes = StreamTable(stream, "debezium-json", "none", table.schema, kind=Kind.CHANGES)
+        found = [each["op"] for each in rows(scan(pravega, Changelog.of(changes), ["op", "after", "_offset"]))]
         avro = Stream(scope, "avro")
         create_stream(pravega, avro, 1)
         write(pravega, avro, [Record('{"id":1}', confluent(7, avro_schema(), {**row, "after": avro_row()}))])
         settings = {"debezium.avro-schemas": str(schemas), "primary-key": "id"}
-        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, settings=settings)
+        avro_table = StreamTable(avro, "debezium-avro", "none", AVRO_TABLE, kind=Kind.CHANGES, settings=settings)
         assert [each["id"] for each in rows(scan(pravega, avro_table, ["id"]))] == [1]
-        logged = rows(scan(pravega, avro_table.as_changelog(), ["op", "after"]))
+        logged = rows(scan(pravega, Changelog.of(avro_table), ["op", "after"]))
     assert [(each["op"], each["after"]["id"]) for each in logged] == [("c", 1)]  # type: ignore[index]
     assert found == [json.loads(each.value)["op"] if each.value else None for each in records()[table.topic]]
 

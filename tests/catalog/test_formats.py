@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.formats.core.batches import LARGEST_BATCH
+from pyspark_pravega.formats.core.format import ENTRY_POINTS
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.scans import batches, scan
 
@@ -161,7 +163,10 @@ SCRIPT = """
 
 
 def test_a_format_of_ones_own(cluster: ClusterInfo, scope: str, tmp_path: Path) -> None:
-    """The example of docs/formats/own.md: installed as users do, found by its name, in the catalog and in tasks."""
+    """The example of docs/formats/own.md: installed as users do, found by its name, in the catalog and in tasks.
+
+    Beside it a format of changes, whose tables are tables of changes as those of this package.
+    """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     source = tmp_path / "source"
     source.mkdir()
@@ -169,6 +174,11 @@ def test_a_format_of_ones_own(cluster: ClusterInfo, scope: str, tmp_path: Path) 
         if file.is_file():
             (source / file.name).write_bytes(file.read_bytes())
     subprocess.run([*pip, "--target", str(tmp_path / "site"), str(source)], check=True)
+    captured = tmp_path / "site" / "captured_format-1.0.dist-info"
+    captured.mkdir()
+    (captured / "METADATA").write_text("Metadata-Version: 2.1\nName: captured-format\nVersion: 1.0\n")
+    (captured / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\ncaptured = captured_format:CapturedFormat\n")
+    shutil.copy(Path(__file__).parent / "captured_format.py", tmp_path / "site")
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     paths = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -185,6 +195,10 @@ def test_a_format_of_ones_own(cluster: ClusterInfo, scope: str, tmp_path: Path) 
     assert lines["events"] == "['id=1;name=north;temp=21.5', 'id=2']"
     assert "it is no keyvalue event" in lines["errors"]
     assert lines["count"] == "[Row(count(1)=2)]"
+    assert lines["current"] == "[Row(id=1, v='a')]"
+    assert lines["log"] == "[Row(op='d', v='b')]"
+    assert lines["changes"] == "[('delete', 2), ('insert', 1), ('insert', 2)]"
+    assert "'primary-key' = 'id'" in lines["properties"]
 
 
 NOTE = {"name": "note", "type": ["null", "string"], "default": None}

@@ -81,7 +81,7 @@ TABLE = StreamTable(
     codec="none",
     routing_key=None,
     settings={},
-    reading={"read-mode": "x"},
+    scan_properties={"read-mode": "x"},
 )
 ENDS = ScanEnds().with_end("earliest", "H4s" * 20_000, {1: 2, 3: 4}, 5)
 MESSAGES: list[Any] = [

@@ -12,8 +12,10 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.scan.planning import PlannedScan, full_schema, nullable, plan_scan
-from pyspark_pravega.datasource.scan.task_plan import METADATA_COLUMNS
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import SETTINGS
@@ -70,7 +72,7 @@ def scan(
     fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    return plan_scan(
+    return kind_of(table).plan_scan(
         pravega, table, required, resolve(read=read, env={}), limit=limit, count_bad_events=count_bad_events
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.client.config import Endpoint
-from pyspark_pravega.datasource.changes.current_rows_scan import GroupPartition
+from pyspark_pravega.datasource.changes.group_reader import GroupPartition
 from pyspark_pravega.datasource.insert.task import InsertSpec
 from pyspark_pravega.datasource.scan.reader import SlicePartition
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice

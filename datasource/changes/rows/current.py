@@ -1,6 +1,6 @@
 """The current rows of a change table: of each primary key the latest state, deleted ones gone.
 
-A fold over entries (`row_changes`) in the order of their events. Which of two entries of a key counts:
+A fold over entries (`entries`) in the order of their events. Which of two entries of a key counts:
 
 * a row that a snapshot read replaces whatever came before it;
 * a change replaces what came before it, unless its position in the database's log is older: then it was written again
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .entries import DELETED, EntryReader, Names, Places, Truncates, numbers_of
+from .entries import DELETED, EntryReader, EventLocations, Names, Truncates, numbers_of
 from .fold import KeyFold
 from .order import KeyOrder
 
@@ -38,13 +38,13 @@ class CurrentRows(KeyFold):
         self._reader = EntryReader(key, columns, self._names)
         super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names))
 
-    def feed(self, changes: pa.RecordBatch, places: Places) -> None:
+    def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events of one segment, after all events before them.
 
         They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
         MalformedEventError for a change whose row cannot be told.
         """
-        self.add(self._reader.read(changes, places, self.truncates))
+        self.add(self._reader.read(changes, locations, self.truncates))
 
     def rows(self) -> Iterator[pa.Table]:
         """The current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""

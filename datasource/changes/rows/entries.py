@@ -1,4 +1,4 @@
-"""Changes of rows as the fold of `current_rows` takes them: one entry per change of one key, in columns.
+"""Changes of rows as the fold of `current` takes them: one entry per change of one key, in columns.
 
 An entry has the values of its key, those of the wanted columns, and what decides which of two entries of a key counts:
 the kind of change, where the database made it, when the connector handled it and where its event lies in the stream.
@@ -163,12 +163,20 @@ def numbers_of(entries: pa.Table, name: str) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Places:
+class EventLocations:
     """Where the events of a batch lie: their segment, and the offset and the length of each with its frame."""
 
     segment: int
     offsets: Numbers
     lengths: Numbers
+
+    def part(self, first: int, last: int) -> EventLocations:
+        """Return the locations of the events from `first` to `last` - 1."""
+        return EventLocations(self.segment, self.offsets[first:last], self.lengths[first:last])
+
+    def without(self, events: Sequence[int]) -> EventLocations:
+        """Return the locations of all but these events."""
+        return EventLocations(self.segment, np.delete(self.offsets, events), np.delete(self.lengths, events))
 
 
 class EntryReader:
@@ -180,19 +188,19 @@ class EntryReader:
         self._columns = list(columns)
         self._names = names
 
-    def read(self, changes: pa.RecordBatch, places: Places, truncates: Truncates) -> pa.Table:
+    def read(self, changes: pa.RecordBatch, locations: EventLocations, truncates: Truncates) -> pa.Table:
         """The entries of a batch, in order; truncations are noted apart, what changes no row is left out.
 
         Raises MalformedEventError for a change whose row cannot be told, naming the place of its event.
         """
         codes = operations(changes)
         kinds = np.where(codes == READ, SNAPSHOT, np.where(codes == DELETE, DELETED, STREAMED))
-        numbers = {"kind": kinds.astype(np.int64), **entry_numbers(changes, places, self._names)}
+        numbers = {"kind": kinds.astype(np.int64), **entry_numbers(changes, locations, self._names)}
         note_truncates(codes == TRUNCATE, numbers, self._names, truncates)
         deleted = codes == DELETE
         chosen = np.flatnonzero(deleted | np.isin(codes, UPSERTS))
         before, after = members(changes.column("before")), members(changes.column("after"))
-        self._check_deletes(changes.column("before"), deleted, places)
+        self._check_deletes(changes.column("before"), deleted, locations)
         keys = {name: _chosen(deleted, before[name], after[name]) for name in self._key}
         entries = {name: array.take(pa.array(chosen)) for name, array in keys.items()}
         entries |= {name: after[name].take(pa.array(chosen)) for name in self._columns}
@@ -200,14 +208,14 @@ class EntryReader:
         table = entry_table(entries, {name: column[chosen] for name, column in numbers.items()})
         return table if not len(moved) else self._with_moves(table, chosen, moved, before)
 
-    def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], places: Places) -> None:
+    def _check_deletes(self, before: pa.Array, deleted: npt.NDArray[np.bool_], locations: EventLocations) -> None:
         if not deleted.any():
             return
         unknown = deleted & before.is_null().to_numpy(zero_copy_only=False)
         for place in np.flatnonzero(unknown)[:1]:
             raise MalformedEventError(
-                f"The event at offset {places.offsets[place]} of segment {places.segment} deletes a row, but has no "
-                "'before' that tells its key. Set a replica identity in the database, or read the table's changelog."
+                f"The event at offset {locations.offsets[place]} of segment {locations.segment} deletes a row, but has "
+                "no 'before' that tells its key. Set a replica identity in the database, or read the table's changelog."
             )
 
     def _moved(self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
@@ -246,7 +254,7 @@ def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
     return letters
 
 
-def entry_numbers(changes: pa.RecordBatch, places: Places, names: Names) -> dict[str, Numbers]:
+def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Names) -> dict[str, Numbers]:
     """NUMBERS of some changes, but for the kind."""
     position = members(changes.column("position"))
     return {
@@ -257,9 +265,9 @@ def entry_numbers(changes: pa.RecordBatch, places: Places, names: Names) -> dict
         "time": _filled(position["time"].view(pa.int64()), UNKNOWN),
         "ts": _filled(changes.column("ts").view(pa.int64()), UNKNOWN),
         "missing": names.missing_sets(changes.column("unavailable")),
-        "segment": np.full(len(changes), places.segment, np.int64),
-        "offset": places.offsets.astype(np.int64),
-        "length": places.lengths.astype(np.int64),
+        "segment": np.full(len(changes), locations.segment, np.int64),
+        "offset": locations.offsets.astype(np.int64),
+        "length": locations.lengths.astype(np.int64),
     }
 
 

@@ -1,6 +1,6 @@
 """Entries of changes reduced key by key: in memory, and beyond a limit in temporary files by a hash of the key.
 
-What a reduction makes is its own affair: `current_rows` keeps one entry for each key, `row_history` also gives what
+What a reduction makes is its own affair: `current` keeps one entry for each key, `history` also gives what
 each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
 in front of the entries that came since.
 """

@@ -1,6 +1,6 @@
 """What each change of a change table did to its row: the rows before and after it, in the order of the changes.
 
-The states of rows are those of `current_rows`, entry by entry. A change that leads from no row to one is an insert,
+The states of rows are those of `current`, entry by entry. A change that leads from no row to one is an insert,
 from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
 known already: one that is delivered again, or a row that a snapshot finds as it was.
 
@@ -28,9 +28,9 @@ from .entries import (
     SNAPSHOT,
     UNKNOWN,
     EntryReader,
+    EventLocations,
     Names,
     Numbers,
-    Places,
     Truncate,
     Truncates,
     numbers_of,
@@ -115,13 +115,13 @@ class RowHistory(KeyFold):
             entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))) for entries in state.entries
         )
 
-    def feed(self, changes: pa.RecordBatch, places: Places) -> list[pa.Table]:
+    def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
 
         Tables have the columns by `value_name`, `change` (INSERT, ...), `version` and `timestamp` in microseconds.
         Raises MalformedEventError for a change whose row cannot be told.
         """
-        entries = self._reader.read(changes, places, self._noted)
+        entries = self._reader.read(changes, locations, self._noted)
         entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 

@@ -1,7 +1,7 @@
 """Entries key by key: which of them count, and which values they keep.
 
 The order of events is that of the changes, but for what a connector delivers again after a restart, and for changes
-that a snapshot holds already. See `current_rows` for the rules.
+that a snapshot holds already. See `current` for the rules.
 """
 
 from __future__ import annotations

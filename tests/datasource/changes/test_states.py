@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.datasource.changes.rows.history import RowHistory, Truncation
 from pyspark_pravega.datasource.changes.states import RowStates
 from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, applied, history
@@ -37,7 +37,7 @@ def batch_of(
         tables = []
         for offset, change in changes:
             batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
-            tables += rows.feed(batch, Places(change.segment, np.array([offset]), np.array([1])))
+            tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
         with states.write(after, before) as keep:
             tables += list(rows.rest(keep))
     return [
@@ -122,7 +122,7 @@ def test_a_truncation_of_another_segment_that_comes_late_deletes_what_is_older(t
     assert len(batch_of(states, ("g-0", "g-1"), rows, truncations=[])) == 4
     with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as other:
         batch = pa.RecordBatch.from_pylist([Change("t", at=20, ts=2).row()], schema=SCHEMA)
-        other.feed(batch, Places(5, np.array([0]), np.array([1])))
+        other.feed(batch, EventLocations(5, np.array([0]), np.array([1])))
         late = other.truncations
     assert batch_of(states, ("g-1", "g-2"), [], truncations=late) == [("-", 1, "a", 20)]
     assert batch_of(states, ("g-2", "g-3"), [(3, Change("d", 2, at=40))], truncations=[]) == [("-", 2, "c", 40)]
@@ -151,7 +151,7 @@ def test_the_origin_of_a_truncation_is_not_taken_for_another(tmp_path: Path) -> 
     first = [(0, Change("c", 1, "a", 10, ts=1, origin="postgresql/a"))]
     with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as other:
         batch = pa.RecordBatch.from_pylist([Change("t", at=900, ts=2, origin="postgresql/b").row()], schema=SCHEMA)
-        other.feed(batch, Places(5, np.array([0]), np.array([1])))
+        other.feed(batch, EventLocations(5, np.array([0]), np.array([1])))
         truncations = other.truncations
     assert [row[0] for row in batch_of(states, ("g-0", "g-1"), first, truncations=truncations)] == ["+", "-"]
     # Another server's positions say nothing about the truncation's, even if lower.

@@ -19,9 +19,9 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
-from pyspark_pravega.datasource.scan.planning import plan_scan
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError, PermissionDeniedError
@@ -357,5 +357,5 @@ def test_a_struct_is_checked_whole(pravega: Pravega, new_stream: Callable[..., S
         ("dropmalformed", [({"a": 1}, [{"a": 1}, None]), (None, None)]),
         ("permissive", [({"a": 1}, [{"a": 1}, None]), (None, None), (None, None), (None, None)]),
     ]:
-        planned = plan_scan(pravega, whole, table("a"), resolve(read={"mode": mode}, env={}))
+        planned = kind_of(whole).plan_scan(pravega, whole, table("a"), resolve(read={"mode": mode}, env={}))
         assert [(row["s"], row["l"]) for row in rows(planned)] == expected

@@ -15,7 +15,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.scan.planning import PlannedScan
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
-from pyspark_pravega.datasource.changes.rows.keyless.rows import RowBag
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.keyless.rows import KeylessRows
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
@@ -47,7 +47,7 @@ def fold(
     with CurrentRows(table.key, rest, memory) as rows:
         for batch in batches:
             offsets = np.arange(offset, offset + len(batch))
-            rows.feed(batch, Places(0, offsets, np.ones(len(batch), np.int64)))
+            rows.feed(batch, EventLocations(0, offsets, np.ones(len(batch), np.int64)))
             offset += len(batch)
         found = [row for part in rows.rows() for row in part.to_pylist()]
         assert rows.spilled == (memory < 1 << 28)
@@ -144,12 +144,12 @@ def test_tables_without_a_primary_key_fold_to_what_the_database_had(name: str, m
     later = pc.add(again.column("ts"), pa.scalar(timedelta(minutes=1)))
     again = again.set_column(again.schema.names.index("ts"), "ts", later)
     for batches in ([changes], [changes, again]):
-        with RowBag(columns, columns, memory) as bag:
+        with KeylessRows(columns, columns, memory) as bag:
             offset = 0
             for batch in batches:
                 for part in (batch.slice(at, 10) for at in range(0, len(batch), 10)):
                     places = np.arange(offset, offset + len(part))
-                    bag.feed(part, Places(0, places, np.ones(len(part), np.int64)))
+                    bag.feed(part, EventLocations(0, places, np.ones(len(part), np.int64)))
                     offset += len(part)
             assert bag.spilled == (memory < 1 << 28)
             found = [row for rows in bag.results() for row in rows.select(list(map(value_name, columns))).to_pylist()]

@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import types as t
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, checked_settings, time_units
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -425,7 +425,7 @@ def fold(table: t.StructType, key: list[str], events: Sequence[bytes]) -> dict[A
     )
     with CurrentRows(key, [name for name in table.names if name not in key], 1 << 28) as rows:
         for place in range(len(batch)):
-            rows.feed(batch.slice(place, 1), Places(0, np.array([place]), np.array([1])))
+            rows.feed(batch.slice(place, 1), EventLocations(0, np.array([place]), np.array([1])))
         found = [row for part in rows.rows() for row in part.to_pylist()]
     shown = [{name: row[value_name(name)] for name in table.names} for row in found]
     return {tuple(row[name] for name in key): row for row in shown}

@@ -1,4 +1,4 @@
-"""How often each row is in a bag, from entries that add it and entries that remove it; see `row_bag`.
+"""How often each row is in a bag, from entries that add it and entries that remove it; see `rows`.
 
 Truncations and snapshots are boundaries. Between two of them, the span of each, rows are counted by themselves: a
 truncation leaves none, and a snapshot finds all that are there again.
@@ -37,7 +37,7 @@ _ONE_DELIVERY = 2_000_000
 
 
 @dataclass(frozen=True)
-class BagCounts:
+class KeylessCounts:
     """Counts rows when all entries of them have come: those of the end or, with `within`, what each change did.
 
     `lenient`: events may be missing, so that what is removed need not be there.
@@ -80,7 +80,7 @@ class BagCounts:
         history = _History(state.take(pa.array(chosen)), counts, own[chosen], boundaries, self.names)
         return state, history.given(self.within)
 
-    def fork(self) -> BagCounts:
+    def fork(self) -> KeylessCounts:
         """It keeps nothing."""
         return self
 

@@ -5,12 +5,12 @@ writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only 
 events matters nor the segments they lie in, but for three things:
 
 * a truncation clears what `Truncates.cleared` tells;
-* the rows of a snapshot take the place of all rows before it, see `bag_snapshots`;
+* the rows of a snapshot take the place of all rows before it, see `snapshots`;
 * a connector delivers changes again after a restart. Positions tell which, where each is that of one row. PostgreSQL
   gives one to all rows that a COPY writes to a page, which may be equal: the connector handles those at once, and
   what it delivers again some seconds later.
 
-`bag_counts` does the counting.
+`counts` does the counting.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..entries import (
     DELETED,
     SNAPSHOT,
     STREAMED,
+    EventLocations,
     Names,
     Numbers,
-    Places,
     entry_numbers,
     entry_table,
     members,
@@ -42,7 +42,7 @@ from ..entries import (
 )
 from ..fold import KeyFold, text_of
 from ..history import AFTER, BEFORE, DELETE, INSERT, AllTruncates, Within, versions_of
-from .counts import ROW, BagCounts
+from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
 _BY_ROW = ("mysql", "mariadb", "maxwell")
@@ -50,7 +50,7 @@ _BY_ROW = ("mysql", "mariadb", "maxwell")
 _ALWAYS = ("sqlserver",)
 
 
-class RowBag(KeyFold):
+class KeylessRows(KeyFold):
     """Takes changes and gives the rows there are in the end, or what each change did. To be closed."""
 
     def __init__(
@@ -72,20 +72,20 @@ class RowBag(KeyFold):
         self._truncates = AllTruncates()
         self._snapshots = Snapshots()
         self._with_versions = within is not None
-        counts = BagCounts(self._names, self._truncates, self._snapshots, within, lenient)
+        counts = KeylessCounts(self._names, self._truncates, self._snapshots, within, lenient)
         super().__init__((ROW,), memory, counts)
 
-    def feed(self, changes: pa.RecordBatch, places: Places) -> None:
+    def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events, with whole images and MARKS.
 
         Raises MalformedEventError for a change that does not tell its former row, and for an incremental snapshot.
         """
         op = operations(changes)
-        numbers = entry_numbers(changes, places, self._names)
+        numbers = entry_numbers(changes, locations, self._names)
         note_truncates(op == TRUNCATE, numbers, self._names, self._truncates)
         found = members(changes.column(MARKS.name))
         marks = pc.fill_null(found["snapshot"], "").to_numpy(zero_copy_only=False).astype(np.str_)
-        _check(changes, op, marks, places)
+        _check(changes, op, marks, locations)
         numbers["unique"] = self._unique(numbers["origin"], found["row"])
         before, after = members(changes.column("before")), members(changes.column("after"))
         for number in np.unique(numbers["missing"][numbers["missing"] > 0]).tolist():
@@ -123,19 +123,21 @@ class RowBag(KeyFold):
         return numbers
 
 
-def _check(changes: pa.RecordBatch, op: npt.NDArray[np.str_], marks: npt.NDArray[np.str_], places: Places) -> None:
+def _check(
+    changes: pa.RecordBatch, op: npt.NDArray[np.str_], marks: npt.NDArray[np.str_], locations: EventLocations
+) -> None:
     unknown = np.isin(op, [UPDATE, DELETION]) & changes.column("before").is_null().to_numpy(zero_copy_only=False)
     for place in np.flatnonzero(unknown)[:1]:
         raise MalformedEventError(
-            f"The event at offset {places.offsets[place]} of segment {places.segment} changes a row, but nothing tells "
-            "which: it has no 'before', and the table no primary key. Set the table property 'primary-key', for "
+            f"The event at offset {locations.offsets[place]} of segment {locations.segment} changes a row, but nothing "
+            "tells which: it has no 'before', and the table no primary key. Set the table property 'primary-key', for "
             "example 'id' or 'order_id,line_no', or have the database log whole rows (REPLICA IDENTITY FULL)."
         )
     again = (marks == "incremental") & (op == READ)
     for place in np.flatnonzero(again)[:1]:
         raise MalformedEventError(
-            f"The event at offset {places.offsets[place]} of segment {places.segment} is of an incremental snapshot: "
-            "whether its row is there already cannot be told without a primary key. Set the table property "
+            f"The event at offset {locations.offsets[place]} of segment {locations.segment} is of an incremental "
+            "snapshot: whether its row is there already cannot be told without a primary key. Set the table property "
             "'primary-key', or read the table's changelog."
         )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
-from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE
 from tests.datasource.single_changes import ROW, SCHEMA, Change
@@ -21,7 +21,7 @@ def feed(rows: CurrentRows, changes: Iterable[Change], start: int = 0) -> None:
     """One change per batch, as unfavourable as can be."""
     for offset, change in enumerate(changes, start):
         batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
-        rows.feed(batch, Places(change.segment, np.array([offset]), np.array([1])))
+        rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
 
 
 def fold(changes: Sequence[Change], memory: int = 1 << 28) -> dict[Any, Any]:
@@ -103,7 +103,7 @@ def test_a_deletion_without_key_is_an_error() -> None:
     batch = pa.RecordBatch.from_pylist([Change("d", 1).row() | {"before": None}], schema=SCHEMA)
     with CurrentRows(["id"], ["v"], 1 << 28) as rows:
         with pytest.raises(MalformedEventError, match="offset 7 of segment 3 deletes a row, but has no 'before'"):
-            rows.feed(batch, Places(3, np.array([7]), np.array([1])))
+            rows.feed(batch, EventLocations(3, np.array([7]), np.array([1])))
 
 
 def model(changes: Sequence[Change]) -> dict[Any, Any]:
@@ -145,7 +145,7 @@ def test_any_changes_fold_as_one_by_one(seed: int, memory: int) -> None:
     assert fold(changes, memory) == expected
     with CurrentRows(["id"], ["v"], memory) as rows:
         table = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
-        rows.feed(table, Places(0, np.arange(len(changes)), np.ones(len(changes), np.int64)))
+        rows.feed(table, EventLocations(0, np.arange(len(changes)), np.ones(len(changes), np.int64)))
         found = {row[value_name("id")]: row[value_name("v")] for part in rows.rows() for row in part.to_pylist()}
     assert found == expected
 
@@ -167,7 +167,9 @@ def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, m
     )
     with CurrentRows(["id"], ["v"], 1 << 20) as current:
         for begin in range(0, count, 1000):
-            current.feed(rows.slice(begin, 1000), Places(0, np.arange(begin, begin + 1000), np.ones(1000, np.int64)))
+            current.feed(
+                rows.slice(begin, 1000), EventLocations(0, np.arange(begin, begin + 1000), np.ones(1000, np.int64))
+            )
         found = [row for part in current.rows() for row in part.column(value_name("id")).to_pylist()]
         assert current.spilled and list(tmp_path.iterdir())
     assert sorted(found) == list(range(20_000))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.rows.entries import Places, value_name
+from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory, Truncation
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
@@ -36,11 +36,11 @@ def history(
         if one_batch:
             batch = pa.RecordBatch.from_pylist([each.row() for each in changes], schema=SCHEMA)
             count = len(changes)
-            tables += rows.feed(batch, Places(0, np.arange(count), np.ones(count, np.int64)))
+            tables += rows.feed(batch, EventLocations(0, np.arange(count), np.ones(count, np.int64)))
         else:
             for offset, change in enumerate(changes):
                 batch = pa.RecordBatch.from_pylist([change.row()], schema=SCHEMA)
-                tables += rows.feed(batch, Places(change.segment, np.array([offset]), np.array([1])))
+                tables += rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
         for table in (*tables, *rows.rest()):
             for row in table.to_pylist():
                 found.append((SIGNS[row["change"]], row[value_name("id")], row[value_name("v")], row["version"]))
@@ -124,7 +124,7 @@ def test_a_truncation_in_another_segment_comes_by_its_position() -> None:
     changes = [Change("c", 1, "a", 10, ts=1), Change("u", 1, "b", 30, ts=3)]
     with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as rows:
         batch = pa.RecordBatch.from_pylist([Change("t", at=20, ts=2).row()], schema=SCHEMA)
-        rows.feed(batch, Places(5, np.array([0]), np.array([1])))
+        rows.feed(batch, EventLocations(5, np.array([0]), np.array([1])))
         others += rows.truncations
     expected = [("+", 1, "a", 10), ("-", 1, "a", 20), ("+", 1, "b", 30)]
     assert history(changes, truncations=others) == expected
@@ -135,7 +135,7 @@ def test_a_truncation_among_siblings() -> None:
     """Segments that scaling made of one are read one after the other, whatever came first."""
     with RowHistory(["id"], ["v"], 1 << 28, None, EVERYTHING) as rows:
         batch = pa.RecordBatch.from_pylist([Change("t", at=20, ts=2).row()], schema=SCHEMA)
-        rows.feed(batch, Places(2, np.array([0]), np.array([1])))
+        rows.feed(batch, EventLocations(2, np.array([0]), np.array([1])))
         noted = rows.truncations
     expected = [("+", 1, "a", 10), ("-", 1, "a", 20), ("+", 1, "b", 30)]
     changes = [Change("c", 1, "a", 10, ts=1), Change("u", 1, "b", 30, ts=3)]

@@ -1,4 +1,4 @@
-"""A scan of the changes of a change table's rows: one partition per group of segments that share keys.
+"""Reads the changes of the rows of a table of changes: one partition per group of segments that share keys.
 
 In a stream of changes, a partition has the new events of such a group, and those before them: these are read only where
 the states that they lead to are not known.
@@ -23,7 +23,7 @@ from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..tables.change_range import Bounds
-from .current_rows_scan import CurrentRowsPlan, GroupPartition, counted_rows, group_changes
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows
 from .rows.entries import UNKNOWN, Numbers, numbers_of, value_name
 from .rows.history import RowHistory, Truncation, Within
 from .states import RowStates
@@ -38,7 +38,7 @@ _KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 class ChangesPlan:
     """All that tasks share. `truncations` are those of all segments, None if a task reads them all anyway."""
 
-    rows: CurrentRowsPlan
+    rows: GroupPlan
     bounds: Bounds
     truncations: tuple[Truncation, ...] | None
 
@@ -51,7 +51,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
         plan = self._plan
         if not key_columns(plan.rows.table.settings):
             wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            for table in counted_rows(plan.rows, partition, wanted, plan.bounds):
+            for table in keyless_rows(plan.rows, partition, wanted, plan.bounds):
                 yield from _output(plan.rows, table)
             return
         with _history(plan.rows, plan.truncations, plan.bounds) as history:
@@ -72,8 +72,8 @@ class NewChangesPartition(InputPartition):
     """Whether some of the events before are there no more."""
 
     @property
-    def home(self) -> int:
-        """The same for partitions of the same keys, unless segments are merged."""
+    def affinity(self) -> int:
+        """A number that partitions of the same keys share, unless segments are merged."""
         return int(self.after.split("-")[1])
 
 
@@ -81,7 +81,7 @@ class NewChangesPartition(InputPartition):
 class NewChangesPlan:
     """All that tasks share. `truncations` are those among the new events, `past` those among the ones before."""
 
-    rows: CurrentRowsPlan
+    rows: GroupPlan
     bounds: Bounds
     past: tuple[Truncation, ...] | None
     truncations: tuple[Truncation, ...] | None
@@ -127,22 +127,22 @@ def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
     return np.zeros(len(versions), np.bool_)
 
 
-def _history(rows: CurrentRowsPlan, truncations: Sequence[Truncation] | None, within: Within) -> RowHistory:
+def _history(rows: GroupPlan, truncations: Sequence[Truncation] | None, within: Within) -> RowHistory:
     key = key_columns(rows.table.settings)
     # All columns are compared, so that what is a change does not depend on what is asked for.
     columns = [name for name in rows.table.schema.names if name not in key]
     return RowHistory(key, columns, rows.memory, truncations, within)
 
 
-def _fed(rows: CurrentRowsPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:
+def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:
     key = key_columns(rows.table.settings)
     columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
-    for changes, places in group_changes(rows, group, columns, rows.table.schema):
-        for table in history.feed(changes, places):
+    for changes, locations in group_changes(rows, group, columns, rows.table.schema):
+        for table in history.feed(changes, locations):
             yield from _output(rows, table)
 
 
-def _output(plan: CurrentRowsPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
+def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
     schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
     for name in key_columns(plan.table.settings):
         if history.column(value_name(name)).null_count:

@@ -1,11 +1,9 @@
-"""From a table, the columns Spark needs and the read options to a scan: what both front doors share."""
+"""Plans scans of events: from a table, the columns that Spark needs and the read options to what tasks read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
@@ -15,81 +13,31 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 
-from ..changes.current_rows_planning import plan_current_rows, prepared_changes
 from ..commit_log import CommitLog
-from ..insert.commit import WriteSettings
+from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
-from .bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
-from .dead_letters import check_target
+from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
+from .event_plan import EventScanPlan, SegmentVersions
+from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
-from .task_plan import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS, ScanPlan, SegmentVersions
 
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
 
 
-@dataclass(frozen=True)
-class PlannedScan:
-    """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end.
+def measure_scan(
+    pravega: Pravega, table: StreamTable, options: o.Options, tail: Mapping[int, int] | None
+) -> list[SegmentSlice]:
+    """Measure what lies between the cuts that the options name, now, or up to the tail of an earlier scan.
 
-    `output` is what tasks make: the rows, with BAD_EVENTS_COLUMN behind them if bad events are counted.
+    Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
-
-    reader: DataSourceReader
-    schema: StructType
-    output: StructType
-    bytes: int
-    segments: int
-    tail: Mapping[int, int]
-    newest: int = 0
-    """The newest version that was known, where versions count."""
-    homes: Sequence[int] = ()
-    """For each partition, if given, a number: those of the same are best read by the same executor."""
-
-
-def plan_scan(
-    pravega: Pravega,
-    table: StreamTable,
-    required: StructType,
-    options: o.Options,
-    *,
-    limit: int | None = None,
-    count_bad_events: bool = False,
-    tail: Mapping[int, int] | None = None,
-) -> PlannedScan:
-    """Fix what the scan reads, now, or up to the tail of an earlier scan with the same start.
-
-    `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
-    table's own (`StreamTable.reading`) in them. With `count_bad_events` the tasks tell the number of bad events, if
-    the mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not fit,
-    InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
-    PermissionDeniedError.
-    """
-    table, rule = prepared(pravega, table, options)
     start, end = _cut(options, o.START_STREAM_CUT, "latest"), _cut(options, o.END_STREAM_CUT, "earliest")
-    slices = measured(pravega, table, options, start, end)
-    if tail is not None:
-        slices = up_to(slices, tail)
-    if table.of_changes:
-        schema, columns = chosen_columns(table, required, rule)
-        output = schema if required.fields else nullable(schema)
-        rows = plan_current_rows(pravega, table, slices, output, columns, options, rule, limit=limit)
-        return planned(rows, output, output, slices)
-    return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+    slices = measure_slices(pravega, table, options, start, end)
+    return slices if tail is None else up_to(slices, tail)
 
 
-def prepared(pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
-    """Return a table with the settings of this read, and what becomes of its bad events.
-
-    Raises InvalidOptionError for options that do not fit the table, and for a dead-letter stream that is no target.
-    """
-    rule = _rule_for_rows(table, options) if table.of_changes else bad_event_rule(options, table.stream)
-    if rule.dead_letter is not None:
-        check_target(pravega, rule.dead_letter)
-    return (prepared_changes(table, options) if table.of_changes or table.changelog else table), rule
-
-
-def measured(
+def measure_slices(
     pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
 ) -> list[SegmentSlice]:
     """Measure what lies between two cuts now, whole transactions only; see `take_snapshot`."""
@@ -116,11 +64,16 @@ def plan_events(
     counted: bool,
     versions: Mapping[str, SegmentVersions] | None = None,
 ) -> PlannedScan:
-    """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS."""
+    """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
+
+    `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
+    tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
+    does not have.
+    """
     stream = table.stream
     more = CHANGE_COLUMNS.names if versions is not None else ()
-    schema, columns = chosen_columns(table, required, rule, more)
-    plan = ScanPlan(
+    schema, columns = choose_columns(table, required, rule, more)
+    plan = EventScanPlan(
         table=table,
         config=pravega.config,
         schema=schema if required.fields else nullable(schema),
@@ -136,10 +89,10 @@ def plan_events(
     token = pravega.segments.token(stream, Access.READ)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
-    return planned(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+    return PlannedScan.of(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
 
 
-def chosen_columns(
+def choose_columns(
     table: StreamTable, required: StructType, rule: BadEventRule, more: Sequence[str] = ()
 ) -> tuple[StructType, StructType]:
     """Return what Spark gets and the data columns in it; a column of the table where only rows are counted.
@@ -161,39 +114,6 @@ def chosen_columns(
     return required if required.fields else _strings(StructType([table.schema.fields[0]])), StructType(columns)
 
 
-def planned(
-    reader: DataSourceReader,
-    schema: StructType,
-    output: StructType,
-    slices: Sequence[SegmentSlice],
-    homes: Sequence[int] = (),
-) -> PlannedScan:
-    """Put a reader of these slices together with what is told about it."""
-    return PlannedScan(
-        reader,
-        schema,
-        output,
-        sum(piece.end - piece.start for piece in slices),
-        len(slices),
-        {piece.segment_id: piece.end for piece in slices},
-        homes=homes,
-    )
-
-
-def _rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
-    """A change that is left out may make its row wrong, so that catalogs' defaults do not count."""
-    given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
-    if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
-        rule = bad_event_rule(options, table.stream)
-        if rule.mode != PERMISSIVE:
-            return rule
-        raise InvalidOptionError(
-            f"'{o.MODE.key}'='{PERMISSIVE}' is not possible for the rows of stream {table.stream}: an event that "
-            f"cannot be decoded is no row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the changelog."
-        )
-    return BadEventRule()
-
-
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:
     """Return a table's columns followed by its metadata columns, for readers without hidden columns.
 
@@ -205,15 +125,6 @@ def full_schema(table: StreamTable, options: o.Options | None = None) -> StructT
     hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
     columns = nullable(table.schema) if permissive else table.schema
     return _strings(StructType([*columns.fields, *hidden]))
-
-
-def write_settings(options: o.Options) -> WriteSettings:
-    """Read how to write from resolved options."""
-    return WriteSettings(
-        lease=options.get(o.TRANSACTION_LEASE).total_seconds(),
-        commit_timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds(),
-        spool_memory=options.get(o.SPOOL_MEMORY),
-    )
 
 
 def _cut(options: o.Options, option: o.Option[str], nonsense: str) -> StreamCut | None:

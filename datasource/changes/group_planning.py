@@ -1,0 +1,80 @@
+"""Plans how the events of a table of changes are read: in groups of segments that share keys, one for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Access
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.sql import options as o
+
+from ..scan.bad_events import BadEventRule
+from ..scan.snapshot import SegmentSlice
+from ..tables.stream_table import StreamTable, WriterSchemas
+from .group_reader import GroupPartition, GroupPlan
+from .lineage import by_lineage
+from .rows.entries import Truncates
+
+
+def groups_of_keys(
+    pravega: Pravega, table: StreamTable, slices: Sequence[SegmentSlice]
+) -> Sequence[Sequence[SegmentSlice]]:
+    """Return the slices in groups that share no key: all in one if the table has none."""
+    if key_columns(table.settings):
+        return by_lineage(pravega, table.stream, slices)
+    return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
+
+
+def check_whole(options: o.Options, what: str) -> None:
+    """Raise InvalidOptionError when not all of the stream is asked for."""
+    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded"):
+        raise InvalidOptionError(
+            f"'{o.START_STREAM_CUT.key}' has no meaning for the {what}, which all changes from the first on lead "
+            "to. Leave it out, or read the table's changelog."
+        )
+
+
+def group_plan(
+    pravega: Pravega,
+    table: StreamTable,
+    schema: StructType,
+    columns: StructType,
+    options: o.Options,
+    rule: BadEventRule,
+    limit: int | None = None,
+) -> GroupPlan:
+    """Return what all tasks share that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
+    return GroupPlan(
+        table=table,
+        config=pravega.config,
+        schema=schema,
+        columns=columns,
+        limit=limit,
+        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
+        window_bytes=options.get(o.READ_WINDOW),
+        writer_schemas=WriterSchemas(pravega.config, table.stream),
+        memory=options.get(o.CURRENT_ROWS_MEMORY),
+        truncates=Truncates(),
+        bad_events=rule,
+    )
+
+
+def clears(table: StreamTable) -> bool:
+    """Tell whether truncations count."""
+    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true"
+
+
+def group_partitions(
+    pravega: Pravega, table: StreamTable, groups: Sequence[Sequence[SegmentSlice]]
+) -> list[GroupPartition]:
+    """Return one partition for each group, with the endpoints of its segments."""
+    token = pravega.segments.token(table.stream, Access.READ)
+    endpoints = pravega.segments.locations(table.stream, [each.segment_id for group in groups for each in group])
+    return [
+        GroupPartition(tuple(group), {each.segment_id: endpoints[each.segment_id] for each in group}, token)
+        for group in groups
+    ]

@@ -1,0 +1,199 @@
+"""Reads the changes of a group of segments that share keys, in the order of their events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
+from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, key_columns
+from pyspark_pravega.formats.core.batches import Overfull
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import Decoder
+from pyspark_pravega.formats.core.framing import encoding_ids
+
+from ..scan.bad_events import FAILFAST, BadEventRule
+from ..scan.dead_letters import DeadLetters, letter
+from ..scan.reader import chunks
+from ..scan.snapshot import SegmentSlice
+from ..tables.stream_table import StreamTable, WriterSchemas
+from .rows.entries import EntryReader, EventLocations, Names, Truncates
+from .rows.history import Within
+from .rows.keyless.rows import KeylessRows
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class GroupPartition(InputPartition):
+    """The slices of segments that share keys, predecessors first, where they are and a token to read them."""
+
+    pieces: tuple[SegmentSlice, ...]
+    endpoints: dict[int, Endpoint]
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """All that tasks share. `schema` is what Spark asked for, `columns` the data columns among it.
+
+    `truncates` are those of all segments, as far as they were looked for; `memory` is the limit of one task in bytes.
+    """
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    columns: StructType
+    limit: int | None
+    fail_on_data_loss: bool
+    window_bytes: int
+    writer_schemas: WriterSchemas
+    memory: int
+    truncates: Truncates
+    bad_events: BadEventRule
+
+
+def keyless_rows(
+    plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], within: Within | None = None
+) -> Iterator[pa.Table]:
+    """Fold the changes of a table without a primary key; see `KeylessRows`."""
+    columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
+    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient) as rows:
+        for changes, locations in group_changes(plan, partition, columns.names, columns):
+            rows.feed(changes, locations)
+        yield from rows.results()
+
+
+def group_changes(
+    plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType
+) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
+    """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`."""
+    table, target = plan.table, plan.bad_events.dead_letter
+    with ExitStack() as opened:
+        pravega = opened.enter_context(connect(plan.config))
+        pravega.segments.seed_token(table.stream, partition.token)
+        decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
+        letters = None
+        for piece in partition.pieces:
+            pravega.segments.seed_location(table.stream, piece.segment_id, partition.endpoints[piece.segment_id])
+            if target is not None:
+                letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
+            for window in _windows(pravega, plan, piece):
+                for events, locations in _batches(window, piece.segment_id):
+                    yield from _decoded(plan, decoder, events, locations, letters)
+
+
+def change_decoder(
+    table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
+) -> Decoder:
+    """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts.
+
+    Without a primary key, `before` is whole, and there are MARKS.
+    """
+    full = changelog_schema(table.schema)
+    wanted = {field.name: field for field in cut_down.fields}
+    image = StructType([StructField(name, wanted.get(name, table.schema[name]).dataType, True) for name in columns])
+    key = key_columns(table.settings)
+    schema = StructType(
+        [
+            full["op"],
+            StructField("before", StructType([each for each in image if each.name in key or not key])),
+            StructField("after", image),
+            *([] if key else [MARKS]),
+            full["ts"],
+            full["unavailable"],
+            full["position"],
+        ]
+    )
+    resolve = writer_schemas if table.framed else None
+    return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
+
+
+def find_truncates(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], found: Truncates) -> None:
+    """Look through segments for truncations, which may lie in another segment than the rows they clear."""
+    table = plan.table
+    format = find_change_format(table.format)
+    key = key_columns(table.settings)
+    decoder = change_decoder(table, plan.writer_schemas, key, StructType([]))
+    reader = EntryReader(key, [], Names())
+    for piece in pieces:
+        for window in _windows(pravega, plan, piece):
+            events, locations = _all(window, piece.segment_id)
+            suspects = format.truncate_candidates(events)
+            if len(suspects):
+                locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
+                for changes, where in _decoded(plan, decoder, events.take(suspects), locations):
+                    reader.read(changes, where, found)
+
+
+def _windows(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> SegmentRangeReader:
+    return SegmentRangeReader(
+        pravega.segments,
+        plan.table.stream,
+        piece.segment_id,
+        piece.start,
+        piece.end,
+        window_bytes=plan.window_bytes,
+        fail_on_data_loss=plan.fail_on_data_loss,
+    )
+
+
+def _all(window: Window, segment: int) -> tuple[EventBuffer, EventLocations]:
+    offsets = window.base + window.starts - HEADER_BYTES
+    locations = EventLocations(segment, offsets, window.lengths + HEADER_BYTES)
+    return EventBuffer(window.data, window.starts, window.lengths), locations
+
+
+def _batches(window: Window, segment: int) -> Iterator[tuple[EventBuffer, EventLocations]]:
+    events, locations = _all(window, segment)
+    for first, last in chunks(events.lengths):
+        yield events.part(first, last), locations.part(first, last)
+
+
+def _decoded(
+    plan: GroupPlan,
+    decoder: Decoder,
+    events: EventBuffer,
+    locations: EventLocations,
+    letters: DeadLetters | None = None,
+) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
+    """Yield the changes that can be decoded. Raises MalformedEventError where the others end the query."""
+    try:
+        changes, bad = decoder.decode_valid(events)
+    except Overfull:
+        middle = len(events) // 2
+        for begin, end in ((0, middle), (middle, len(events))):
+            yield from _decoded(plan, decoder, events.part(begin, end), locations.part(begin, end), letters)
+        return
+    if not bad:
+        yield changes, locations
+        return
+    segment = segment_name(plan.table.stream, locations.segment)
+    if plan.bad_events.mode == FAILFAST:
+        raise MalformedEventError(
+            f"The event at offset {locations.offsets[bad[0].index]} of segment {segment} cannot be decoded: "
+            f"{bad[0].reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+        )
+    if letters is not None:
+        ids = encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
+        letters.write(
+            [
+                letter(segment, int(locations.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))
+                for each in bad
+                for at in [each.index]
+            ]
+        )
+    _LOG.warning("%d events of segment %s cannot be decoded and are left out.", len(bad), segment)
+    yield changes, locations.without([each.index for each in bad])

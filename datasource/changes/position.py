@@ -1,0 +1,106 @@
+"""Positions in a stream of changes, and the checks that every query with CHANGES shares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+
+from ..commit_log import CommitLog
+from ..scan.snapshot import tail_cut
+from ..tables.change_range import ChangeRange
+
+_IDLE_SECONDS = 0.2
+"""How long an end that has not moved is good for: Spark asks a hundred times a second."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a batch ends, the newest version before it (0 if versions do not count), and where its query began.
+
+    `begin` is None for the position where it begins.
+    """
+
+    cut: StreamCut
+    version: int
+    begin: Position | None = None
+
+    def to_json(self) -> str:
+        """Return the text that Spark keeps in its checkpoint."""
+        return json.dumps({"stream": str(self.cut.stream), **self._members()})
+
+    def _members(self) -> dict[str, Any]:
+        positions = {str(segment): offset for segment, offset in sorted(self.cut.positions.items())}
+        begin = None if self.begin is None else self.begin._members()
+        return {"version": self.version, "positions": positions, "begin": begin}
+
+    @classmethod
+    def from_json(cls, text: str) -> Position:
+        """Read what `to_json` wrote."""
+        value = json.loads(text)
+        scope, _, name = value["stream"].partition("/")
+        return cls._of(Stream(scope, name), value)
+
+    @classmethod
+    def _of(cls, stream: Stream, value: dict[str, Any]) -> Position:
+        cut = StreamCut(stream, {int(segment): offset for segment, offset in value["positions"].items()})
+        return cls(cut, value["version"], None if value["begin"] is None else cls._of(stream, value["begin"]))
+
+
+def check_options(options: o.Options) -> None:
+    """Raise InvalidOptionError for bounds of a scan."""
+    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded") or options.is_set(o.END_STREAM_CUT):
+        raise InvalidOptionError(
+            f"CHANGES has bounds of its own. Leave '{o.START_STREAM_CUT.key}' and '{o.END_STREAM_CUT.key}' out."
+        )
+
+
+def check_endless(changes: ChangeRange, options: o.Options) -> None:
+    """Raise InvalidOptionError for a range that a stream of changes cannot have."""
+    check_options(options)
+    if changes.end is not None:
+        raise InvalidOptionError(
+            f"A stream of changes has no end, but {changes.unit} {changes.end} was given as one. Leave it out, or read "
+            "with spark.read.changes."
+        )
+
+
+def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Position) -> Position:
+    """Return where a batch between two positions begins.
+
+    Raises InvalidOptionError for positions that are none of the stream.
+    """
+    if since.begin is None and until.begin is not None:
+        since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
+    for position in (since, until):
+        if position.cut.stream != stream or not pravega.controller.stream_cut_valid(position.cut):
+            raise InvalidOptionError(
+                f"The checkpoint's position {position.cut} is none in stream {stream}. Was the stream dropped "
+                "and made again? Start the query with a new checkpoint."
+            )
+    return since
+
+
+def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Position, *, versioned: bool) -> Position:
+    """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
+
+    If it ends at `since`, that is returned after a pause.
+    """
+    log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+
+    def measure(published: StreamCut | None) -> StreamCut:
+        return published or tail_cut(pravega, stream)
+
+    cut, version = log.settled(measure), 0
+    if cut == since.cut:
+        cancellation.sleep(_IDLE_SECONDS)
+        return since
+    if versioned:
+        cut, version = log.tail(measure)  # which may wait, as an idle stream need not
+    return Position(cut, version, since.begin or since)

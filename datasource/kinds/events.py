@@ -1,0 +1,151 @@
+"""Tables whose every event is a row: of a stream of one type, of one type among several, and changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.formats.changes.feed import changelog_schema
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
+
+from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
+from ..changes.position import Position, check_endless, check_options, check_positions, end_position
+from ..changes.row_changes_stream import ChangesMemory
+from ..insert.prepare import checked_for_rows, with_write_options
+from ..scan.bad_events import BadEventRule, bad_event_rule
+from ..scan.dead_letters import check_target
+from ..scan.event_planning import measure_scan, nullable, plan_events
+from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..tables.change_columns import changes_schema
+from ..tables.change_range import ChangeRange
+from ..tables.change_settings import with_statement_settings
+from ..tables.hidden_columns import METADATA_COLUMNS
+from ..tables.loading import TYPE_SIGN
+from ..tables.stream_table import Kind, StreamTable
+from .kind import TableKind
+
+
+class EventTable(TableKind):
+    """A table of the events of a stream. Its changes are rows inserted, by the versions of its commit log."""
+
+    hidden_columns = tuple(METADATA_COLUMNS)
+    rows_have_keys = False
+    columns_in_events = False
+
+    def name(self, table: StreamTable) -> str:
+        return table.stream.name
+
+    def check_settings(self, columns: StructType, settings: TableSettings) -> TableSettings:
+        return settings
+
+    def plan_scan(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        required: StructType,
+        options: o.Options,
+        *,
+        limit: int | None = None,
+        count_bad_events: bool = False,
+        tail: Mapping[int, int] | None = None,
+    ) -> PlannedScan:
+        table, rule = self._prepare(pravega, table, options)
+        slices = measure_scan(pravega, table, options, tail)
+        return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+
+    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+        return checked_for_rows(with_write_options(pravega, table, options), rows)
+
+    def row_key(self, table: StreamTable) -> list[str]:
+        return []
+
+    def changes_schema(self, table: StreamTable, *, permissive: bool) -> StructType:
+        schema = changes_schema(table.schema, ())
+        return nullable(schema) if permissive else schema
+
+    def plan_changes(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        changes: ChangeRange,
+        required: StructType,
+        options: o.Options,
+        *,
+        limit: int | None = None,
+        earlier: EarlierScan | None = None,
+    ) -> PlannedScan:
+        check_options(options)
+        bounds = changes.bounds()
+        table, rule = self._prepare(pravega, table, options)
+        return plan_appended(pravega, table, bounds, required, options, rule, limit=limit, earlier=earlier)
+
+    def start_of_changes(
+        self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options
+    ) -> Position:
+        check_endless(changes, options)
+        return start_of_appended(pravega, table.stream, changes.bounds())
+
+    def end_of_changes(self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
+        return end_position(pravega, table.stream, options, since, versioned=True)
+
+    def plan_new_changes(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        changes: ChangeRange,
+        required: StructType,
+        options: o.Options,
+        since: Position,
+        until: Position,
+        checkpoint: str,
+        memory: ChangesMemory,
+    ) -> PlannedScan:
+        check_endless(changes, options)
+        since = check_positions(pravega, table.stream, since, until)
+        table, rule = self._prepare(pravega, table, options)
+        return plan_new_appended(pravega, table, required, options, rule, since, until)
+
+    def _prepare(self, pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
+        """Return the table as one read sees it, and what becomes of its bad events."""
+        rule = bad_event_rule(options, table.stream)
+        if rule.dead_letter is not None:
+            check_target(pravega, rule.dead_letter)
+        return table, rule
+
+
+class TypedEvents(EventTable):
+    """A table of the events of one type, where the stream has events of several: `stream$type`."""
+
+    def name(self, table: StreamTable) -> str:
+        return f"{table.stream.name}{TYPE_SIGN}{table.event_type}"
+
+
+class Changelog(EventTable):
+    """A table of the events of a table of changes, one row for each, whatever it says: `stream$changelog`."""
+
+    PART = "changelog"
+    """What follows TYPE_SIGN in its name."""
+
+    @staticmethod
+    def of(table: StreamTable) -> StreamTable:
+        """Return the changelog of a table of changes."""
+        return replace(table, schema=changelog_schema(table.schema), kind=Kind.CHANGELOG)
+
+    def name(self, table: StreamTable) -> str:
+        return f"{table.stream.name}{TYPE_SIGN}{self.PART}"
+
+    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+        raise UnsupportedOperationError(
+            f"The changelog of stream {table.stream} cannot be written to. Insert rows into the table itself."
+        )
+
+    def _prepare(self, pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
+        table, rule = super()._prepare(pravega, table, options)
+        columns = table.schema["after"].dataType
+        assert isinstance(columns, StructType)
+        return with_statement_settings(table, columns, options), rule

@@ -1,0 +1,130 @@
+"""What every kind of table can be asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
+
+from ..changes.position import Position
+from ..changes.row_changes_stream import ChangesMemory
+from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..tables.change_range import ChangeRange
+from ..tables.stream_table import StreamTable
+
+
+class TableKind(ABC):
+    """A kind of table. All methods take a table of this kind."""
+
+    hidden_columns: ClassVar[Sequence[str]]
+    """The names of the METADATA_COLUMNS that such a table has."""
+    rows_have_keys: ClassVar[bool]
+    """Whether a primary key can tell which row an event is about."""
+    columns_in_events: ClassVar[bool]
+    """Whether CREATE TABLE without columns can take them from events that are there."""
+
+    @abstractmethod
+    def name(self, table: StreamTable) -> str:
+        """Return the name of the table in its scope."""
+
+    @abstractmethod
+    def check_settings(self, columns: StructType, settings: TableSettings) -> TableSettings:
+        """Return the settings of a table with these columns, with column names spelled as the columns.
+
+        Raises InvalidOptionError for settings that do not fit the columns.
+        """
+
+    @abstractmethod
+    def plan_scan(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        required: StructType,
+        options: o.Options,
+        *,
+        limit: int | None = None,
+        count_bad_events: bool = False,
+        tail: Mapping[int, int] | None = None,
+    ) -> PlannedScan:
+        """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
+
+        `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
+        table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
+        mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not
+        fit, InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
+        PermissionDeniedError.
+        """
+
+    @abstractmethod
+    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+        """Return the table as one INSERT of rows with this schema sees it.
+
+        Raises UnsupportedOperationError for a table that cannot be written to, InvalidOptionError for a routing key
+        or codec that does not fit, InvalidSchemaError for columns that do not.
+        """
+
+    @abstractmethod
+    def row_key(self, table: StreamTable) -> list[str]:
+        """Return the columns that tell which row a change is of; none where every change is a row of its own."""
+
+    @abstractmethod
+    def changes_schema(self, table: StreamTable, *, permissive: bool) -> StructType:
+        """Return the columns of the table's changes. `permissive`: bad events are rows of nulls.
+
+        Raises InvalidSchemaError when the table has a column of the same name as one of CHANGE_COLUMNS.
+        """
+
+    @abstractmethod
+    def plan_changes(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        changes: ChangeRange,
+        required: StructType,
+        options: o.Options,
+        *,
+        limit: int | None = None,
+        earlier: EarlierScan | None = None,
+    ) -> PlannedScan:
+        """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
+
+        `required` are those of `changes_schema` that Spark needs. Raises what `plan_scan` does, and
+        InvalidOptionError for a range without sense.
+        """
+
+    @abstractmethod
+    def start_of_changes(
+        self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options
+    ) -> Position:
+        """Return where a stream of changes begins that has no checkpoint yet.
+
+        Raises InvalidOptionError for a range that is none of a stream, or has no sense.
+        """
+
+    @abstractmethod
+    def end_of_changes(self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
+        """Return where the stream of changes ends now: `since` itself, after a pause, if that is where it ends."""
+
+    @abstractmethod
+    def plan_new_changes(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        changes: ChangeRange,
+        required: StructType,
+        options: o.Options,
+        since: Position,
+        until: Position,
+        checkpoint: str,
+        memory: ChangesMemory,
+    ) -> PlannedScan:
+        """Fix what a batch of a stream of changes reads. `checkpoint` tells this query from others.
+
+        Raises what `plan_changes` does, and InvalidOptionError for positions that are none of the stream.
+        """
