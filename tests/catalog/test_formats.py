@@ -159,6 +159,17 @@ SCRIPT = """
     print("errors", [row[0] for row in spark.sql(
         f"SELECT _error FROM {table} WITH ('mode'='permissive') WHERE _error IS NOT NULL").collect()])
     print("count", spark.sql(f"SELECT count(*) FROM {table} WITH ('mode'='dropmalformed')").collect())
+    captured = f"pravega.`{scope}`.captured"
+    spark.sql(f"CREATE TABLE {captured} (id INT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('format'='captured')")
+    spark.sql(f"INSERT INTO {captured} VALUES (1, 'a'), (2, 'b')")
+    spark.sql("SELECT CAST('-2=b' AS BINARY) AS event").write.format("pravega").option(
+        "controller-uri", controller).option("scope", scope).option("stream", "captured").option("format", "raw").mode(
+        "append").save()
+    print("current", spark.sql(f"SELECT * FROM {captured}").collect())
+    print("log", spark.sql(f"SELECT op, before.v FROM pravega.`{scope}`.`captured$changelog` WHERE op = 'd'").collect())
+    changes = spark.sql(f"SELECT _change_type, id FROM {captured} CHANGES FROM VERSION 0 ORDER BY ALL")
+    print("changes", [tuple(row) for row in changes.collect()])
+    print("properties", spark.sql(f"SHOW CREATE TABLE {captured}").collect()[0][0].replace("\\n", " "))
 """
 
 
