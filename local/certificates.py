@@ -6,29 +6,14 @@ which Java also reads where a program asks for type JKS, so no tool of the JDK i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from pyspark_pravega.errors import SetupError
 
-STORE_PASSWORD = "1111_aaaa"
-"""Password of both key stores. Not ours to choose: the standalone server has it built in for its
-ZooKeeper client. It protects nothing; the files are readable by their owner only."""
+from .certificate_files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
 
-DEFAULT_LIFETIME = timedelta(days=825)
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """Files of one cluster's TLS set-up; all but `ca` are readable by their owner only."""
-
-    ca: Path
-    chain: Path
-    key: Path
-    key_store: Path
-    trust_store: Path
-    store_password: Path
+__all__ = ["STORE_PASSWORD", "Certificates", "create_certificates"]
 
 
 def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME) -> Certificates:
