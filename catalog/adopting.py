@@ -15,7 +15,7 @@ from .connections import Catalog
 
 
 def existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
-    """What a stream is now, None if there is none."""
+    """Load the table that a stream is now, None if there is none."""
     try:
         return load_table(catalog.pravega, stream)
     except StreamNotFoundError:
@@ -23,12 +23,12 @@ def existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
 
 
 def adoptable(found: LoadedTable) -> bool:
-    """Whether a stream can become another table than it is: without schema, or with that of Debezium's envelopes."""
+    """Tell whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
     return "format" not in found.stored and (found.table.format == "raw" or has_envelopes(found))
 
 
 def has_envelopes(found: LoadedTable) -> bool:
-    """Whether others registered a schema of Debezium's envelopes for its events."""
+    """Tell whether others registered a schema of Debezium's envelopes for its events."""
     table = found.table
     return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
 
@@ -43,7 +43,7 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
 
 
 def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
-    """The columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
+    """Return the columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
     columns = None
     found = existing(catalog, stream)
     if found is not None and has_envelopes(found):

@@ -127,7 +127,7 @@ class Connections:
             connection.users -= 1
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """Count the connections."""
         with self._lock:
             return len(self._by_settings)
 

@@ -1,4 +1,4 @@
-"""Constraints of CREATE TABLE: a primary key tells the rows of a table of changes; there is nothing for any other."""
+"""Checks the constraints of CREATE TABLE. Only tables of changes take one, a primary key, which tells their rows."""
 
 from __future__ import annotations
 

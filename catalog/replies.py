@@ -47,7 +47,7 @@ class ScanEnd:
     newest: int
 
     def offsets(self) -> dict[int, int]:
-        """The offset at which the scans end, for each segment."""
+        """Return the offset at which the scans end, for each segment."""
         return dict(self.tail)
 
 
@@ -58,11 +58,11 @@ class ScanEnds:
     ends: tuple[ScanEnd, ...] = ()
 
     def find(self, start: str, end: str) -> ScanEnd | None:
-        """The end of the scans with these bounds, None for the first of them."""
+        """Return the end of the scans with these bounds, None for the first of them."""
         return next((each for each in self.ends if (each.start, each.end) == (start, end)), None)
 
     def with_end(self, start: str, end: str, tail: Mapping[int, int], newest: int = 0) -> ScanEnds:
-        """The same with the end of a scan that was the first with its bounds."""
+        """Return these ends with the end of a scan that was the first with its bounds."""
         return ScanEnds((*self.ends, ScanEnd(start, end, tuple(tail.items()), newest)))
 
 

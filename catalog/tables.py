@@ -94,7 +94,7 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
 
 
 def _identity(catalog: Catalog, stream: Stream) -> str | None:
-    """What tells a stream from one made again under its name; None for a user who may only read, who cannot ask."""
+    """Identify a stream, also against one made again under its name; None for a user who may only read."""
     try:
         return f"{stream}/{origin_of(catalog.pravega, stream)}"
     except PermissionDeniedError:
@@ -258,7 +258,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
 
 
 def _all_names(type: DataType) -> Iterator[str]:
-    """The names of all fields of a type, those inside others too."""
+    """Yield the names of all fields of a type, those inside others too."""
     match type:
         case StructType():
             for field in type:

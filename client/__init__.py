@@ -23,7 +23,7 @@ __all__ = ["ClientConfig", "Pravega", "connect"]
 
 
 def connect(config: ClientConfig) -> Pravega:
-    """The services of one cluster. Nothing is sent until one of them is used."""
+    """Connect to the services of one cluster. Nothing is sent until one of them is used."""
     return Pravega(config)
 
 
@@ -45,7 +45,7 @@ class Pravega:
 
     @property
     def controller(self) -> Controller:
-        """Scopes, streams, transactions, stream cuts."""
+        """Return the client for scopes, streams, transactions and stream cuts."""
         with self._lock:
             if self._controller is None:
                 from .controller.controller import Controller
@@ -55,7 +55,7 @@ class Pravega:
 
     @property
     def tokens(self) -> DelegationTokens:
-        """The delegation tokens that `segments` shows to the segment stores."""
+        """Return the delegation tokens that `segments` shows to the segment stores."""
         with self._lock:
             if self._tokens is None:
                 from .delegation import DelegationTokens
@@ -74,7 +74,7 @@ class Pravega:
             return self._segments
 
     def key_value_table(self, scope: str, name: str) -> KeyValueTable:
-        """A key-value table that is there or not yet; what was found out about it is kept for the next call."""
+        """Return a key-value table that is there or not yet; what was found out about it is kept for the next call."""
         with self._lock:
             if (scope, name) not in self._tables:
                 from .key_value.table import KeyValueTable
@@ -83,7 +83,7 @@ class Pravega:
             return self._tables[scope, name]
 
     def registry(self, namespace: str | None = None) -> SchemaRegistry:
-        """The schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).
+        """Return the schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).
 
         Raises InvalidOptionError if the configuration has no address of a registry.
         """

@@ -32,7 +32,7 @@ class Cancellation:
 
     @property
     def cancelled(self) -> bool:
-        """Whether `cancel` was called."""
+        """Tell whether `cancel` was called."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:

@@ -75,17 +75,17 @@ class ClientConfig:
 
     @property
     def controller_endpoints(self) -> list[Endpoint]:
-        """The controllers to try, in the order of the address."""
+        """Return the controllers to try, in the order of the address."""
         return parse_controller_uri(self.controller_uri)[1]
 
     @property
     def tls(self) -> bool:
-        """Whether the controller and the segment stores are spoken to with TLS."""
+        """Tell whether the controller and the segment stores are spoken to with TLS."""
         return parse_controller_uri(self.controller_uri)[0] in TLS_SCHEMES
 
     @property
     def effective_registry_credentials(self) -> Credentials | None:
-        """What the schema registry is shown: its own credentials, else those of the controller."""
+        """Return what the schema registry is shown: its own credentials, else those of the controller."""
         return self.registry_credentials if self.registry_credentials is not None else self.credentials
 
 

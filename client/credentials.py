@@ -19,7 +19,7 @@ class Credentials(Protocol):
     """Anything that can name the caller. Must be picklable, because tasks on executors use it too."""
 
     def authorization(self) -> str:
-        """The header value, "Scheme token". Called for every request, so it may refresh a token."""
+        """Return the header value, "Scheme token". Called for every request, so it may refresh a token."""
         ...
 
 
@@ -113,7 +113,7 @@ def load_credentials(reference: str) -> Credentials:
 
 
 def authorization_header(credentials: Credentials | None) -> str | None:
-    """The header value to send now, checked; None when there are no credentials.
+    """Return the header value to send now, checked; None when there are no credentials.
 
     Raises AuthenticationError if a plug-in fails or returns something that is no header value. The value
     itself never enters the message.

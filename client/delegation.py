@@ -46,7 +46,7 @@ class DelegationTokens:
         self._lock = threading.Lock()
 
     def token(self, stream: Stream, access: Access) -> str:
-        """A token good for at least the last fifth of its life; "" when the server asks for none.
+        """Return a token good for at least the last fifth of its life; "" when the server asks for none.
 
         Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError, ...
         """
@@ -85,12 +85,12 @@ class DelegationTokens:
 
 
 def expiry(token: str) -> float | None:
-    """When a token expires (seconds since 1970, by the server's clock); None if it tells no time."""
+    """Return when a token expires (seconds since 1970, by the server's clock); None if it tells no time."""
     return _claim(token, "exp")
 
 
 def refresh_time(token: str, now: float) -> float:
-    """When to ask for the next token (seconds since 1970, by this machine's clock).
+    """Return when to ask for the next token (seconds since 1970, by this machine's clock).
 
     Only the length of the token's life is taken from it, so that a clock that differs from the server's does
     no harm. A token without a time, and "", never needs a refresh.
@@ -107,7 +107,7 @@ def refresh_time(token: str, now: float) -> float:
 
 
 def granted_access(token: str) -> Access:
-    """The most a token is good for, as its claims say: one with READ_UPDATE allows reading too.
+    """Return the most a token is good for, as its claims say: one with READ_UPDATE allows reading too.
 
     "", which servers without authentication take, allows everything; what tells nothing only reading.
     """

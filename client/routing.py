@@ -41,12 +41,12 @@ _TABLE_SEED = _java_hash_code("KeyValueTableRouter") & _M64
 
 
 def hash_key(key: str) -> float:
-    """The position of an event's routing key in the key space [0, 1)."""
+    """Return the position of an event's routing key in the key space [0, 1)."""
     return _fraction(_murmur3_low(key.encode("utf-16-le", "surrogatepass"), _EVENT_SEED))
 
 
 def hash_table_key(primary_key: bytes) -> float:
-    """The position of a key-value table's primary key in the key space [0, 1)."""
+    """Return the position of a key-value table's primary key in the key space [0, 1)."""
     return _fraction(_murmur3_low(primary_key, _TABLE_SEED))
 
 
@@ -73,7 +73,7 @@ def _finish(value: int) -> int:
 
 
 def _murmur3_low(data: bytes, seed: int) -> int:
-    """The first 64 bits (little-endian) of MurmurHash3_x64_128."""
+    """Return the first 64 bits (little-endian) of MurmurHash3_x64_128."""
     h1 = h2 = seed
     body = len(data) & ~15
     for position in range(0, body, 16):
@@ -106,7 +106,7 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
 
 
 def _utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All keys as one array of UTF-16 code units, with the start and the length of each."""
+    """Return all keys as one array of UTF-16 code units, with the start and the length of each."""
     if hasattr(keys, "buffers"):
         return _arrow_utf16_units(keys)
     try:
@@ -236,11 +236,11 @@ class SegmentRouter:
 
     @property
     def segment_ids(self) -> list[int]:
-        """The segments, by key range."""
+        """Return the segments, by key range."""
         return [int(segment) for segment in self._segment_ids]
 
     def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The segment id for each position in [0, 1)."""
+        """Return the segment id for each position in [0, 1)."""
         # Positions above a last boundary of 0.99999999 still belong to the last segment.
         index = np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
         return self._segment_ids[index]

@@ -32,22 +32,22 @@ class Stream:
 
 
 def segment_id(number: int, epoch: int) -> int:
-    """The id of segment `number` created in `epoch`."""
+    """Return the id of segment `number` created in `epoch`."""
     return epoch << 32 | number
 
 
 def segment_number(segment_id: int) -> int:
-    """The number part of a segment id."""
+    """Return the number part of a segment id."""
     return segment_id & 0xFFFFFFFF
 
 
 def segment_epoch(segment_id: int) -> int:
-    """The epoch in which a segment was created."""
+    """Return the epoch in which a segment was created."""
     return segment_id >> 32
 
 
 def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None = None) -> str:
-    """The name the segment store knows a segment by, or that of a transaction's part of it.
+    """Return the name the segment store knows a segment by, or that of a transaction's part of it.
 
     The parts of a transaction are all named after its own epoch, also those of segments that are older; any id of the
     segment will do here.
@@ -59,17 +59,17 @@ def segment_name(stream: Stream, segment_id: int, transaction: uuid.UUID | None 
 
 
 def transaction_epoch(transaction: uuid.UUID) -> int:
-    """The epoch of a stream in which a transaction was begun: it writes to the segments of that epoch."""
+    """Return the epoch of a stream in which a transaction was begun: it writes to the segments of that epoch."""
     return transaction.int >> 96
 
 
 def transaction_segment_id(segment_id: int, transaction: uuid.UUID) -> int:
-    """The id under which a transaction lists a segment: its number with the transaction's epoch."""
+    """Return the id under which a transaction lists a segment: its number with the transaction's epoch."""
     return transaction_epoch(transaction) << 32 | segment_number(segment_id)
 
 
 def key_value_table_stream(scope: str, table: str) -> Stream:
-    """The pretend stream whose segments are a key-value table's partitions.
+    """Return the pretend stream whose segments are a key-value table's partitions.
 
     Tokens and locations must be asked for under this name: those that the controller hands out for the
     table itself are refused by the segment store.
@@ -78,7 +78,7 @@ def key_value_table_stream(scope: str, table: str) -> Stream:
 
 
 def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
-    """The segment store's name of one segment of a key-value table; `table_partitions` tells the numbers."""
+    """Return the segment store's name of one segment of a key-value table; `table_partitions` tells the numbers."""
     return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
 
 

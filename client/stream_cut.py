@@ -47,7 +47,7 @@ class StreamCut:
         return f"{self.stream}:{{{shown}}}"
 
     def to_text(self) -> str:
-        """The portable text: base64 of gzip of `0:scope/stream:numbers:epochs:offsets`.
+        """Return the portable text: base64 of gzip of `0:scope/stream:numbers:epochs:offsets`.
 
         Equal cuts give equal text (segments sorted, no time stamp in the gzip header).
         """

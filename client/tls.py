@@ -30,7 +30,7 @@ _HOST_NAME_MISMATCHES = (62, 64)
 
 
 def trust_store_pem(config: ClientConfig) -> str | None:
-    """The certificates of the trust store, checked; None when the system's CAs are to be used.
+    """Return the certificates of the trust store, checked; None when the system's CAs are to be used.
 
     Checked up front because gRPC would only say "Failed to create security handshaker" at the first call.
     Raises InvalidOptionError naming the file.
@@ -67,7 +67,7 @@ def _certificates(pem: str) -> list[str]:
 
 
 def ssl_context(config: ClientConfig) -> ssl.SSLContext:
-    """The context for sockets to segment stores and the schema registry."""
+    """Return the context for sockets to segment stores and the schema registry."""
     pem = trust_store_pem(config)
     context = ssl.create_default_context(cadata=pem)
     context.check_hostname = config.validate_hostname
@@ -96,7 +96,7 @@ def grpc_root_certificates(config: ClientConfig) -> bytes:
 
 
 def system_root_certificates() -> bytes:
-    """The CAs `ssl.create_default_context()` trusts, as PEM, SSL_CERT_FILE and SSL_CERT_DIR included."""
+    """Return the CAs `ssl.create_default_context()` trusts, as PEM, SSL_CERT_FILE and SSL_CERT_DIR included."""
     found = dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
     # OpenSSL reads a directory of CAs only when it verifies, so the context above does not list those.
     directory = ssl.get_default_verify_paths().capath
@@ -113,7 +113,7 @@ def system_root_certificates() -> bytes:
 
 
 def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None:
-    """The name gRPC shall expect in the certificate; None for the host's own name.
+    """Return the name gRPC shall expect in the certificate; None for the host's own name.
 
     gRPC cannot leave the name unchecked. With `validate_hostname=False` the certificate is fetched first
     (its CA is checked) and the first name in it is expected.
@@ -141,7 +141,7 @@ def server_name_override(config: ClientConfig, endpoint: Endpoint) -> str | None
 
 
 def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
-    """What a failed connection or handshake means: TlsError (final), or ServerUnavailableError (may pass)."""
+    """Make an error of a failed connection or handshake: TlsError (final), or ServerUnavailableError (may pass)."""
     if isinstance(error, ssl.SSLCertVerificationError):
         code = getattr(error, "verify_code", 0)
         if code in _HOST_NAME_MISMATCHES:
@@ -169,7 +169,7 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
 
 
 def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
-    """The certificate was not issued by a trusted CA."""
+    """Make the error for a certificate that was not issued by a trusted CA."""
     return TlsError(
         f"the certificate of {endpoint} is not trusted ({detail}); give the CA that issued it as trust "
         "store (a PEM file)"
@@ -177,14 +177,14 @@ def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:
 
 
 def expired_certificate(endpoint: Endpoint, detail: str) -> TlsError:
-    """The certificate's time is over, or has not begun."""
+    """Make the error for a certificate whose time is over, or has not begun."""
     return TlsError(
         f"the certificate of {endpoint} is not valid at this time ({detail}); renew it, or check the clocks"
     )
 
 
 def host_name_mismatch(endpoint: Endpoint) -> TlsError:
-    """The certificate is trusted but made out for other hosts."""
+    """Make the error for a certificate that is trusted but made out for other hosts."""
     return TlsError(
         f"the certificate of {endpoint} is not made out for '{endpoint.host}'; connect by a name that stands in the "
         "certificate, or turn the host name check off (the CA is still checked)"
@@ -192,7 +192,7 @@ def host_name_mismatch(endpoint: Endpoint) -> TlsError:
 
 
 def not_tls(endpoint: Endpoint) -> TlsError:
-    """The server did not answer the handshake with TLS."""
+    """Make the error for a server that did not answer the handshake with TLS."""
     return TlsError(f"the server at {endpoint} does not speak TLS; use a plain address (tcp://) or turn TLS on there")
 
 
@@ -206,7 +206,7 @@ _GRPC_FAILURES: tuple[tuple[str, Callable[[Endpoint, str], TlsError]], ...] = (
 
 
 def grpc_tls_error(details: str, endpoint: Endpoint) -> TlsError | None:
-    """The TLS failure behind gRPC's UNAVAILABLE, which can only be told by its text; None if it is none."""
+    """Make the TLS failure behind gRPC's UNAVAILABLE, which can only be told by its text; None if it is none."""
     for mark, make in _GRPC_FAILURES:
         if mark in details:
             found = re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]*)", details)

@@ -82,7 +82,7 @@ class Transaction:
 
     @classmethod
     def rejoin(cls, controller: Controller, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> Transaction:
-        """A transaction that was begun elsewhere, in whatever state it is. Raises StreamNotFoundError."""
+        """Join a transaction that was begun elsewhere, in whatever state it is. Raises StreamNotFoundError."""
         segments = [
             replace(segment, segment_id=transaction_segment_id(segment.segment_id, transaction))
             for segment in controller.epoch_segments(stream, transaction_epoch(transaction))
@@ -130,7 +130,7 @@ class Transaction:
         self._stop.set()
 
     def status(self) -> TransactionStatus:
-        """How far the transaction is."""
+        """Tell how far the transaction is."""
         return self._controller.transaction_status(self.stream, self.id)
 
     def ended(self) -> TransactionNotOpenError:
@@ -212,7 +212,7 @@ class Transaction:
 
 
 def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
-    """A transaction whose first lease is longer than the wanted one, which it gets at once by a ping."""
+    """Create a transaction whose first lease is longer than the wanted one, which it gets at once by a ping."""
     if lease_ms < SHORTEST_LEASE_MS:
         return controller.create_transaction(stream, lease_ms)  # refused, unless the server has other limits
     try:

@@ -76,7 +76,7 @@ class Head:
 
     @property
     def committing(self) -> tuple[uuid.UUID, ...]:
-        """The ids of the queue's transactions, the first one first."""
+        """Return the ids of the queue's transactions, the first one first."""
         return tuple(entry.transaction for entry in self.queue)
 
     def without(self, transaction: uuid.UUID) -> Head:

@@ -16,22 +16,22 @@ ROOT_RESOURCE = "prn::/"
 
 
 def scope_resource(scope: str) -> str:
-    """A scope, as access control lists name it."""
+    """Return a scope, as access control lists name it."""
     return f"prn::/scope:{scope}"
 
 
 def stream_resource(stream: Stream) -> str:
-    """A stream, as access control lists name it."""
+    """Return a stream, as access control lists name it."""
     return f"prn::/scope:{stream.scope}/stream:{stream.name}"
 
 
 def key_value_table_resource(scope: str, table: str) -> str:
-    """A key-value table, as access control lists name it."""
+    """Return a key-value table, as access control lists name it."""
     return f"prn::/scope:{scope}/key-value-table:{table}"
 
 
 def stream_not_found(stream: Stream) -> StreamNotFoundError:
-    """The error for a stream that is not there."""
+    """Make the error for a stream that is not there."""
     return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
 
 
@@ -62,14 +62,14 @@ class ControllerCalls:
         )
 
     def _failed(self, purpose: Purpose, status: object) -> ServerFailedError:
-        """The error for a reply with the status FAILURE, which carries no reason."""
+        """Make the error for a reply with the status FAILURE, which carries no reason."""
         return ServerFailedError(
             f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
         )
 
 
 def after_lost_reply(tries: int) -> str:
-    """A remark for "exists already" after more than one try: the first one may have been carried out."""
+    """Return a remark for "exists already" after more than one try: the first one may have been carried out."""
     if tries == 1:
         return ""
     return "; the reply to a first try was lost, so it may be this call that made it"

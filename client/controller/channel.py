@@ -62,12 +62,12 @@ class ControllerChannel:
 
     @property
     def config(self) -> ClientConfig:
-        """What the channel was made from."""
+        """Return the configuration that the channel was made from."""
         return self._config
 
     @property
     def endpoint(self) -> Endpoint:
-        """The controller that is used at the moment."""
+        """Return the controller that is used at the moment."""
         return self._endpoints[self._turn % len(self._endpoints)]
 
     def call(self, rpc: str, request: Any, purpose: Purpose, *, timeout: float | None = None) -> tuple[Any, int]:
@@ -191,7 +191,7 @@ def _answer(method: Any, request: Any, **options: Any) -> Any:
 
 
 def _speaks_tls(endpoint: Endpoint) -> bool:
-    """Whether a server that hung up on a plain greeting answers a TLS one. Nothing secret is sent."""
+    """Tell whether a server that hung up on a plain greeting answers a TLS one. Nothing secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

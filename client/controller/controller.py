@@ -33,7 +33,7 @@ class Controller(ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, Tran
 
     @property
     def config(self) -> ClientConfig:
-        """What the controller was made from."""
+        """Return the configuration that the controller was made from."""
         return self._channel.config
 
     def delete_scope(self, scope: str) -> None:

@@ -60,7 +60,7 @@ _PASSING = (
 def controller_error(
     status: grpc.StatusCode, details: str, purpose: Purpose, endpoint: Endpoint, *, with_credentials: bool
 ) -> PravegaError:
-    """The error for a failed call. ServerUnavailableError may pass, ServerFailedError may, all others are final."""
+    """Make the error for a failed call. ServerUnavailableError and ServerFailedError may pass, others are final."""
     refined = purpose.refine(details) if purpose.refine is not None else None
     if refined is not None:
         return refined
@@ -109,7 +109,7 @@ def controller_error(
 
 
 def server_text(details: str) -> str:
-    """The first words of the server's description, without its stack trace."""
+    """Return the first words of the server's description, without its stack trace."""
     text = details.removeprefix("controllerStackTrace=").split("\n", 1)[0].strip()
     # Java's nested exceptions: only the last one's text says something to a user.
     text = re.sub(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ", "", text)

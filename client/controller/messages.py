@@ -46,18 +46,18 @@ _ACCESS = {
 
 
 def stream_info(stream: Stream, access: Access | None = None) -> pb.StreamInfo:
-    """A stream in a request. Without `access` no token is wanted, so that the right to read is enough."""
+    """Name a stream in a request. Without `access` no token is wanted, so that the right to read is enough."""
     wanted = pb.StreamInfo.NONE if access is None else _ACCESS[access]
     return pb.StreamInfo(scope=stream.scope, stream=stream.name, accessOperation=wanted)
 
 
 def stream_cut_message(cut: StreamCut) -> pb.StreamCut:
-    """A stream cut in a request."""
+    """Return a stream cut in a request."""
     return pb.StreamCut(streamInfo=stream_info(cut.stream), cut=dict(cut.positions))
 
 
 def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> pb.StreamConfig:
-    """The request to create or update a stream. Raises InvalidOptionError for settings that cannot work."""
+    """Make the request to create or update a stream. Raises InvalidOptionError for settings that cannot work."""
     check_configuration(configuration)
     scaling, retention = configuration.scaling, configuration.retention
     message = pb.StreamConfig(
@@ -87,7 +87,7 @@ def encode_configuration(stream: Stream, configuration: StreamConfiguration) -> 
 
 
 def decode_configuration(message: pb.StreamConfig) -> StreamConfiguration:
-    """The settings of a stream as the controller keeps them, whoever created it."""
+    """Return the settings of a stream as the controller keeps them, whoever created it."""
     policy, kept = message.scalingPolicy, message.retentionPolicy
     scaling = ScalingPolicy(
         kind=_SCALING_KINDS[policy.scaleType],
@@ -113,7 +113,7 @@ def decode_configuration(message: pb.StreamConfig) -> StreamConfiguration:
 
 
 def decode_range(message: pb.SegmentRange) -> SegmentRange:
-    """A segment with its key range."""
+    """Return a segment with its key range."""
     return SegmentRange(message.segmentId.segmentId, message.minKey, message.maxKey)
 
 
@@ -123,12 +123,12 @@ def decode_ranges(messages: Iterable[pb.SegmentRange]) -> list[SegmentRange]:
 
 
 def transaction_id_message(transaction: uuid.UUID) -> pb.TxnId:
-    """A transaction's id as two signed 64-bit halves."""
+    """Return a transaction's id as two signed 64-bit halves."""
     return pb.TxnId(highBits=_signed(transaction.int >> 64), lowBits=_signed(transaction.int & (1 << 64) - 1))
 
 
 def decode_transaction_id(message: pb.TxnId) -> uuid.UUID:
-    """A transaction's id."""
+    """Return a transaction's id."""
     mask = (1 << 64) - 1
     return uuid.UUID(int=(message.highBits & mask) << 64 | message.lowBits & mask)
 

@@ -18,7 +18,7 @@ from .messages import decode_ranges
 
 
 def scope_not_found(scope: str) -> ScopeNotFoundError:
-    """The error for a scope that is not there."""
+    """Make the error for a scope that is not there."""
     return ScopeNotFoundError(f"there is no scope '{scope}'")
 
 
@@ -26,7 +26,7 @@ class ScopeCalls(ControllerCalls):
     """Scopes."""
 
     def list_scopes(self) -> list[str]:
-        """All scopes the caller may read, internal ones (leading `_`) included, sorted.
+        """Return all scopes the caller may read, internal ones (leading `_`) included, sorted.
 
         Without the right READ on `prn::/` this is a PermissionDeniedError, not an empty list.
         """
@@ -42,7 +42,7 @@ class ScopeCalls(ControllerCalls):
             token = reply.continuationToken
 
     def scope_exists(self, scope: str) -> bool:
-        """Whether there is such a scope. Needs READ on it."""
+        """Tell whether there is such a scope. Needs READ on it."""
         purpose = Purpose(f"look for scope '{scope}'", scope_resource(scope), "READ")
         reply: pb.ExistsResponse = self._call("checkScopeExists", pb.ScopeInfo(scope=scope), purpose)
         return reply.exists
@@ -108,7 +108,7 @@ class KeyValueTableCalls(ControllerCalls):
         return True
 
     def list_key_value_tables(self, scope: str) -> list[str]:
-        """The tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
+        """Return the tables of a scope that the caller may read, sorted. Raises ScopeNotFoundError."""
         purpose = Purpose(f"list the key-value tables of scope '{scope}'", scope_resource(scope), "READ")
         names: list[str] = []
         token = pb.ContinuationToken()
@@ -125,7 +125,7 @@ class KeyValueTableCalls(ControllerCalls):
             token = reply.continuationToken
 
     def key_value_table_partitions(self, scope: str, name: str) -> int:
-        """The number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
+        """Return the number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
         purpose = self._table_purpose("look up key-value table", scope, name, write=False)
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
@@ -136,7 +136,7 @@ class KeyValueTableCalls(ControllerCalls):
         return reply.config.partitionCount
 
     def key_value_table_segments(self, scope: str, name: str) -> list[int]:
-        """The segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.
+        """Return the segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.
 
         Needs READ_UPDATE on the table even for reading: Pravega has no other call for it.
         """

@@ -42,7 +42,7 @@ class SegmentCalls(ControllerCalls):
     """Segments, stream cuts, scaling, locations and delegation tokens."""
 
     def current_segments(self, stream: Stream) -> list[SegmentRange]:
-        """The segments that take appends, by key range; none when the stream is sealed.
+        """Return the segments that take appends, by key range; none when the stream is sealed.
 
         So a tail made of them is empty for a sealed stream: its end is that of the segments after `head`.
         Raises StreamNotFoundError.
@@ -68,7 +68,7 @@ class SegmentCalls(ControllerCalls):
         return False
 
     def epoch_segments(self, stream: Stream, epoch: int) -> list[SegmentRange]:
-        """The segments that were current in an epoch. Needs READ_UPDATE."""
+        """Return the segments that were current in an epoch. Needs READ_UPDATE."""
         reply: pb.SegmentRanges = self._call(
             "getEpochSegments",
             pb.GetEpochSegmentsRequest(streamInfo=stream_info(stream), epoch=epoch),
@@ -82,7 +82,7 @@ class SegmentCalls(ControllerCalls):
         return decode_ranges(reply.segmentRanges)
 
     def head(self, stream: Stream) -> StreamCut:
-        """The position before the first event that is still there. Raises StreamNotFoundError."""
+        """Return the position before the first event that is still there. Raises StreamNotFoundError."""
         reply: pb.SegmentsAtTime = self._call(
             "getSegments",
             pb.GetSegmentsRequest(streamInfo=stream_info(stream), timestamp=0),
@@ -91,7 +91,7 @@ class SegmentCalls(ControllerCalls):
         return StreamCut(stream, {location.segmentId.segmentId: location.offset for location in reply.segments})
 
     def segments_between(self, start: StreamCut, end: StreamCut | None) -> tuple[list[int], str]:
-        """All segments with data between two cuts (None: to the end of the stream), and a token to read them.
+        """Return all segments with data between two cuts (None: to the end of the stream), and a token to read them.
 
         A start without positions means the head if there is no end, and else the very first event there ever was;
         a start that lies before the head gives truncated segments as well. In no special order. Needs only READ.
@@ -129,7 +129,7 @@ class SegmentCalls(ControllerCalls):
         return reply
 
     def _lies_after(self, start: StreamCut, end: StreamCut) -> bool:
-        """Whether a cut lies after another, at least in part."""
+        """Tell whether a cut lies after another, at least in part."""
         common = start.positions.keys() & end.positions.keys()
         if any(start.positions[segment] > end.positions[segment] for segment in common):
             return True
@@ -140,7 +140,7 @@ class SegmentCalls(ControllerCalls):
         return True
 
     def stream_cut_valid(self, cut: StreamCut) -> bool:
-        """Whether a cut names segments of the stream that cover the key space once.
+        """Tell whether a cut names segments of the stream that cover the key space once.
 
         Offsets are not looked at: one beyond the tail counts as valid.
         """
@@ -163,7 +163,7 @@ class SegmentCalls(ControllerCalls):
         return reply.response
 
     def successors(self, stream: Stream, segment_id: int) -> dict[SegmentRange, list[int]]:
-        """The segments that replace a sealed one, each with the ids of all its predecessors.
+        """Return the segments that replace a sealed one, each with the ids of all its predecessors.
 
         Empty for a segment that is still open or was sealed with its stream.
         """
@@ -175,7 +175,7 @@ class SegmentCalls(ControllerCalls):
         return {decode_range(entry.segment): list(entry.value) for entry in reply.segments}
 
     def segment_location(self, stream: Stream, segment_id: int) -> Endpoint:
-        """The segment store that serves a segment at the moment; it may move at any time.
+        """Return the segment store that serves a segment at the moment; it may move at any time.
 
         A store without a name of its own (0.0.0.0) is looked for on the controller's host. Raises
         ServerUnavailableError when no store has taken the segment over within the retry time.
@@ -193,7 +193,7 @@ class SegmentCalls(ControllerCalls):
         return retry(locate, timeout=self._channel.config.retry_timeout)
 
     def delegation_token(self, stream: Stream, access: Access) -> str:
-        """A token to show to segment stores; "" when the server does not check any.
+        """Return a token to show to segment stores; "" when the server does not check any.
 
         Use `DelegationTokens`, which keeps it as long as it is good. Raises PermissionDeniedError.
         """

@@ -23,7 +23,7 @@ class StreamCalls(ControllerCalls):
     """Streams."""
 
     def list_streams(self, scope: str, tag: str | None = None) -> list[str]:
-        """The streams of a scope that the caller may read, sorted; only those with `tag` if one is given.
+        """Return the streams of a scope that the caller may read, sorted; only those with `tag` if one is given.
 
         Without a tag the internal ones (leading `_`: watermarks, reader groups) are included. Raises
         ScopeNotFoundError.
@@ -62,14 +62,14 @@ class StreamCalls(ControllerCalls):
         return reply
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Whether there is such a stream. Needs READ on it."""
+        """Tell whether there is such a stream. Needs READ on it."""
         reply: pb.ExistsResponse = self._call(
             "checkStreamExists", stream_info(stream), self._stream_purpose("look for stream", stream)
         )
         return reply.exists
 
     def stream_configuration(self, stream: Stream) -> StreamConfiguration:
-        """The settings of a stream. Raises StreamNotFoundError."""
+        """Return the settings of a stream. Raises StreamNotFoundError."""
         reply: pb.StreamConfig = self._call(
             "getStreamConfiguration",
             stream_info(stream),

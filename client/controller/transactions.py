@@ -151,7 +151,7 @@ class TransactionCalls(ControllerCalls):
             self._check_refusal("aborted", stream, transaction, _ABORTED)
 
     def transaction_status(self, stream: Stream, transaction: uuid.UUID) -> TransactionStatus:
-        """How far a transaction is. Needs only READ."""
+        """Tell how far a transaction is. Needs only READ."""
         purpose = self._stream_purpose(f"look up transaction {transaction} on stream", stream)
         request = pb.TxnRequest(streamInfo=stream_info(stream), txnId=transaction_id_message(transaction))
         reply: pb.TxnState = self._call("checkTransactionState", request, purpose)

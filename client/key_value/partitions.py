@@ -47,7 +47,7 @@ class TablePartitions:
         """The segment ids in the order of the partitions; None if nobody has asked yet."""
 
     def ids(self) -> tuple[int, ...]:
-        """The segment ids in the order of the partitions; found out the first time, see `learn`."""
+        """Return the segment ids in the order of the partitions; found out the first time, see `learn`."""
         known = self.known
         return self.learn() if known is None else known
 

@@ -126,11 +126,11 @@ class KeyValueTable:
         self._partitions.known = None
 
     def get(self, key: bytes) -> Entry | None:
-        """The entry of a key, None if there is none."""
+        """Return the entry of a key, None if there is none."""
         return self.get_many([key])[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
-        """The entries of keys, in their order, None where there is none. Atomic for keys of one partition."""
+        """Return the entries of keys, in their order, None where there is none. Atomic for keys of one partition."""
         return self._as_it_is_now(lambda: self._get_many(keys))
 
     def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
@@ -234,7 +234,7 @@ class KeyValueTable:
         )
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
-        """All entries from key `first` to key `last`, both included (b"": open), ascending in each partition.
+        """Yield all entries from key `first` to key `last`, both included (b"": open), ascending in each partition.
 
         Entries written or removed meanwhile may or may not be seen.
         """
@@ -243,7 +243,7 @@ class KeyValueTable:
             yield from ((entry.key, Entry(entry.value, entry.version)) for entry in reply.entries)
 
     def keys(self, first: bytes = b"", last: bytes = b"") -> Iterator[bytes]:
-        """As `entries`, without the values."""
+        """Yield the keys as `entries` does, without the values."""
         for reply in self._pages(wire.read_table_keys, TableKeysRead, first, last):
             assert isinstance(reply, TableKeysRead)
             yield from (key.key for key in reply.keys)
@@ -350,7 +350,7 @@ def _page(request: _PageRequest, start: bytes, last: bytes) -> Request:
 
 
 def _start_of_next(page: Reply) -> bytes | None:
-    """Where the page after this one begins; None when there is none."""
+    """Return where the page after this one begins; None when there is none."""
     if isinstance(page, TableEntriesRead) and page.entries:
         return _next_key(page.entries[-1].key)
     if isinstance(page, TableKeysRead) and page.keys:
@@ -359,6 +359,6 @@ def _start_of_next(page: Reply) -> bytes | None:
 
 
 def _next_key(key: bytes) -> bytes | None:
-    """The key right after `key` among keys of its length, None after the last."""
+    """Return the key right after `key` among keys of its length, None after the last."""
     number = int.from_bytes(key, "big") + 1
     return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None

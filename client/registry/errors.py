@@ -26,7 +26,7 @@ _LONGEST_REASON = 300
 
 
 def refusal(response: httpx.Response, *, namespace: str | None, group: str | None, right: str) -> PravegaError:
-    """The error for a status that is no success. `right` says what was tried with the group."""
+    """Make the error for a status that is no success. `right` says what was tried with the group."""
     status = response.status_code
     reason = _reason(response)
     path = response.request.url.path
@@ -97,7 +97,7 @@ def _reason(response: httpx.Response) -> str:
 
 
 def _needed(namespace: str | None, group: str | None, right: str) -> str:
-    """The permission to ask for, in the notation of the registry's password file."""
+    """Return the permission to ask for, in the notation of the registry's password file."""
     scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
     if group is None or right == "create":
         return f"{scope},READ_UPDATE"

@@ -89,7 +89,7 @@ class SchemaRegistry:
     # Groups
 
     def groups(self) -> dict[str, GroupProperties]:
-        """All groups of the namespace that the user may read."""
+        """Return all groups of the namespace that the user may read."""
         found: dict[str, GroupProperties] = {}
         token: str | None = None
         while True:
@@ -106,7 +106,7 @@ class SchemaRegistry:
             token = next_token
 
     def group(self, name: str) -> GroupProperties:
-        """How the group was created, with its present compatibility."""
+        """Describe how the group was created, with its present compatibility."""
         return self._parsed(GroupProperties.from_json, "GET", _group_path(name), group=name)
 
     def create_group(self, name: str, properties: GroupProperties) -> None:
@@ -136,7 +136,7 @@ class SchemaRegistry:
             self._encodings = {key: value for key, value in self._encodings.items() if key[0] != name}
 
     def compatibility(self, group: str) -> Compatibility:
-        """Which new schemas the group accepts."""
+        """Tell which new schemas the group accepts."""
         return self.group(group).compatibility
 
     def set_compatibility(
@@ -170,22 +170,22 @@ class SchemaRegistry:
         )
 
     def latest_schemas(self, group: str, type: str | None = None) -> list[SchemaVersion]:
-        """The latest schema of each type, or of the one type (an empty list if there is no such type)."""
+        """Return the latest schema of each type, or of the one type (an empty list if there is no such type)."""
         # Asked for an unknown type the server fails with an internal error, so the choice is made here.
         found = self._parsed(_schema_versions, "GET", _group_path(group, "schemas"), group=group)
         return found if type is None else [each for each in found if each.schema.type == type]
 
     def versions(self, group: str) -> list[SchemaVersion]:
-        """All schemas of the group in the order they were added, without deleted ones."""
+        """Return all schemas of the group in the order they were added, without deleted ones."""
         return self._parsed(_schema_versions, "GET", _group_path(group, "schemas/versions"), group=group)
 
     def schema_by_id(self, group: str, id: int) -> SchemaInfo:
-        """The schema with this id (`VersionInfo.id`); deleted ones too."""
+        """Return the schema with this id (`VersionInfo.id`); deleted ones too."""
         path = _group_path(group, f"schemas/schema/{id}")
         return self._parsed(SchemaInfo.from_json, "GET", path, group=group)
 
     def find_version(self, group: str, schema: SchemaInfo) -> VersionInfo | None:
-        """Which version this very schema is; None if the group does not have it."""
+        """Tell which version this very schema is; None if the group does not have it."""
         path = _group_path(group, "schemas/versions/find")
         try:
             return self._parsed(VersionInfo.from_json, "POST", path, body=schema.to_json(), group=group)
@@ -199,7 +199,7 @@ class SchemaRegistry:
         self._request("DELETE", path, group=group, right="delete a schema of")
 
     def validate(self, group: str, schema: SchemaInfo, compatibility: Compatibility | None = None) -> bool:
-        """Whether the schema would be accepted under the policy (None: the group's own).
+        """Tell whether the schema would be accepted under the policy (None: the group's own).
 
         Registry 0.6.0 calls every JSON schema valid, whatever the policy.
         """
@@ -209,14 +209,14 @@ class SchemaRegistry:
         return self._parsed(lambda reply: bool(reply["valid"]), "POST", path, body=body, group=group)
 
     def can_read(self, group: str, schema: SchemaInfo) -> bool:
-        """Whether events of the group's schemas, as its policy guarantees them, can be read with this one."""
+        """Tell whether events of the group's schemas, as its policy guarantees them, can be read with this one."""
         path = _group_path(group, "schemas/versions/canRead")
         return self._parsed(lambda reply: bool(reply["compatible"]), "POST", path, body=schema.to_json(), group=group)
 
     # Encodings
 
     def codecs(self, group: str) -> list[str]:
-        """The codecs registered with the group; "" (none) is always possible and never listed."""
+        """Return the codecs registered with the group; "" (none) is always possible and never listed."""
 
         def names(reply: Any) -> list[str]:
             return [codec["name"] for codec in reply["codecTypes"]]
@@ -230,8 +230,9 @@ class SchemaRegistry:
         self._request("POST", path, body=body, group=group, right="add a codec to")
 
     def encoding(self, group: str, id: int) -> Encoding:
-        """What an encoding id stands for. Asked once in the life of this object, as long as a group lives ids keep
-        their meaning.
+        """Return what an encoding id stands for.
+
+        Asked once in the life of this object: as long as a group lives, ids keep their meaning.
         """
         key = (group, id)
         found = self._encodings.get(key)
@@ -243,7 +244,7 @@ class SchemaRegistry:
         return found
 
     def encoding_id(self, group: str, version: VersionInfo, codec: str = "") -> int:
-        """The id for writing this schema version with this codec (a registry name); allocated when new.
+        """Return the id for writing this schema version with this codec (a registry name); allocated when new.
 
         `version` must come from the registry. The codec must be registered (`add_codec`), else
         RegistryError with status 412.
@@ -374,7 +375,7 @@ class SchemaRegistry:
 
 
 def _group_path(group: str, rest: str = "") -> str:
-    """Every character that is not plain is escaped, `/` and blanks too. Dots alone would be taken as a path."""
+    """Escape every character that is not plain, `/` and blanks too. Dots alone would be taken as a path."""
     name = group.replace(".", "%2E") if group in (".", "..") else quote(group, safe="")
     return f"/v1/groups/{name}/{rest}" if rest else f"/v1/groups/{name}"
 

@@ -55,14 +55,14 @@ class SchemaInfo:
 
     @classmethod
     def of_text(cls, type: str, format: str, text: str) -> SchemaInfo:
-        """A schema given as text, as Avro and JSON schemas are; of Protobuf what `text` gives."""
+        """Make a schema of a text, as Avro and JSON schemas are; of Protobuf what `text` gives."""
         if format == "Protobuf":
             return cls(type, format, base64.b64decode(text.partition(" ")[2]))
         return cls(type, format, text.encode())
 
     @property
     def text(self) -> str:
-        """The schema as text: of Protobuf the type's name, a blank and the file descriptor set in base64.
+        """Return the schema as text: of Protobuf the type's name, a blank and the file descriptor set in base64.
 
         Raises InvalidSchemaError if it is no text.
         """

@@ -96,14 +96,14 @@ class SegmentAppender:
 
     @property
     def last_event_number(self) -> int:
-        """The number of the last event known to be stored; connects the first time. 0 when there is none."""
+        """Return the number of the last event known to be stored; connects the first time. 0 when there is none."""
         if not self._set_up:
             self._work(lambda: self._set_up)
         return self._stored
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The bytes of the segment (first, after the last) that this appender stored itself, in order.
+        """Return the bytes of the segment (first, after the last) that this appender stored itself, in order.
 
         They hold all events acknowledged so far except `skipped_events`.
         """
@@ -111,7 +111,7 @@ class SegmentAppender:
 
     @property
     def pending(self) -> list[tuple[memoryview, int]]:
-        """The blocks, with their numbers of events, that are not known to be stored.
+        """Return the blocks, with their numbers of events, that are not known to be stored.
 
         For a writer without transaction that goes on with the following segments after SegmentSealedError. None of
         them is stored then: a segment store acknowledges what it has stored before it refuses the rest.

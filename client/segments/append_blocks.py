@@ -42,7 +42,7 @@ class Block:
 
 
 def blocks_of(data: memoryview, events: int, first_number: int) -> Iterator[Block]:
-    """The block as it is, or cut between events into blocks that fit a wire command.
+    """Yield the block as it is, or cut between events into blocks that fit a wire command.
 
     Raises ProtocolError when the bytes to be cut are not `events` whole events, or one does not fit.
     """
@@ -80,16 +80,16 @@ class Ranges:
 
     @property
     def end(self) -> int:
-        """Where the last range ends, 0 without any."""
+        """Return where the last range ends, 0 without any."""
         return self._ranges[-1][1] if self._ranges else 0
 
     def as_list(self) -> list[tuple[int, int]]:
-        """All ranges as (first byte, byte after the last)."""
+        """Return all ranges as (first byte, byte after the last)."""
         return list(self._ranges)
 
 
 def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tuple[int, int]] | None:
-    """Where the blocks lie in `content`, which begins at an event; in order, other writers' events between them.
+    """Find the blocks in `content`, which begins at an event; in order, other writers' events between them.
 
     None unless each is found exactly once, beginning at an event: other writers may have stored the same bytes.
     """
@@ -110,7 +110,7 @@ def find_blocks(content: bytes | bytearray, blocks: Sequence[Block]) -> list[tup
 
 
 def _occurrences(content: bytes | bytearray, wanted: memoryview, frames: Offsets) -> Iterator[int]:
-    """The frames at which `content` holds `wanted`."""
+    """Yield the frames at which `content` holds `wanted`."""
     position = content.find(wanted)
     while position >= 0:
         following = int(np.searchsorted(frames, position))

@@ -107,7 +107,7 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def next_request_id(self) -> int:
-        """A number no other request on this connection has."""
+        """Return a number no other request on this connection has."""
         self._last_request_id += 1
         return self._last_request_id
 
@@ -144,7 +144,7 @@ class Connection:
                 return reply
 
     def receive_read(self, segment: str, place: Place) -> Reply:
-        """As `receive`; the bytes of a SegmentRead of `segment` go where `place` says.
+        """Receive as `receive` does; the bytes of a SegmentRead of `segment` go where `place` says.
 
         When the connection fails inside of them, `partial_read` says how many have come.
         """
@@ -213,7 +213,7 @@ class Connection:
         return count
 
     def has_input(self) -> bool:
-        """Whether something has come in (or the other side has closed)."""
+        """Tell whether something has come in (or the other side has closed)."""
         return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(0))
 
     def _failed(self, error: OSError) -> PravegaError:

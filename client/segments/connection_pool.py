@@ -24,7 +24,7 @@ class ConnectionPool:
         self._closed = False
 
     def borrow(self, endpoint: Endpoint, seconds: float) -> Connection:
-        """An idle connection that still seems to be alive, or a new one. `seconds` bounds each wait.
+        """Take an idle connection that still seems to be alive, or a new one. `seconds` bounds each wait.
 
         Raises what `Connection.open` raises, and RuntimeError after `close`.
         """
@@ -42,7 +42,7 @@ class ConnectionPool:
             connection.close()
 
     def open(self, endpoint: Endpoint, seconds: float) -> Connection:
-        """A new connection."""
+        """Open a new connection."""
         with self._lock:
             self._check_open()
             if self._config.tls and self._context is None:

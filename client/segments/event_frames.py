@@ -111,7 +111,7 @@ def _walk(view: memoryview, at: int) -> tuple[list[int], int]:
 
 
 def _common_size(starts: list[int], following: int) -> int:
-    """The size of the last frames including their headers if it is the same for all of them, else 0."""
+    """Return the size of the last frames including their headers if it is the same for all of them, else 0."""
     if len(starts) < _SAME_SIZE:
         return 0
     size = following - starts[-1]

@@ -46,17 +46,17 @@ class SegmentAddress:
 
     @property
     def name(self) -> str:
-        """The segment store's name of it."""
+        """Return the segment store's name of it."""
         return segment_name(self.stream, self.segment_id, self.transaction)
 
 
 def token_expired(reply: Reply) -> bool:
-    """Whether the request may be repeated with a fresh token."""
+    """Tell whether the request may be repeated with a fresh token."""
     return isinstance(reply, AuthTokenCheckFailed) and reply.code == TOKEN_EXPIRED
 
 
 def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) -> PravegaError:
-    """The error for a reply that is not the one hoped for. `action` completes "cannot ..."."""
+    """Make the error for a reply that is not the one hoped for. `action` completes "cannot ..."."""
     cannot = f"cannot {action} segment '{address.name}'"
     match reply:
         case WrongHost():
@@ -88,7 +88,7 @@ def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) 
 
 
 def missing_segment(address: SegmentAddress) -> PravegaError:
-    """The error for a segment that is not there."""
+    """Make the error for a segment that is not there."""
     stream = address.stream
     if stream.name.endswith(KEY_VALUE_TABLE_SUFFIX):
         table = stream.name.removesuffix(KEY_VALUE_TABLE_SUFFIX)

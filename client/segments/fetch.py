@@ -207,7 +207,7 @@ class SegmentFetch:
 
 
 def read_bytes(store: SegmentStore, address: SegmentAddress, start: int, end: int) -> bytearray:
-    """The bytes [start, end) of a segment, which must lie below its write offset.
+    """Return the bytes [start, end) of a segment, which must lie below its write offset.
 
     Raises what `SegmentFetch.fill` raises, and SegmentNotFoundError when some of them were truncated.
     """

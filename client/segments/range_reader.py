@@ -112,7 +112,7 @@ class SegmentRangeReader:
         return min(wire.MAX_READ, self._window)
 
     def _chunks(self, fetch: SegmentFetch) -> Iterator[_Chunk]:
-        """All bytes of the range, in order, in chunks that grow up to the window's size."""
+        """Yield all bytes of the range, in order, in chunks that grow up to the window's size."""
         offset, gap = self._start, False
         size = self._first_chunk()
         while offset < self._end:
@@ -139,7 +139,7 @@ class SegmentRangeReader:
             size = min(size * _GROWTH, self._window)
 
     def _segment_removed(self, offset: int) -> int:
-        """The first byte still there when the whole segment is gone; raises if the stream is gone too."""
+        """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
         stream = self._address.stream
         if not self._store.stream_exists(stream):
             raise StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}' any more")

@@ -111,7 +111,7 @@ class SegmentStore:
             self._tokens.seed(stream, right, token)
 
     def location(self, stream: Stream, segment_id: int) -> Endpoint:
-        """The segment store that serves a segment, as far as known. Asks the controller the first time."""
+        """Return the segment store that serves a segment, as far as known. Asks the controller the first time."""
         with self._lock:
             known = self._locations.get((stream, segment_id))
         if known is None:
@@ -120,7 +120,7 @@ class SegmentStore:
         return known
 
     def locations(self, stream: Stream, segment_ids: Iterable[int]) -> dict[int, Endpoint]:
-        """As `location` for many segments; the controller is asked for several of them at the same time."""
+        """Locate many segments as `location` does; the controller is asked for several of them at the same time."""
         wanted = list(segment_ids)
         with self._lock:
             unknown = [segment_id for segment_id in wanted if (stream, segment_id) not in self._locations]
@@ -136,11 +136,11 @@ class SegmentStore:
             self._locations.pop((stream, segment_id), None)
 
     def stream_exists(self, stream: Stream) -> bool:
-        """Whether the controller knows the stream; tells a deleted stream from a removed segment."""
+        """Tell whether the controller knows the stream; tells a deleted stream from a removed segment."""
         return self._controller.stream_exists(stream)
 
     def token(self, stream: Stream, access: Access) -> str:
-        """A delegation token for a stream, renewed in time; "" without authentication."""
+        """Return a delegation token for a stream, renewed in time; "" without authentication."""
         return self._tokens.token(stream, access)
 
     def renew_token(self, stream: Stream, access: Access) -> None:
@@ -173,7 +173,7 @@ class SegmentStore:
         *expected: type[Reply],
         on_repeat: Callable[[], None] | None = None,
     ) -> dict[SegmentAddress, Reply]:
-        """As `request` for several segments at once, many requests in flight."""
+        """Send as `request` does for several segments at once, many requests in flight."""
         wanted = list(dict.fromkeys(addresses))
         replies: dict[SegmentAddress, Reply] = {}
         renewed: set[SegmentAddress] = set()
@@ -260,7 +260,7 @@ class SegmentStore:
     def segment_infos(
         self, stream: Stream, segment_ids: Iterable[int], transaction: uuid.UUID | None = None
     ) -> dict[int, SegmentInfo]:
-        """The state of segments (or of their parts in a transaction); segments that are not there are left out."""
+        """Return the state of segments (or of their parts in a transaction), leaving out those that are not there."""
         replies = self.request_all(
             [SegmentAddress(stream, segment_id, transaction) for segment_id in segment_ids],
             Access.READ,
@@ -294,7 +294,7 @@ class SegmentStore:
     def attribute(
         self, stream: Stream, segment_id: int, name: uuid.UUID, transaction: uuid.UUID | None = None
     ) -> int | None:
-        """The value of a segment's attribute, None if the segment store does not hold it in memory.
+        """Return the value of a segment's attribute, None if the segment store does not hold it in memory.
 
         Raises SegmentNotFoundError, or TransactionNotOpenError.
         """

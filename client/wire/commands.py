@@ -74,7 +74,7 @@ _REPLIES: dict[int, type[Reply]] = {reply.command: reply for reply in (*STREAM_R
 
 
 def decode(command: int, body: bytes | bytearray | memoryview) -> Reply:
-    """The reply of a frame: `command` is the type, `body` the bytes behind the header.
+    """Return the reply of a frame: `command` is the type, `body` the bytes behind the header.
 
     Raises ProtocolError for an unknown type or fields that do not fit the frame.
     """
@@ -131,7 +131,7 @@ def setup_append(request_id: int, writer_id: uuid.UUID, segment: str, token: str
 
 
 def append_block_header(writer_id: uuid.UUID, size: int) -> bytes:
-    """What goes before `size` bytes of whole framed events; `append_block_end` must follow them directly.
+    """Return what goes before `size` bytes of whole framed events; `append_block_end` must follow them directly.
 
     Raises ProtocolError when the block does not fit a frame (`MAX_BLOCK`).
     """
@@ -143,7 +143,7 @@ def append_block_header(writer_id: uuid.UUID, size: int) -> bytes:
 def append_block_end(
     request_id: int, writer_id: uuid.UUID, size: int, event_count: int, last_event_number: int
 ) -> bytes:
-    """What goes after a block: its size, the number of its events (at least 1) and the number of the last of them."""
+    """Return what goes after a block: its size, the number of its events (at least 1) and that of the last of them."""
     if event_count <= 0:
         raise ProtocolError(f"a block must hold at least one event, not {event_count}")
     return _BLOCK_END.pack(

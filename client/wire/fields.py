@@ -38,7 +38,7 @@ def _modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(encoded: bytes) -> str:
-    """The text of modified UTF-8 bytes; raises UnicodeDecodeError when they are none."""
+    """Return the text of modified UTF-8 bytes; raises UnicodeDecodeError when they are none."""
     if encoded.isascii():
         return encoded.decode("ascii")
     halves = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
@@ -59,11 +59,11 @@ class FieldReader:
 
     @property
     def remaining(self) -> int:
-        """Bytes not read yet."""
+        """Count the bytes not read yet."""
         return self._end - self._position
 
     def take(self, size: int) -> memoryview:
-        """The next `size` bytes, not copied."""
+        """Return the next `size` bytes, not copied."""
         start = self._position
         if size < 0 or size > self._end - start:
             raise ProtocolError(
@@ -89,7 +89,7 @@ class FieldReader:
         return uuid.UUID(bytes=bytes(self.take(16)))
 
     def text(self) -> str:
-        """A string behind its 16-bit length."""
+        """Read a string behind its 16-bit length."""
         size: int = INT16.unpack(self.take(2))[0]
         encoded = bytes(self.take(size))
         try:
@@ -100,19 +100,19 @@ class FieldReader:
             ) from error
 
     def optional_text(self) -> str:
-        """A trailing string that older servers leave out: "" then."""
+        """Read a trailing string that older servers leave out: "" then."""
         return self.text() if self.remaining else ""
 
     def optional_int64(self, default: int = -1) -> int:
-        """A trailing int64 that older servers leave out: `default` then."""
+        """Read a trailing int64 that older servers leave out: `default` then."""
         return self.int64() if self.remaining >= 8 else default
 
     def optional_int32(self, default: int = -1) -> int:
-        """A trailing int32 that older servers leave out: `default` then."""
+        """Read a trailing int32 that older servers leave out: `default` then."""
         return self.int32() if self.remaining >= 4 else default
 
     def count(self, smallest_item: int) -> int:
-        """An int32 item count, refused when so many items of `smallest_item` bytes cannot fit in the rest."""
+        """Read an int32 item count, refused when so many items of `smallest_item` bytes cannot fit in the rest."""
         value = self.int32()
         if value < 0 or value * smallest_item > self.remaining:
             raise ProtocolError(
@@ -121,5 +121,5 @@ class FieldReader:
         return value
 
     def sized_bytes(self) -> bytes:
-        """Bytes behind an int32 length."""
+        """Read bytes behind an int32 length."""
         return bytes(self.take(self.int32()))

@@ -98,7 +98,9 @@ def group_changes(
 def change_decoder(
     table: StreamTable, writer_schemas: WriterSchemas, columns: Sequence[str], cut_down: StructType
 ) -> Decoder:
-    """What decodes as much of the changelog as the fold needs; `cut_down` has nested columns without unwanted parts.
+    """Make the decoder of as much of the changelog as the fold needs.
+
+    `cut_down` has nested columns without their unwanted parts.
 
     Without a primary key, `before` is whole, and there are MARKS.
     """

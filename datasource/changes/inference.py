@@ -40,7 +40,7 @@ def infer_columns(pravega: Pravega, stream: Stream, format: str, settings: Mappi
 
 
 def _newest(pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice]) -> list[SegmentSlice]:
-    """The slices of all current segments, and of the newest of those that are sealed, older ones first."""
+    """Return the slices of all current segments, and of the newest of those that are sealed, older ones first."""
     current = {each.segment_id for each in pravega.controller.current_segments(stream)}
     sealed = [piece for piece in slices if piece.segment_id not in current]
     kept = max(MOST_SEGMENTS - len(slices) + len(sealed), 0)

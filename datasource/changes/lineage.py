@@ -1,4 +1,4 @@
-"""Which segments hold the events of the same keys: those that scaling made of one another.
+"""Finds the segments that hold the events of the same keys: those that scaling made of one another.
 
 A segment that is split or merged is sealed, and its successors take over its keys. All segments between which there is
 such a path hold together every event of their keys; segments of different such groups share no key.
@@ -53,7 +53,7 @@ class _Groups:
         self._parent: dict[int, int] = {}
 
     def root(self, segment: int) -> int:
-        """The segment that stands for its group."""
+        """Return the segment that stands for its group."""
         while (parent := self._parent.get(segment, segment)) != segment:
             segment = parent
         return segment

@@ -73,7 +73,7 @@ class NewChangesPartition(InputPartition):
 
     @property
     def affinity(self) -> int:
-        """A number that partitions of the same keys share, unless segments are merged."""
+        """Return a number that partitions of the same keys share, unless segments are merged."""
         return int(self.after.split("-")[1])
 
 

@@ -1,4 +1,4 @@
-"""The states of rows between the batches of a stream of changes, in temporary files of the executor that has a task.
+"""Keeps the states of rows between the batches of a stream of changes, in temporary files of executors.
 
 A file is worth a second look at all earlier events, no more: whoever misses it reads them again. It lies with Spark's
 own temporary files, which Spark deletes. Of each group of segments the last two states are kept, so that a batch may be
@@ -32,7 +32,7 @@ class RowStates:
     """The states of one machine, by name, in a `directory`."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        """By default they lie with Spark's temporary files, in a task, or in the system's directory for such."""
+        """Take the directory, by default one among Spark's temporary files."""
         if directory is None:
             directory = local_directories()[0] / f"{_DIRECTORY}-{os.getuid()}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

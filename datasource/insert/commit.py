@@ -74,7 +74,7 @@ class Insert:
 
     @property
     def transaction(self) -> Transaction:
-        """The shared transaction."""
+        """Return the shared transaction."""
         return self._transaction
 
     def spec(self, schema: StructType) -> InsertSpec:
@@ -166,7 +166,7 @@ class Insert:
         return False
 
     def _lost_track(self) -> PravegaError:
-        """Bytes of failed attempts were being left behind when the process that did so died."""
+        """Make the error for a process that died while bytes of failed attempts were being left behind."""
         return TransactionOutcomeUnknownError(
             f"The catalog service ended while it committed to stream {self._table.stream} without the bytes of failed "
             "attempts. All rows of this INSERT are visible, or none: look at the table before you run it again."
@@ -278,7 +278,7 @@ def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:
 
 
 def _clean_up(step: Callable[[], None]) -> None:
-    """Do what is only tidy: an open transaction ends with its lease, and so does its entry in the commit log."""
+    """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
     try:
         with at_most(CLEAN_UP_SECONDS):
             step()

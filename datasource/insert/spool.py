@@ -1,4 +1,4 @@
-"""Where a task keeps its encoded events until its input has ended: memory first, then a temporary file."""
+"""Keeps the encoded events of a task until its input has ended: in memory, then in a temporary file."""
 
 from __future__ import annotations
 

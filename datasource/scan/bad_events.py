@@ -1,4 +1,4 @@
-"""What becomes of events that cannot be decoded: the options `mode` and `dead-letter` read as one rule."""
+"""Decides what becomes of events that cannot be decoded: reads the options `mode` and `dead-letter` as one rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BadEventRule:
 
     @property
     def every_event_is_a_row(self) -> bool:
-        """Whether a scan returns as many rows as it decodes events."""
+        """Tell whether a scan returns as many rows as it decodes events."""
         return self.mode != DROPMALFORMED
 
 

@@ -74,13 +74,13 @@ class Letter:
 
 
 def letter(segment: str, offset: int, bad: BadEvent, event: bytes, encoding_id: int | None) -> Letter:
-    """What is written of a bad event, as stored; -1 stands for no encoding id, too."""
+    """Describe a bad event, as stored, for the dead-letter stream; -1 stands for no encoding id, too."""
     known = None if encoding_id is None or encoding_id < 0 else encoding_id
     return Letter(segment, offset, shortened(bad.reason), known, event)
 
 
 def shortened(reason: str) -> str:
-    """As much of a reason as is kept."""
+    """Return as much of a reason as is kept."""
     return reason if len(reason) <= _REASON_LENGTH else reason[: _REASON_LENGTH - 3] + "..."
 
 

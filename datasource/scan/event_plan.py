@@ -52,7 +52,7 @@ class EventScanPlan:
 
     @property
     def output(self) -> StructType:
-        """The columns of the batches that tasks make."""
+        """Return the columns of the batches that tasks make."""
         if not self.counted:
             return self.schema
         # Rows that only tell a number are null in all other columns.

@@ -1,4 +1,4 @@
-"""From the events of one segment to the rows of a scan: chosen by type, decoded, the bad ones dealt with."""
+"""Makes rows of the events of one segment: chooses them by type, decodes them, and deals with the bad ones."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class SliceDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
-        """Of an ordinary table every event is a row inserted."""
+        """Make a column of changes: of an ordinary table every event is a row inserted."""
         assert self._plan.versions is not None
         if field.name == "_change_type":
             return pa.repeat("insert", len(offsets))
@@ -247,7 +247,7 @@ def _first(chosen: _Chosen, count: int) -> _Chosen:
 
 
 def _cut(decoded: _Decoded, count: int) -> _Decoded:
-    """The first rows, and the bad events before the last of them: those behind it were not asked for."""
+    """Keep the first rows, and the bad events before the last of them: those behind it were not asked for."""
     rows = decoded.rows[:count]
     end = int(rows[-1]) if count else 0
     columns = None if decoded.columns is None else decoded.columns.slice(0, count)

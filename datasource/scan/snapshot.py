@@ -1,4 +1,4 @@
-"""What a scan will read, fixed once at planning: a byte range of every segment between two stream cuts.
+"""Fixes what a scan will read, once, at planning: a byte range of every segment between two stream cuts.
 
 A commit merges a transaction segment by segment, so lengths read meanwhile can hold a part of it. The commit
 log says which transactions are being committed; lengths taken during a commit are taken again.

@@ -1,4 +1,4 @@
-"""Which changes of a table a query asks for with `CHANGES FROM ... TO ...`."""
+"""The range of changes that a query asks for with `CHANGES FROM ... TO ...`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChangeRange:
         return cls(**value)
 
     def bounds(self) -> Bounds:
-        """The same in numbers. Raises InvalidOptionError for a version that is none, or an end before the start."""
+        """Return the range in numbers. Raises InvalidOptionError for a text that is no version, or an early end."""
         first = -LAST if self.start is None else number(self.start)
         last = LAST if self.end is None else number(self.end, "TO")
         if last < first:
@@ -63,7 +63,7 @@ class Bounds:
     high: int
 
     def __call__(self, versions: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which changes of these versions and times (microseconds since 1970) lie within."""
+        """Tell which changes of these versions and times (microseconds since 1970) lie within."""
         measured = versions if self.unit == VERSION else times
         within: npt.NDArray[np.bool_] = (measured >= self.low) & (measured <= self.high)
         return within

@@ -91,14 +91,14 @@ def load_table(
 
 
 def _format(registry_format: str, named: str | None) -> Format:
-    """The format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
+    """Find the format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
     return format_of_registry(registry_format)
 
 
 def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:
-    """A table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
+    """Describe a table that no schema registry knows: of fixed columns, or with its schema kept with the stream."""
     if format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, scan_properties=_scan_properties(stored))
     found = find_format(format)
@@ -173,7 +173,7 @@ def _schema(
 
 
 def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
-    """The schema of the type of this full name, or whose name ends so, if that is only one."""
+    """Find the schema of the type of this full name, or whose name ends so, if that is only one."""
     exact = [one for one in latest if one.version.type == event_type]
     ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"{TYPE_SIGN}{event_type}"))]
     found = exact or ending

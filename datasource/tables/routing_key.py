@@ -1,4 +1,4 @@
-"""Which columns can be a routing key."""
+"""Checks which columns can be a routing key."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class StreamTable:
 
     @property
     def framed(self) -> bool:
-        """Whether events carry the registry's header."""
+        """Tell whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The current rows of a change table: of each primary key the latest state, deleted ones gone.
 
-A fold over entries (`entries`) in the order of their events. Which of two entries of a key counts:
+A fold over entries (see `entries`) in the order of their events. Which of two entries of a key counts:
 
 * a row that a snapshot read replaces whatever came before it;
 * a change replaces what came before it, unless its position in the database's log is older: then it was written again
@@ -47,7 +47,7 @@ class CurrentRows(KeyFold):
         self.add(self._reader.read(changes, locations, self.truncates))
 
     def rows(self) -> Iterator[pa.Table]:
-        """The current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
+        """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
         for entries in self.results():
             there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))

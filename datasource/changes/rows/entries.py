@@ -1,4 +1,4 @@
-"""Changes of rows as the fold of `current` takes them: one entry per change of one key, in columns.
+"""Makes entries of changes of rows: one for each change of one key, in columns, as folds take them.
 
 An entry has the values of its key, those of the wanted columns, and what decides which of two entries of a key counts:
 the kind of change, where the database made it, when the connector handled it and where its event lies in the stream.
@@ -38,7 +38,7 @@ _LETTERS = np.array([*OPERATIONS, ""])
 
 
 class Names:
-    """Numbers for texts and sets that occur over and over."""
+    """Numbers texts and sets that occur over and over."""
 
     def __init__(self) -> None:
         self._origins: dict[str, int] = {}
@@ -46,7 +46,7 @@ class Names:
         self.missing: list[frozenset[str]] = [frozenset()]
 
     def origin(self, text: str | None) -> int:
-        """The number of an origin, -1 for None."""
+        """Return the number of an origin, -1 for None."""
         if text is None:
             return -1
         if text not in self._origins:
@@ -55,23 +55,23 @@ class Names:
         return self._origins[text]
 
     def origin_text(self, number: int) -> str | None:
-        """The origin of a number."""
+        """Return the origin of a number."""
         return self._texts[number] if number >= 0 else None
 
     @property
     def origin_texts(self) -> list[str]:
-        """The origins by number."""
+        """Return the origins by number."""
         return list(self._texts)
 
     def origins(self, texts: pa.Array) -> Numbers:
-        """The number of each origin, -1 for null."""
+        """Return the number of each origin, -1 for null."""
         coded = texts.dictionary_encode()
         numbers = [*map(self.origin, coded.dictionary.to_pylist()), -1]
         found: Numbers = np.array(numbers, np.int64)[_filled(coded.indices, len(numbers) - 1)]
         return found
 
     def missing_sets(self, lists: pa.Array) -> Numbers:
-        """The number of each list as a set, 0 for null and the empty one."""
+        """Return the number of each list as a set, 0 for null and the empty one."""
         # Arrow joins only lists whose elements may be null.
         joined = pc.binary_join(lists.cast(pa.list_(pa.string())), "\0")
         coded = pc.fill_null(joined, "").dictionary_encode()
@@ -96,7 +96,7 @@ class Truncate:
     offset: int
 
     def later(self, other: Truncate) -> Truncate:
-        """The later of both, by each measure."""
+        """Return the later of both, by each measure."""
         return Truncate(
             max(self.position, other.position),
             max(self.time, other.time),
@@ -122,13 +122,13 @@ class Truncates:
             self.add(origin, segment, truncate)
 
     def cleared(self, entries: pa.Table, names: Names) -> npt.NDArray[np.bool_]:
-        """Which entries were made before a truncation; see `cleared_by`."""
+        """Tell which entries were made before a truncation; see `cleared_by`."""
         if not self.last:
             return np.zeros(len(entries), np.bool_)
         return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
     def cleared_by(self, numbers: dict[str, Numbers], names: Names) -> npt.NDArray[np.bool_]:
-        """Which entries, told by their NUMBERS, were made before a truncation.
+        """Tell which entries, told by their NUMBERS, were made before a truncation.
 
         A change is before a truncation of its own origin if its position is. For a row of a snapshot, or where
         positions cannot be compared, it is the place that counts in the same segment, and in another segment the time
@@ -149,7 +149,7 @@ class Truncates:
 
 
 def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
-    """Whether the left position comes before the right one; positions as columns, the first counts most."""
+    """Tell whether the left position comes before the right one; positions as columns, the first counts most."""
     result: npt.NDArray[np.bool_] = left[-1] < right[-1]
     for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
         result = (a < b) | ((a == b) & result)
@@ -157,7 +157,7 @@ def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> npt.NDArray[np.b
 
 
 def numbers_of(entries: pa.Table, name: str) -> Numbers:
-    """One of NUMBERS of all entries."""
+    """Return one of NUMBERS of all entries."""
     numbers: Numbers = entries.column(name).to_numpy()
     return numbers
 
@@ -189,7 +189,7 @@ class EntryReader:
         self._names = names
 
     def read(self, changes: pa.RecordBatch, locations: EventLocations, truncates: Truncates) -> pa.Table:
-        """The entries of a batch, in order; truncations are noted apart, what changes no row is left out.
+        """Make the entries of a batch, in order. Truncations are noted apart; what changes no row is left out.
 
         Raises MalformedEventError for a change whose row cannot be told, naming the place of its event.
         """
@@ -219,7 +219,7 @@ class EntryReader:
             )
 
     def _moved(self, codes: npt.NDArray[np.str_], before: dict[str, pa.Array], after: dict[str, pa.Array]) -> Numbers:
-        """The updates that change the key."""
+        """Find the updates that change the key."""
         moved = np.zeros(len(codes), np.bool_)
         known = codes == UPDATE
         for name in self._key:
@@ -229,7 +229,7 @@ class EntryReader:
         return np.flatnonzero(moved & known)
 
     def _with_moves(self, table: pa.Table, chosen: Numbers, moved: Numbers, before: dict[str, pa.Array]) -> pa.Table:
-        """The entries with a deletion of the former key before each update that changed it."""
+        """Add a deletion of the former key before each update that changed it."""
         where = np.searchsorted(chosen, moved)
         gone = table.take(pa.array(where))
         for name in table.column_names:
@@ -248,7 +248,7 @@ class EntryReader:
 
 
 def operations(changes: pa.RecordBatch) -> npt.NDArray[np.str_]:
-    """The letter of each change, an empty text where there is none."""
+    """Return the letter of each change, an empty text where there is none."""
     codes = pc.fill_null(pc.index_in(changes.column("op"), _CODES), len(OPERATIONS)).to_numpy(zero_copy_only=False)
     letters: npt.NDArray[np.str_] = _LETTERS[codes]
     return letters
@@ -288,12 +288,12 @@ def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.
 
 
 def value_name(column: str) -> str:
-    """What an entry calls a column of the table: not as one of its numbers."""
+    """Return the name of a column of the table in an entry, where it differs from those of NUMBERS."""
     return VALUE + column
 
 
 def members(struct: pa.StructArray) -> dict[str, pa.Array]:
-    """The members of a struct by name, null where the struct is."""
+    """Return the members of a struct by name, null where the struct is."""
     return dict(zip(struct.type.names, struct.flatten(), strict=True))
 
 

@@ -1,6 +1,6 @@
-"""Entries of changes reduced key by key: in memory, and beyond a limit in temporary files by a hash of the key.
+"""Reduces entries of changes key by key: in memory, and beyond a limit in temporary files by a hash of the key.
 
-What a reduction makes is its own affair: `current` keeps one entry for each key, `history` also gives what
+A reduction decides what it makes: `current` keeps one entry for each key, `history` also gives what
 each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
 in front of the entries that came since.
 """
@@ -35,11 +35,11 @@ class Reduction(Protocol):
     """What is done with the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """From a state with newer entries behind it, make the new state and what is to be given out."""
+        """Make the new state from a state with newer entries behind it, and what is to be given out."""
         ...
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        """When all entries have come, make the last state and what is to be given out."""
+        """Make the last state when all entries have come, and what is to be given out."""
         ...
 
     def fork(self) -> Reduction:
@@ -47,7 +47,7 @@ class Reduction(Protocol):
         ...
 
     def needs_all(self) -> bool:
-        """Whether keys without new entries may be given out, too."""
+        """Tell whether keys without new entries may be given out, too."""
         ...
 
 
@@ -69,7 +69,7 @@ class KeyFold:
 
     @property
     def spilled(self) -> bool:
-        """Whether the limit of memory was exceeded."""
+        """Tell whether the limit of memory was exceeded."""
         return self._files is not None
 
     def add(self, entries: pa.Table) -> list[pa.Table]:
@@ -203,14 +203,14 @@ class _Files:
 
 
 def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:
-    """The key of each entry as one text: equal for equal keys."""
+    """Join the key of each entry to one text, which is equal for equal keys."""
     texts = [text_of(entries.column(value_name(name)).combine_chunks()) for name in key]
     shown = [pc.fill_null(each, "\0") for each in texts]
     return pc.binary_join_element_wise(*shown, "\1") if len(shown) > 1 else shown[0]
 
 
 def text_of(array: pa.Array) -> pa.Array:
-    """A text for each value: equal for equal ones."""
+    """Return a text for each value, equal for equal ones."""
     if pa.types.is_binary(array.type):
         return pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
     if pa.types.is_nested(array.type):

@@ -1,4 +1,4 @@
-"""What each change of a change table did to its row: the rows before and after it, in the order of the changes.
+"""Tells what each change did to its row: the rows before and after it, in the order of the changes.
 
 The states of rows are those of `current`, entry by entry. A change that leads from no row to one is an insert,
 from one to none a delete, from one to another an update with both. Nothing is given for an entry that says what is
@@ -143,7 +143,7 @@ class RowHistory(KeyFold):
 
     @property
     def truncations(self) -> list[Truncation]:
-        """Those that were among the changes so far."""
+        """Return the truncations that were among the changes so far."""
         return self._noted.all
 
 
@@ -196,7 +196,7 @@ class _Steps:
         return [each for each in self._truncations if each not in self._applied]
 
     def _places(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
-        """The truncations that have their place in front of some new entry, each with that entry, in this order."""
+        """Find the truncations that come before some new entry, each with that entry, in this order."""
         pending = self._pending()
         if not pending:
             return []
@@ -213,7 +213,7 @@ class _Steps:
         return sorted(found, key=lambda each: (each[0], each[1].truncate.position, each[1].truncate.ts))
 
     def _after(self, truncation: Truncation, numbers: dict[str, Numbers]) -> Mask:
-        """Which entries come after a truncation: by the place in its own segment, by position or time in others."""
+        """Tell which entries come after a truncation: by location in its own segment, by position or time in others."""
         truncate = truncation.truncate
         origin = self._names.origin(truncation.origin)
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
@@ -284,7 +284,7 @@ class _Steps:
         return replaced(state, settled=np.ones(len(state), np.int64)), given
 
     def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
-        """The history that these changes cause, as far as it is wanted."""
+        """Make the history that these changes cause, as far as it is wanted."""
         versions, time = numbers_of(causes, "version"), numbers_of(causes, "time")
         times = np.where(time != UNKNOWN, time, numbers_of(causes, "ts"))
         wanted = self._within(versions[cause], times[cause])
@@ -298,7 +298,7 @@ class _Steps:
         return [table]
 
     def _known_before(self, entries: pa.Table, places: Numbers) -> Mask:
-        """Which entries say only what is known: delivered again or found by a snapshot, and the row is the same."""
+        """Tell which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
         numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
         again = numbers["origin"][places] >= 0
         for name in ("origin", "major", "minor", "row"):
@@ -316,7 +316,7 @@ class _Steps:
 
 
 def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
-    """A position as one number, 0 where the origin is unknown."""
+    """Return a position as one number, 0 where the origin is unknown."""
     if origin is None:
         return 0
     major, minor = (np.array([each]) for each in position[:2])
@@ -324,7 +324,7 @@ def version_of(origin: str | None, position: tuple[int, int, int]) -> int:
 
 
 def versions_of(entries: pa.Table, names: Names) -> Numbers:
-    """The position of each change as one number, 0 where it has none."""
+    """Return the position of each change as one number, 0 where it has none."""
     origin, major, minor = (numbers_of(entries, name) for name in ("origin", "major", "minor"))
     versions = np.zeros(len(entries), np.int64)
     for each in np.unique(origin[origin >= 0]).tolist():
@@ -334,7 +334,7 @@ def versions_of(entries: pa.Table, names: Names) -> Numbers:
 
 
 def _ascending(versions: Numbers, first: Mask) -> Numbers:
-    """The versions of each key such that they ascend: Spark nets changes of a row in the order of their versions.
+    """Make the versions of each key ascend: Spark nets changes of a row in the order of their versions.
 
     A version that does not is one more than that before it. `first` tells where the entries of a key begin.
     """
@@ -351,7 +351,7 @@ def _ascending(versions: Numbers, first: Mask) -> Numbers:
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Mask:
-    """Which values are the same, nulls and NaN being so too."""
+    """Tell which values are the same, nulls and NaN being so too."""
     if pa.types.is_nested(left.type):
         # Arrow compares no nested values; texts of them do, NaN included.
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)

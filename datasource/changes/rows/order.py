@@ -1,4 +1,4 @@
-"""Entries key by key: which of them count, and which values they keep.
+"""Sorts entries by key, and tells which of them count and which values they keep.
 
 The order of events is that of the changes, but for what a connector delivers again after a restart, and for changes
 that a snapshot holds already. See `current` for the rules.
@@ -34,8 +34,9 @@ class KeyOrder:
         self.last = np.flatnonzero(np.append(change, np.ones(min(1, len(ranked)), np.bool_)))
 
     def sources(self, columns: Sequence[str], names: Names, places: Numbers) -> dict[str, pa.Array]:
-        """For columns that some entries at these places keep from earlier ones of their key: whose value each has.
+        """Find the entry whose value each of the entries at these places has, by column.
 
+        Columns are those whose values some of them keep from earlier entries of their key.
         Null where the value was never seen.
         """
         missing = numbers_of(self._table, "missing")
@@ -57,7 +58,7 @@ class KeyOrder:
         return found
 
     def taken(self, places: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
-        """The entries at these places, no value of theirs missing."""
+        """Return the entries at these places, no value of theirs missing."""
         taken = self._table.take(pa.array(self.entries[places]))
         for column, sources in self.sources(columns, names, places).items():
             name = value_name(column)
@@ -66,14 +67,14 @@ class KeyOrder:
 
 
 def replaced(table: pa.Table, **columns: Numbers) -> pa.Table:
-    """The table with other numbers in these columns."""
+    """Return the table with other numbers in these columns."""
     for name, numbers in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(numbers))
     return table
 
 
 def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
-    """The number of each entry's key, from 0."""
+    """Return the number of each entry's key, from 0."""
     groups = np.zeros(len(entries), np.int64)
     for name in key:
         coded = entries.column(value_name(name)).combine_chunks().dictionary_encode(null_encoding="encode")
@@ -84,7 +85,7 @@ def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
 
 
 def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:
-    """Which entries must not replace what came before them."""
+    """Tell which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
     origin = numbers_of(entries, "origin")
     known = np.flatnonzero(origin >= 0)
@@ -112,7 +113,7 @@ def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
-    """Whether positions never go back, so that none can be older than one before it."""
+    """Tell whether positions never go back, so that none can be older than one before it."""
     if (origin != origin[0]).any():
         return False
     return not older([column[1:] for column in position], [column[:-1] for column in position]).any()

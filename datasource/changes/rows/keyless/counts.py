@@ -1,4 +1,4 @@
-"""How often each row is in a bag, from entries that add it and entries that remove it; see `rows`.
+"""Counts how often each row is there, from entries that add it and entries that remove it; see `rows`.
 
 Truncations and snapshots are boundaries. Between two of them, the span of each, rows are counted by themselves: a
 truncation leaves none, and a snapshot finds all that are there again.
@@ -81,16 +81,16 @@ class KeylessCounts:
         return state, history.given(self.within)
 
     def fork(self) -> KeylessCounts:
-        """It keeps nothing."""
+        """Return this object: it keeps nothing."""
         return self
 
     def needs_all(self) -> bool:
-        """Every row is given."""
+        """Tell that every row is given."""
         return True
 
     @cached_property
     def _boundaries(self) -> list[Truncation | Snapshot]:
-        """In their order; for the rows of the end, truncations are looked at together."""
+        """Return snapshots and, where the history matters, truncations, in their order."""
         found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
             found += [(each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)]
@@ -106,7 +106,7 @@ class KeylessCounts:
             )
 
     def _spans(self, numbers: Columns, own: Numbers, boundaries: Sequence[Truncation | Snapshot]) -> Numbers:
-        """How many boundaries each entry is behind; `own` is the boundary that its snapshot is."""
+        """Count the boundaries that each entry is behind; `own` is the boundary that its snapshot is."""
         spans = np.zeros(len(own), np.int64)
         if self.within is None:
             # Only what is behind all boundaries counts.
@@ -148,7 +148,7 @@ def _not_there(numbers: Columns, place: int) -> MalformedEventError:
 
 
 class _Counts:
-    """What the entries of each span leave of each row; entries by their numbers.
+    """Counts what the entries of each span leave of each row; entries by their numbers.
 
     `left` are those whose rows are left, of equal ones the last; `missing` those that remove what is not there, of
     equal ones the first.
@@ -169,14 +169,14 @@ class _Counts:
         self.left: Numbers = np.sort(order[~removing & (rank >= (added + removed - net)[cells])])
 
     def differences(self, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-        """Which of these entries' rows are only on the left, and which only on the right."""
+        """Tell which of these entries' rows are only on the left, and which only on the right."""
         most = len(self.rows) + 1
         on_left, on_right = (self.rows[each] * most + _rank(self.rows[each]) for each in (left, right))
         return left[~np.isin(on_left, on_right)], right[~np.isin(on_right, on_left)]
 
 
 class _History:
-    """What the changes did to the bag."""
+    """Makes the history of rows from what the changes did to their counts."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _History:
         self._times.append(times)
 
     def given(self, within: Within) -> list[pa.Table]:
-        """As far as it is wanted."""
+        """Return the history as far as it is wanted."""
         rows, change, version, time = map(np.concatenate, (self._rows, self._changes, self._versions, self._times))
         wanted = within(version, time)
         if not wanted.any():
@@ -232,7 +232,7 @@ class _History:
 
 
 def _delivered_again(rows: Numbers, numbers: Columns) -> Mask:
-    """Which entries say again what another one says.
+    """Tell which entries say again what another one says.
 
     Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
     that has the most of the row: another may have been cut off.
@@ -261,13 +261,13 @@ def _delivered_again(rows: Numbers, numbers: Columns) -> Mask:
 
 
 def _changes(numbers: Numbers) -> Mask:
-    """Where a number is not the one before it."""
+    """Tell where a number differs from the one before it."""
     found: Mask = np.append(np.ones(min(1, len(numbers)), np.bool_), numbers[1:] != numbers[:-1])
     return found
 
 
 def _rank(rows: Numbers) -> Numbers:
-    """The how manieth of its row each entry is, from 0."""
+    """Return the rank of each entry among those of an equal row, from 0."""
     order = np.argsort(rows, kind="stable")
     new = _changes(rows[order])
     found = np.empty(len(rows), np.int64)
@@ -276,7 +276,7 @@ def _rank(rows: Numbers) -> Numbers:
 
 
 def _by_number(values: Numbers, numbers: Numbers, count: int) -> list[Numbers]:
-    """The values of each number from 0 to `count` - 1."""
+    """Return the values of each number from 0 to `count` - 1."""
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
     return [values[order[begin:end]] for begin, end in itertools.pairwise(bounds)]

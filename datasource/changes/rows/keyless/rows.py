@@ -1,4 +1,4 @@
-"""The rows of a change table without a primary key: a bag, in which equal rows are counted.
+"""Counts the rows of a table of changes without a primary key: equal rows are told apart only by their number.
 
 A change adds the row in its `after` and removes the one in its `before`, which must be whole therefore, as PostgreSQL
 writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only sums count, so that neither the order of
@@ -115,7 +115,7 @@ class KeylessRows(KeyFold):
             self.add(entries)
 
     def _unique(self, origins: Numbers, rows: pa.Array) -> Numbers:
-        """Whether the position of each change is that of one row, as 1 or 0."""
+        """Tell whether the position of each change is that of one row, as 1 or 0."""
         connectors = [text.partition("/")[0] for text in self._names.origin_texts]
         by_row, always = (np.array([each in kinds for each in (*connectors, "")]) for kinds in (_BY_ROW, _ALWAYS))
         found = always[origins] | (by_row[origins] & rows.is_valid().to_numpy(zero_copy_only=False))
@@ -143,7 +143,7 @@ def _check(
 
 
 def _fingerprints(columns: Iterable[pa.Array]) -> pa.Array:
-    """A text for each row: the same for equal ones, and for no others (a hash of 128 bits)."""
+    """Hash each row (128 bits): equal rows have the same text, and others have not."""
     parts = []
     for column in columns:
         text = text_of(column)

@@ -31,7 +31,7 @@ _NEVER = 2**63 - 1
 
 @dataclass
 class Snapshot:
-    """What tells whether a change is before a snapshot; `offsets` is where it begins, by segment."""
+    """Where a snapshot begins: in the database, in time, and (`offsets`) in each segment."""
 
     origin: int
     position: tuple[int, int, int]
@@ -41,7 +41,7 @@ class Snapshot:
     complete: bool = True
 
     def before(self, numbers: Columns) -> Mask:
-        """Which entries, of which none is of this snapshot, were made before it."""
+        """Tell which entries were made before the snapshot. None of them may be of it."""
         ts, time = numbers["ts"], numbers["time"]
         before: Mask = (ts != UNKNOWN) & (ts < self.ts)
         for segment, first in self.offsets.items():
@@ -54,7 +54,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots among entries, of which all are noted before anything is asked."""
+    """Finds the snapshots among entries. All entries are noted before anything is asked."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, str, Snapshot]] = []
@@ -94,7 +94,7 @@ class Snapshots:
 
     @cached_property
     def _marked(self) -> list[Snapshot]:
-        """Those whose beginning is marked, in their order."""
+        """Return the snapshots whose beginning is marked, in their order."""
         found: list[Snapshot] = []
         begins = {mark for _, mark, _ in self._marks if mark in _BEGINS}
         for _, mark, snapshot in sorted(self._marks, key=lambda each: each[0]):
@@ -110,7 +110,7 @@ class Snapshots:
 
     @cached_property
     def all(self) -> list[Snapshot]:
-        """In their order, those that count and, with `complete` false, those that do not."""
+        """Return the snapshots in their order, with `complete` false those that do not count."""
         found = list(self._marked)
         first = found[0].ts if found else _NEVER
         found += [each for each in self._by_position.values() if each.ts < first]
@@ -123,7 +123,7 @@ class Snapshots:
         return found
 
     def of_rows(self, numbers: Columns) -> Numbers:
-        """The number of each entry's snapshot in `all`; -1 for changes, and for rows of which it cannot be told."""
+        """Number the snapshot of each entry as in `all`; -1 for changes, and for rows whose snapshot is not known."""
         own = np.full(len(numbers["kind"]), -1, np.int64)
         read = numbers["kind"] == SNAPSHOT
         marked = np.array([place for place, each in enumerate(self.all) if id(each) in map(id, self._marked)], np.int64)
@@ -140,6 +140,6 @@ class Snapshots:
         return own
 
     def after_changes(self, numbers: Columns, own: Numbers) -> Mask:
-        """Which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
+        """Tell which rows may be there already: no snapshot of theirs can be told, and changes came before them."""
         unknown: Mask = (numbers["kind"] == SNAPSHOT) & (own < 0) & (numbers["ts"] > self._first_change)
         return unknown
