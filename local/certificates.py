@@ -13,7 +13,7 @@ from pyspark_pravega.errors import SetupError
 
 from .certificate_files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
 
-__all__ = ["STORE_PASSWORD", "Certificates", "create_certificates"]
+__all__ = ["DEFAULT_LIFETIME", "STORE_PASSWORD", "Certificates", "create_certificates"]
 
 
 def create_certificates(directory: Path, lifetime: timedelta = DEFAULT_LIFETIME) -> Certificates:
