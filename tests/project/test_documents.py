@@ -44,12 +44,6 @@ def test_links_into_a_page_lead_to_a_heading(page: Path) -> None:
     assert [f"{target.name}#{anchor}" for target, anchor in into if anchor not in anchors(target)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_source_files_that_are_named_exist(page: Path) -> None:
-    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|rs|java|proto|toml))", page.read_text())
-    assert [file for file in named if not ((ROOT / file).exists() or (page.parent / file).exists())] == []
-
-
 def test_the_map_leads_to_every_page() -> None:
     listed = {(MAP.parent / file).resolve() for file, _ in links(MAP)}
     assert sorted(page for page in PAGES if page.is_relative_to(MAP.parent) and page not in listed | {MAP}) == []
