@@ -72,7 +72,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, an
 .PHONY: types
 types: $(STAMP) tree ## Check types with mypy: --strict, tests and bench less so
 	MYPYPATH=$(TREE) $(BIN)/mypy -p pyspark_pravega
-	MYPYPATH=$(TREE) $(BIN)/mypy tools/build_backend.py examples/demo.py
+	MYPYPATH=$(TREE) $(BIN)/mypy tools/build_backend.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
 	MYPYPATH=$(TREE):. $(BIN)/mypy --explicit-package-bases tests bench
 
 .PHONY: imports

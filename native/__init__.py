@@ -19,7 +19,7 @@ SWITCH = "PYSPARK_PRAVEGA_NATIVE"
 cause. It counts where events are decoded: in Spark's Python workers (`spark.executorEnv.PYSPARK_PRAVEGA_NATIVE`)."""
 
 INTERFACE = 2
-"""What this version of the package and the compiled module say to each other; both must have the same number."""
+"""The version of the interface between this package and the compiled module; both must have the same."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""A format of one's own: an event is `name=value` pairs between semicolons, `id=7;temp=21.5`.
+"""Reads and writes events that are `name=value` pairs between semicolons, such as `id=7;temp=21.5`.
 
-Columns are matched by name, values become their types by Arrow's rules, a missing one is null.
+Columns are matched by name. Values become their types by Arrow's rules; a missing one is null.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats import BadEvent, EventBuffer
+from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Resolve, Settings
+
+NOTHING: Settings = {}
 
 
 class KeyValueFormat:
+    """The format: what the entry point names."""
+
     name = "keyvalue"
     registry_format = None  # the schema registry has nothing to do with it: the columns are kept with the stream
 
     def schema_text(
-        self, schema: StructType, name: str, namespace: str, comment: Any = None, settings: Any = ()
+        self, schema: StructType, name: str, namespace: str, comment: str | None = None, settings: Settings = NOTHING
     ) -> str:
-        """What is kept with the stream; `spark_schema` makes the same columns of it."""
+        """Return the text that is kept with the stream; `spark_schema` gives back the same columns."""
         for field in schema:
             if isinstance(field.dataType, (StructType, ArrayType, MapType, BinaryType)):
                 raise UnsupportedTypeError(f"column '{field.name}' is no plain value, which format keyvalue needs")
@@ -37,30 +41,42 @@ class KeyValueFormat:
         raise InvalidSchemaError("keyvalue events have no type")  # asked only of formats of the registry
 
     def decoder(
-        self, reader_schema: StructType, table_schema_text: Any = None, resolve: Any = None, settings: Any = ()
-    ):
-        """`reader_schema` has the columns that a query needs."""
-        return Decoder(reader_schema)
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        settings: Settings = NOTHING,
+    ) -> Decoder:
+        """Make a decoder of the columns that a query needs, which are those of `reader_schema`."""
+        return KeyValueDecoder(reader_schema)
 
     def encoder(
-        self, schema: StructType, schema_text: Any = None, encoding_id: Any = None, codec: str = "", settings: Any = ()
-    ):
-        return Encoder(schema)
+        self,
+        schema: StructType,
+        schema_text: str | None = None,
+        encoding_id: int | None = None,
+        codec: str = "",
+        settings: Settings = NOTHING,
+    ) -> Encoder:
+        """Make an encoder of rows with these columns."""
+        return KeyValueEncoder(schema)
 
 
-class Decoder:
+class KeyValueDecoder:
+    """Reads events as rows."""
+
     def __init__(self, reader_schema: StructType) -> None:
         self.schema: pa.Schema = to_arrow_schema(reader_schema, timezone="UTC")
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:
-        """All rows, or BadEvent for the first event that is none."""
+        """Return one row per event. Raises BadEvent for the first bad event."""
         batch, bad = self.decode_valid(events)
         if bad:
             raise bad[0]
         return batch
 
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
-        """The rows of the good events, and the bad events: one of them never touches another."""
+        """Return the rows of the good events, and the bad events. No event touches another."""
         rows, bad = [], []
         for index, payload in enumerate(events.payloads()):
             try:
@@ -80,12 +96,14 @@ class Decoder:
         }
 
 
-class Encoder:
+class KeyValueEncoder:
+    """Writes rows as events."""
+
     def __init__(self, schema: StructType) -> None:
         self._names = schema.fieldNames()
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        """One payload for every row."""
+        """Return one payload per row."""
         columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
         payloads = []
         for row in range(batch.num_rows):

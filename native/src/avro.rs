@@ -8,7 +8,7 @@ use std::str::from_utf8;
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
 use crate::json::rescaled;
 
-/// How to get over a value that nobody wants.
+/// How to skip a value that is not wanted.
 pub enum Skip {
     Null,
     Boolean,

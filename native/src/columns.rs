@@ -99,7 +99,7 @@ pub enum Store {
     /// A date, in JSON as a number of days.
     Days(Vec<i32>),
     /// Microseconds of UTC, in JSON as a number or a text; how many microseconds the number's unit has, 0 for
-    /// nanoseconds, -1 if nobody knows.
+    /// nanoseconds, -1 if unknown.
     Moment(Vec<i64>, i64),
     /// Microseconds; true: of UTC, false: of a local time.
     Micros(Vec<i64>, bool),

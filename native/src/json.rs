@@ -1,5 +1,5 @@
-//! JSON documents into columns. The grammar is RFC 8259 to the letter; what else the reference decoder takes
-//! (duplicate keys, half surrogate pairs in what nobody reads, unusual spellings of times) is left to it.
+//! JSON documents into columns. The grammar is RFC 8259 to the letter; whatever else the reference decoder takes
+//! (duplicate keys, half surrogate pairs in what is not read, unusual spellings of times) is left to it.
 
 use std::str::from_utf8;
 
@@ -658,7 +658,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Gets over a value that nobody wants, which must be right all the same.
+    /// Skips a value that is not wanted, but checks it all the same.
     fn skip(&mut self) -> Accept<()> {
         match self.token()? {
             b'"' => {

@@ -21,7 +21,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 
 use columns::{Column, Store, Struct};
 
-/// Changes when what Python and this module say to each other changes; Python refuses another one's number.
+/// The version of the interface between Python and this module. Python refuses any other.
 const INTERFACE: u32 = 2;
 
 /// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
@@ -32,7 +32,7 @@ const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
 
 enum Plan {
     JsonObject,
-    /// The object that follows these bytes, which an object with further members begins with.
+    /// The object that follows these bytes, with which an object of further members begins.
     JsonMember(Vec<u8>),
     JsonValue,
     Avro(avro::Record),
