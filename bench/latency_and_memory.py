@@ -4,7 +4,8 @@
 
 Start of the catalog service: from its process to its first answer. Planning: from SQL text to the executable plan of a
 simple SELECT, in a session that has run one before. Memory: the highest resident size of the Python workers that read
-a segment, or write one, of a twentieth of the size and of the whole size; it must not grow with the size.
+a segment, or write one, of a twentieth of the size and of the whole size; it must not grow with the size. Then the same
+for other values of `read-window` and `spool.memory`, which it depends on.
 """
 
 from __future__ import annotations
@@ -95,6 +96,22 @@ def fresh_workers(spark: SparkSession) -> None:
         os.kill(pid, 15)
 
 
+def peak_of_scan(spark: SparkSession, jvm: int, table: str, window: str) -> float:
+    """Return the most MiB of a worker that reads a table with a `read-window`."""
+    fresh_workers(spark)
+    frame = spark.read.option("read-window", window).table(table)
+    return peak_memory(jvm, lambda: frame.write.format("noop").mode("overwrite").save())
+
+
+def peak_of_insert(spark: SparkSession, jvm: int, table: str, megabytes: int, spool: str) -> float:
+    """Return the most MiB of a worker that inserts so many megabytes with a `spool.memory`."""
+    fresh_workers(spark)
+    rows = spark.range(0, megabytes * 1_000_000 // EVENT_BYTES, 1, 1).selectExpr(
+        f"CAST(repeat('x', {EVENT_BYTES}) AS BINARY) AS event"
+    )
+    return peak_memory(jvm, lambda: rows.writeTo(table).option("spool.memory", spool).append())
+
+
 def planning(spark: SparkSession, statement: str) -> float:
     """Return the seconds from a statement's text to its plan."""
     begin = time.perf_counter()
@@ -134,16 +151,13 @@ def main() -> None:
             for size in (megabytes // 20, megabytes):
                 name = f"pravega.`{scope}`.`raw-{size}`"
                 spark.sql(f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='raw')")
-                rows = spark.range(0, size * 1_000_000 // EVENT_BYTES, 1, 1).selectExpr(
-                    f"CAST(repeat('x', {EVENT_BYTES}) AS BINARY) AS event"
-                )
-                fresh_workers(spark)
-                written = peak_memory(jvm, lambda rows=rows, name=name: rows.writeTo(name).append())  # type: ignore[misc]
-                fresh_workers(spark)
-                read = peak_memory(
-                    jvm, lambda name=name: spark.table(name).write.format("noop").mode("overwrite").save()  # type: ignore[misc]
-                )  # fmt: skip
+                written = peak_of_insert(spark, jvm, name, size, "32m")
+                read = peak_of_scan(spark, jvm, name, "16m")
                 print(f"one segment of {size} MB: INSERT task {written:.0f} MiB, scan task {read:.0f} MiB", flush=True)
+            for window in ("1m", "4m", "64m"):
+                print(f"  read-window {window}: scan task {peak_of_scan(spark, jvm, name, window):.0f} MiB", flush=True)
+            for spool in ("1m", "128m"):
+                print(f"  spool.memory {spool}: INSERT task {peak_of_insert(spark, jvm, name, size, spool):.0f} MiB")
         finally:
             spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
             spark.stop()
