@@ -70,7 +70,7 @@ class Options:
         """Return the value of an option without default; InvalidOptionError says how to set it."""
         value = self.get(option)
         if value is None:
-            variable = f" or by the environment variable {option.env}" if option.env else ""
+            variable = f", or by the environment variable {option.env}" if option.env else ""
             hint = f" {option.hint}" if option.hint else ""
             raise InvalidOptionError(
                 f"The option '{option.key}' is needed and not set. Set it as {option.places.alternatives()}{variable}."

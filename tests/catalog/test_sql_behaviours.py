@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.local.state import ClusterInfo
 from tests import tutorial
 from tests.bad_input import Refusal, Watched
 from tests.catalog.test_bad_input import EVERYWHERE
@@ -231,9 +232,15 @@ def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
 
 @pytest.mark.parametrize(("sql", "catalog_name"), [("jdbc", "secure")], indirect=True)
 def test_the_tutorial(
-    spark: SparkSession, thrift_url: str, fresh_name: str, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    cluster: ClusterInfo,
+    thrift_url: str,
+    fresh_name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its blocks of Python and the question over JDBC, in a namespace of another name that is as long."""
+    monkeypatch.setenv("PRAVEGA_CONTROLLER_URI", cluster.controller_uri)
     namespace = fresh_name[: len("tutorial")]
     here = {"spark": spark}
     *program, clean_up = tutorial.program()
