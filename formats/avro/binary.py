@@ -3,11 +3,11 @@
 `reader_of` turns a schema into a function from (payload, position) to (value, position after it). Values
 are what the columns take: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
 symbol numbers, records are lists of the wanted fields' values, values of unions with several types are
-(branch, value). Logical types are not looked at here.
+(branch, value). Logical types do not matter here.
 
 Strict where other readers are not: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
-symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is looked
-at, wanted or not, except whether unwanted strings are UTF-8.
+symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is
+checked, wanted or not, except whether unwanted strings are UTF-8.
 """
 
 from __future__ import annotations

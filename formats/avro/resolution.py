@@ -336,7 +336,7 @@ def _raw_of_union(node: avro.Union, default: Any, data_type: DataType) -> Any:
         if several:
             assert isinstance(data_type, StructType)
             name = f"member{place}"
-            # Of a member that is not wanted any value will do, it is not looked at.
+            # Any value will do for a member that is not wanted: it is never read.
             branch_type = data_type[name].dataType if name in data_type.names else NullType()
         try:
             value = None if isinstance(branch_type, NullType) else _raw(each, default, branch_type)

@@ -92,7 +92,7 @@ def find_change_format(name: str) -> ChangeFormat:
     """Return the change format of this name. Raises InvalidOptionError for any other."""
     found = find_format(name)
     if not is_change_format(name):
-        raise InvalidOptionError(f"the format '{name}' is none of changes of rows")
+        raise InvalidOptionError(f"events of the format '{name}' are not changes of rows")
     return cast(ChangeFormat, found)
 
 

@@ -1,7 +1,7 @@
 """Reads Debezium's envelopes by the native decoder of JSON, with the reference behind it.
 
 The native decoder reads an envelope as an object with `op`, both images and the block `source`, the images as the
-reference's own columns say. What the envelope means beyond that is looked at in columns. An event goes to the reference
+reference's own columns say. What the envelope means beyond that is found out in columns. An event goes to the reference
 if it is no plain change, has another schema or comes from another connector than the others (whose encoding may
 differ), may hold the placeholder for unavailable values, or is anything that the native decoder does not accept.
 """
@@ -117,7 +117,7 @@ class NativeEnvelopeReader(PayloadReader):
             if name == "ts":
                 array = timestamps(found.column("ts_us"), found.column("ts_ms"))
             elif name == "unavailable":
-                # Whoever has such columns was suspected.
+                # Events with such columns were among the suspects, which the reference reads.
                 offsets = pa.array(np.zeros(len(found) + 1, np.int32))
                 array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
             elif name == "position":

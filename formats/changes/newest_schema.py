@@ -3,8 +3,8 @@
 The last events of a segment are not always those of the newest change: segments are written side by side, and a
 connector that begins again delivers older changes once more. So schemas are compared by the changes they came with: by
 the position in the database's log, where two changes have the same origin, and by time. A schema is older than another
-if one of these says so and none the contrary; where both say nothing, later events of one segment count. Of schemas of
-which none is older, the columns of all are taken, and the wider of two types.
+if one of these says so and neither says the contrary. Where both say nothing, the later event of a segment counts. If
+several schemas are left of which none is older, the columns of all are taken, with the wider of two types.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ SOURCE_TYPE = pa.struct(
         ("scn", pa.string()),
     ]
 )
-"""What of a source block tells the position. Blocks with other types in these rows are looked at one by one."""
+"""The members of a source block that tell the position. Blocks with other types there are read one by one."""
 
 _MILLI = pa.scalar(1000, pa.int64())
 

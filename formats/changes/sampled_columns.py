@@ -9,7 +9,7 @@
 | objects | struct |
 | strings; nothing but null; whole numbers beyond; decimals as `{"scale": 2, "value": ...}`; different kinds | string |
 
-What numbers and strings stand for, such as days since 1970 or decimals, they do not tell.
+Values do not tell what they stand for, such as days since 1970 or decimals.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class PayloadReader(ABC):
     """Reads payloads that were written with one schema."""
 
     piece_events: int = PIECE_EVENTS
-    """How many payloads it takes at once."""
+    """Number of payloads that it takes at once."""
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:

@@ -1,7 +1,7 @@
 """Builds an Arrow array of exactly the wanted type from the Python values of one column; names the rows of bad values.
 
 A decoder parses events into Python values and hands each column's values to a `Column`. The usual case,
-all values fit, is one call into Arrow; only when that fails is each value looked at. A value that does not
+all values fit, is one call into Arrow; only when that fails is each value examined. A value that does not
 fit makes its row bad (`Problems`) and is replaced by null, so that no row moves.
 """
 

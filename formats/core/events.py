@@ -23,7 +23,7 @@ class EventBuffer:
     """Some events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
 
     `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
-    The bytes between payloads are never looked at. Nothing is copied until somebody asks for it.
+    The bytes between payloads are never read. Nothing is copied before it is needed.
     """
 
     data: Any
@@ -99,7 +99,7 @@ class EventBuffer:
             return pa.array([], pa.binary())
         data = np.frombuffer(buffer, np.uint8) if buffer.size else np.zeros(0, np.uint8)
         # A view is {length, first 4 bytes, buffer number, offset}, or {length, up to 12 bytes} when short.
-        # The first bytes of long values only serve comparisons and are left out: nobody sees these views.
+        # The first bytes of long values only serve comparisons and are left out: these views never leave this function.
         views = np.zeros((count, 4), np.int32)
         views[:, 0] = self.lengths
         views[:, 3] = self.starts

@@ -172,7 +172,7 @@ FORMATS: dict[str, str] = {
     "raw": "pyspark_pravega.formats.plain.whole_event:raw_format",
     "text": "pyspark_pravega.formats.plain.whole_event:text_format",
 }
-"""What makes each format; imported on first use, so that nobody pays for formats he does not use."""
+"""What makes each format; imported on first use, so that a format costs nothing until it is used."""
 
 REGISTRY_FORMATS = {"Avro": "avro", "Json": "json", "Protobuf": "protobuf"}
 """The formats that read what the schema registry calls so, unless a table says otherwise."""

@@ -1,7 +1,7 @@
 """Models a JSON Schema with all references resolved: what the mapping and the reader walk.
 
-Drafts 3 to 2020-12 as far as they say what a value looks like; constraints (minimum, pattern, ...) are not
-looked at. The official serializer writes draft 3 with references to "id"s such as `urn:jsonschema:Point`.
+Drafts 3 to 2020-12 as far as they say what a value looks like; constraints (minimum, pattern, ...) are
+ignored. The official serializer writes draft 3 with references to "id"s such as `urn:jsonschema:Point`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent
+from pyspark_pravega.formats import BadEvent, EventBuffer
 
 
 class CapturedFormat:
