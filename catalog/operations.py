@@ -208,7 +208,7 @@ def _planned_read(
         partitions=tuple(partitions),
         schema=planned.schema,
         output=planned.output,
-        homes=tuple(planned.affinities),
+        affinities=tuple(planned.affinities),
         bytes=planned.bytes,
         description=text if limit is None else f"{text}; limit: {limit}",
         ends=ends,

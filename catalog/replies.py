@@ -72,7 +72,7 @@ class PlannedRead:
 
     `python` is the version of Python that they are for, such as 3.11.
     `schema` is that of the rows, `output` that of what the tasks make: rows, maybe with a count of bad events.
-    `homes` has a number for each partition, or none: partitions of the same are best read by the same executor.
+    `affinities` has a number for each partition, or none: the same executor should read those of the same number.
     `bytes` are those of the events. `ends`: for the next scan of the table in the same query.
     """
 
@@ -81,7 +81,7 @@ class PlannedRead:
     partitions: tuple[str, ...]
     schema: StructType
     output: StructType
-    homes: tuple[int, ...]
+    affinities: tuple[int, ...]
     bytes: int
     description: str
     ends: ScanEnds | None

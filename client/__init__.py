@@ -23,7 +23,14 @@ __all__ = ["ClientConfig", "Pravega", "connect"]
 
 
 def connect(config: ClientConfig) -> Pravega:
-    """Connect to the services of one cluster. Nothing is sent until one of them is used."""
+    """Connect to the services of one cluster. Nothing is sent until one of them is used.
+
+    For example:
+
+        with connect(ClientConfig("tcp://localhost:9090", registry_uri="http://localhost:9092")) as pravega:
+            print(pravega.controller.list_scopes())
+            print(pravega.registry("plant").groups())
+    """
     return Pravega(config)
 
 

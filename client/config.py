@@ -33,7 +33,14 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Addresses, credentials, trust and time limits.
+    """Says how to connect: addresses, credentials, trust and time limits.
+
+        config = ClientConfig(
+            "tls://pravega.example:9090",
+            registry_uri="https://registry.example:9092",
+            credentials=BasicCredentials("reader", os.environ["PASSWORD"]),
+            trust_store="/etc/pravega/ca.pem",
+        )
 
     `controller_uri`: `tcp://host:port` or `pravega://` (plain), `tls://`, `ssl://` or `pravegas://` (TLS),
     with several controllers as `host:port,host:port`. The addresses of `pravega(s)://` are used as they

@@ -40,7 +40,21 @@ _LONGEST_LEASE = 600.0  # seconds; the server's limit
 
 
 class PravegaDataSource(DataSource):
-    """`spark.read.format("pravega").option("scope", ...).option("stream", ...)`; also for `df.write`."""
+    """Reads and writes a stream without a catalog, by `spark.read` and `df.write`.
+
+    Spark finds it by its name where this package is installed:
+
+        temperatures = (
+            spark.read.format("pravega")
+            .option("controller-uri", "tcp://localhost:9090")
+            .option("scope", "plant")
+            .option("stream", "temperatures")
+            .load()
+        )
+        temperatures.where("celsius > 80").show()
+
+    The stream may be `name$type`, for its events of one type, or `name$changelog`. docs/options.md lists all options.
+    """
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

@@ -56,7 +56,17 @@ class ClusterPlan:
 
 
 class LocalCluster:
-    """A running cluster; stop it with `stop()`, or by leaving a `with` block."""
+    """Runs a Pravega with a schema registry on this machine; stopped by `stop()`, or by leaving a `with` block.
+
+    For example:
+
+        with LocalCluster.start(end_with_parent=True) as cluster:
+            spark = configure(
+                SparkSession.builder,
+                controller_uri=cluster.info.controller_uri,
+                schema_registry_uri=cluster.info.registry_uri,
+            ).getOrCreate()
+    """
 
     def __init__(self, directory: Path, state: ClusterState) -> None:
         self.directory = directory
@@ -81,6 +91,12 @@ class LocalCluster:
         report: Report = silent,
     ) -> LocalCluster:
         """Start a cluster and wait until it answers; the one that already runs in the directory is returned.
+
+            cluster = LocalCluster.start("/tmp/pravega", tls=True, auth=True, heap="2g")
+            try:
+                print(cluster.info.controller_uri, cluster.info.ca_file)
+            finally:
+                cluster.stop()
 
         Args:
             directory: where its state and logs go; the user's state directory by default.

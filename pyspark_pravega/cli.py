@@ -65,6 +65,12 @@ def main() -> None:
 
     Servers and logins are found in the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
     pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
+
+    \b
+    Examples:
+      pyspark-pravega local start
+      pyspark-pravega sql --controller-uri tcp://localhost:9090 -e "SHOW NAMESPACES IN pravega"
+      pyspark-pravega doctor --controller-uri tcp://localhost:9090
     """
 
 

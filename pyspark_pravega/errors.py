@@ -22,7 +22,15 @@ def shorten(text: str, longest: int = 200) -> str:
 
 
 class PravegaError(Exception):
-    """Something went wrong that has no condition of its own; the message says what."""
+    """Something went wrong that has no condition of its own; the message says what.
+
+    All errors of this package are of this class. Programs match the condition, which is also in Spark's errors:
+
+        try:
+            pravega.controller.stream_configuration(Stream("plant", "temperatures"))
+        except PravegaError as error:
+            print(error.condition, error.sql_state, error.message)
+    """
 
     condition: ClassVar[str] = "PRAVEGA_ERROR"
     """Stable, for programs to match; the text of a message may change between releases."""

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Place(enum.Flag):
-    """Where an option may stand. An option usually may stand in several places."""
+class SettableAs(enum.Flag):
+    """Where an option may be set: usually in several places."""
 
     CATALOG = enum.auto()
     """Catalog conf: `spark.sql.catalog.<name>.<key>`."""
@@ -38,14 +38,14 @@ class Place(enum.Flag):
         return f"{', '.join(others)} or {last}" if others else last
 
     def _words(self) -> list[str]:
-        return [words for place, words in _PLACE_WORDS.items() if place in self]
+        return [words for place, words in _WORDS.items() if place in self]
 
 
-_PLACE_WORDS = {
-    Place.CATALOG: "catalog conf",
-    Place.PROPERTY: "table property",
-    Place.READ: "read option",
-    Place.WRITE: "write option",
+_WORDS = {
+    SettableAs.CATALOG: "catalog conf",
+    SettableAs.PROPERTY: "table property",
+    SettableAs.READ: "read option",
+    SettableAs.WRITE: "write option",
 }
 
 
@@ -65,7 +65,7 @@ class Option(Generic[T]):
     key: str
     type: OptionType[T]
     default: T
-    places: Place
+    allowed: SettableAs
     doc: str
     default_text: str | None = None
     """The default as a user would write it; None where there is no default."""

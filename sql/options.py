@@ -31,7 +31,7 @@ from .option_types import (
     URI,
     Option,
     OptionType,
-    Place,
+    SettableAs,
     at_least,
     between,
     one_of,
@@ -40,13 +40,13 @@ from .option_types import (
 )
 from .resolution import Options, Resolution, Source
 
-__all__ = ["OPTIONS", "Option", "Options", "Place", "Source", "resolve"]
+__all__ = ["OPTIONS", "Option", "Options", "SettableAs", "Source", "resolve"]
 
 T = TypeVar("T")
 
-_QUERY = Place.READ | Place.WRITE
-_CONNECTION = Place.CATALOG | _QUERY
-_TABLE = Place.PROPERTY | _QUERY
+_QUERY = SettableAs.READ | SettableAs.WRITE
+_CONNECTION = SettableAs.CATALOG | _QUERY
+_TABLE = SettableAs.PROPERTY | _QUERY
 
 _DEBEZIUM = ("debezium-json", "debezium-avro")
 
@@ -58,7 +58,7 @@ def _option(
     key: str,
     type: OptionType[T],
     default: T,
-    places: Place,
+    allowed: SettableAs,
     doc: str,
     default_text: str | None = None,
     *,
@@ -69,7 +69,7 @@ def _option(
     hint: str = "",
     of_changes: bool = False,
 ) -> Option[T]:
-    option = Option(key, type, default, places, doc, default_text, secret, env, connection, formats, hint, of_changes)
+    option = Option(key, type, default, allowed, doc, default_text, secret, env, connection, formats, hint, of_changes)
     OPTIONS[key] = option
     return option
 
@@ -193,7 +193,7 @@ PYTHON = _option(
     "python",
     optional(TEXT),
     None,
-    Place.CATALOG,
+    SettableAs.CATALOG,
     "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
     "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
     "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
@@ -241,7 +241,7 @@ CODEC = _option(
     "codec",
     one_of("none", "gzip", "snappy"),
     "none",
-    Place.CATALOG | Place.PROPERTY | Place.WRITE,
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.WRITE,
     "Compression of written events; needs `framing=registry`. Reading finds the codec of each event by itself.",
     "none",
 )
@@ -249,7 +249,7 @@ ROUTING_KEY = _option(
     "routing-key",
     optional(TEXT),
     None,
-    Place.PROPERTY | Place.WRITE,
+    SettableAs.PROPERTY | SettableAs.WRITE,
     "Column whose value is the routing key: events of equal keys stay in order. Not set: "
     "events are spread over the segments.",
 )
@@ -307,7 +307,7 @@ COMPATIBILITY = _option(
         "full-transitive",
     ),
     "backward",
-    Place.CATALOG | Place.PROPERTY,
+    SettableAs.CATALOG | SettableAs.PROPERTY,
     "Which new versions of its schema the schema registry accepts.",
     "backward",
 )
@@ -315,7 +315,7 @@ SCALING_TYPE = _option(
     "scaling.type",
     one_of("fixed", "by-rate-kb", "by-rate-events"),
     "fixed",
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "`fixed`: the number of segments stays. Else Pravega splits and merges segments by kilobytes or events per second.",
     "fixed",
 )
@@ -323,7 +323,7 @@ SCALING_MIN_SEGMENTS = _option(
     "scaling.min-segments",
     whole_number(1, 10_000),  # 10,000 take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal
     1,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Number of segments at the start and, with scaling, the least number.",
     "1",
 )
@@ -331,14 +331,14 @@ SCALING_TARGET_RATE = _option(
     "scaling.target-rate",
     optional(whole_number(1, 2**31 - 1)),
     None,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Kilobytes or events per second that one segment should take; needed unless `scaling.type` is `fixed`.",
 )
 SCALING_FACTOR = _option(
     "scaling.factor",
     whole_number(2, 1_000),
     2,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Into how many segments a hot one is split; only when `scaling.type` is not `fixed`.",
     "2",
 )
@@ -346,28 +346,28 @@ RETENTION_TYPE = _option(
     "retention.type",
     optional(one_of("time", "size")),
     None,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Whether old events are removed by age or by volume. Not set: nothing is removed.",
 )
 RETENTION_MINIMUM = _option(
     "retention.minimum",
     optional(TEXT),
     None,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "What is kept in any case: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
 )
 RETENTION_MAXIMUM = _option(
     "retention.maximum",
     optional(TEXT),
     None,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "What is kept at most, even if a subscriber has not read it; in the same units. Not set: no such limit.",
 )
 ROLLOVER_SIZE = _option(
     "rollover-size",
     optional(at_least(BYTE_SIZE, 1, "1")),
     None,
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Size at which a segment's file in long-term storage is closed and a new one begun. Not set: the server's default.",
 )
 
@@ -378,7 +378,7 @@ PRIMARY_KEY = _option(
     "primary-key",
     optional(TEXT),
     None,
-    Place.PROPERTY | Place.READ,
+    SettableAs.PROPERTY | SettableAs.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
     "the property, equal rows are counted; this needs whole `before` images.",
     of_changes=True,
@@ -387,7 +387,7 @@ INFER_COLUMNS = _option(
     "infer-columns",
     one_of("schema", "sample"),
     "schema",
-    Place.PROPERTY,
+    SettableAs.PROPERTY,
     "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
     "no event has one, from the values in a `sample` of events, which tell strings, booleans and numbers apart but "
     "neither dates nor decimals.",
@@ -464,7 +464,7 @@ START_STREAM_CUT = _option(
     "start-stream-cut",
     STREAM_CUT,
     "earliest",
-    Place.READ,
+    SettableAs.READ,
     "Where the scan begins. `earliest` and `unbounded`: the oldest event that is still there.",
     "earliest",
 )
@@ -472,7 +472,7 @@ END_STREAM_CUT = _option(
     "end-stream-cut",
     STREAM_CUT,
     "latest",
-    Place.READ,
+    SettableAs.READ,
     "Where the scan ends. `latest` and `unbounded`: the newest event when the query is planned.",
     "latest",
 )
@@ -480,7 +480,7 @@ FAIL_ON_DATA_LOSS = _option(
     "fail-on-data-loss",
     BOOLEAN,
     True,
-    Place.CATALOG | Place.READ,
+    SettableAs.CATALOG | SettableAs.READ,
     "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
     "true",
 )
@@ -488,7 +488,7 @@ READ_WINDOW = _option(
     "read-window",
     between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),
     16 << 20,
-    Place.CATALOG | Place.READ,
+    SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "16m",
 )
@@ -496,7 +496,7 @@ MODE = _option(
     "mode",
     one_of("failfast", "permissive", "dropmalformed"),
     "failfast",
-    Place.CATALOG | Place.PROPERTY | Place.READ,
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
     "What happens to an event that cannot be decoded. `failfast`: the query fails and names the event. `permissive`: "
     "the event becomes a row of nulls, with the reason in `_error` and its bytes in `_raw`. `dropmalformed`: the event "
     "is left out; Spark's UI shows how many.",
@@ -506,7 +506,7 @@ DEAD_LETTER = _option(
     "dead-letter",
     optional(TEXT),
     None,
-    Place.CATALOG | Place.PROPERTY | Place.READ,
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
     "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of "
     "the result. The stream is created when the first one is found, and is a table itself.",
 )
@@ -514,7 +514,7 @@ SCHEMA_VERSION = _option(
     "schema-version",
     optional(whole_number(0, 2**31 - 1)),
     None,
-    Place.READ,
+    SettableAs.READ,
     "Version in the schema registry, counted from 0, that gives the table its columns. Not set: the latest.",
 )
 
@@ -522,7 +522,7 @@ CURRENT_ROWS_MEMORY = _option(
     "current-rows.memory",
     between(BYTE_SIZE, 1 << 20, "1m", 1 << 30, "1g"),
     256 << 20,
-    Place.CATALOG | Place.READ,
+    SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task uses to find the current rows of a table of changes; the rest goes to temporary files.",
     "256m",
 )
@@ -534,7 +534,7 @@ TRANSACTION_LEASE = _option(
     "transaction.lease",
     between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
     timedelta(seconds=60),
-    Place.CATALOG | Place.WRITE,
+    SettableAs.CATALOG | SettableAs.WRITE,
     "How long Pravega keeps a transaction without a sign of life from the driver. The driver gives one every third of "
     "this time. The statement itself may run for a day.",
     "60s",
@@ -543,7 +543,7 @@ TRANSACTION_TIMEOUT = _option(
     "transaction.timeout",
     between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
     timedelta(minutes=5),
-    Place.CATALOG | Place.WRITE,
+    SettableAs.CATALOG | SettableAs.WRITE,
     "How long to wait until the server says that a transaction is committed.",
     "5min",
 )
@@ -551,7 +551,7 @@ SPOOL_MEMORY = _option(
     "spool.memory",
     between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
     32 << 20,
-    Place.CATALOG | Place.WRITE,
+    SettableAs.CATALOG | SettableAs.WRITE,
     "Bytes of encoded events that a writing task keeps in memory; the rest goes to a temporary file.",
     "32m",
 )
@@ -575,10 +575,10 @@ def resolve(
     """
     environment = os.environ if env is None else env
     resolution = Resolution(OPTIONS, environment)
-    resolution.add(Place.READ, Source.QUERY, read or {})
-    resolution.add(Place.WRITE, Source.QUERY, write or {})
-    resolution.add(Place.PROPERTY, Source.PROPERTY, properties or {})
-    resolution.add(Place.CATALOG, Source.CATALOG, conf or {})
+    resolution.add(SettableAs.READ, Source.QUERY, read or {})
+    resolution.add(SettableAs.WRITE, Source.QUERY, write or {})
+    resolution.add(SettableAs.PROPERTY, Source.PROPERTY, properties or {})
+    resolution.add(SettableAs.CATALOG, Source.CATALOG, conf or {})
     resolution.add_environment()
     options = resolution.options()
     if environment.get(_DYNAMIC_CREDENTIALS, "").lower() == "true" and not any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .option_types import Option, Place
+from .option_types import Option, SettableAs
 from .options import OPTIONS
 
 _INTRODUCTION = """\
@@ -31,7 +31,7 @@ The units of byte sizes are `k`, `m`, `g`, `t` (powers of 1024), those of durati
 
 _SECTIONS: dict[str, Callable[[Option[Any]], bool]] = {
     "Connection": lambda option: option.connection,
-    "Table properties": lambda option: Place.PROPERTY in option.places,
+    "Table properties": lambda option: SettableAs.PROPERTY in option.allowed,
     "Catalog, reading and writing": lambda option: True,
 }
 
@@ -49,7 +49,7 @@ def markdown() -> str:
 
 
 def _row(option: Option[Any]) -> str:
-    where = option.places.describe() + (f", environment `{option.env}`" if option.env else "")
+    where = option.allowed.describe() + (f", environment `{option.env}`" if option.env else "")
     default = option.default_text or ""
     meaning = option.doc + (" Secret." if option.secret else "")
     cells = (f"`{option.key}`", option.type.name, default, where, meaning)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .option_types import Option, Place
+from .option_types import Option, SettableAs
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Options:
             variable = f", or by the environment variable {option.env}" if option.env else ""
             hint = f" {option.hint}" if option.hint else ""
             raise InvalidOptionError(
-                f"The option '{option.key}' is needed and not set. Set it as {option.places.alternatives()}{variable}."
+                f"The option '{option.key}' is needed and not set. Set it as {option.allowed.alternatives()}{variable}."
                 f"{hint}"
             )
         return value
@@ -93,11 +93,11 @@ class Resolution:
         self._texts: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
 
-    def add(self, place: Place, source: Source, settings: Mapping[str, str]) -> None:
+    def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
         """Add the settings of one place; all are checked, those that a stronger place set do not count."""
         for key, given in _fold_case(settings, place).items():
             option = self._find(key, given, place)
-            text = self._expand(option, given) if place is Place.CATALOG else given
+            text = self._expand(option, given) if place is SettableAs.CATALOG else given
             self._set(option, text, source, place.describe())
 
     def add_environment(self) -> None:
@@ -132,24 +132,26 @@ class Resolution:
             )
         return self._environment[reference[1]]
 
-    def _find(self, key: str, text: str, place: Place) -> Option[Any]:
+    def _find(self, key: str, text: str, place: SettableAs) -> Option[Any]:
         option = self._declarations.get(key)
         if option is None:
-            known = [name for name, candidate in self._declarations.items() if place in candidate.places]
+            known = [name for name, candidate in self._declarations.items() if place in candidate.allowed]
             near = _nearest(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
             hint = f"Did you mean '{near}'?" if near else f"Valid are: {', '.join(known)}."
             raise InvalidOptionError(f"There is no {place.describe()} '{shorten(key)}'{shown}. {hint}")
-        if place in option.places:
+        if place in option.allowed:
             return option
-        if place is Place.PROPERTY and option.connection:
+        if place is SettableAs.PROPERTY and option.connection:
             raise InvalidOptionError(
                 f"'{key}' cannot be a table property: it belongs to whoever connects, and table properties "
-                f"are stored for all to see. Set it as {option.places.alternatives()}."
+                f"are stored for all to see. Set it as {option.allowed.alternatives()}."
             )
-        raise InvalidOptionError(f"'{key}' cannot be {place.alternatives()}. Set it as {option.places.alternatives()}.")
+        raise InvalidOptionError(
+            f"'{key}' cannot be {place.alternatives()}. Set it as {option.allowed.alternatives()}."
+        )
 
 
 def _nearest(key: str, known: list[str]) -> str | None:
@@ -170,14 +172,14 @@ def _looks_secret(key: str) -> bool:
     )
 
 
-def _fold_case(settings: Mapping[str, str], place: Place) -> dict[str, str]:
+def _fold_case(settings: Mapping[str, str], place: SettableAs) -> dict[str, str]:
     """Lower the keys and leave out what is Spark's; two spellings of one key may not disagree."""
     lowered: dict[str, str] = {}
     for key, text in settings.items():
         low = key.lower()
-        if place is Place.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
+        if place is SettableAs.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
-        if place in Place.READ | Place.WRITE and low in _SPARK_OPTIONS:
+        if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
         if lowered.get(low, text) != text:
             raise InvalidOptionError(

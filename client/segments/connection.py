@@ -21,7 +21,7 @@ from ..wire import commands as wire
 from ..wire.fields import HEADER, INT64, encode_text
 from ..wire.replies import Hello, KeepAlive, Reply, SegmentRead
 
-Place = Callable[[int, int], memoryview]
+BufferFor = Callable[[int, int], memoryview]
 """Says where the bytes of a SegmentRead go: from its offset and size to a view of exactly that size.
 
 Raises ProtocolError when nobody asked for them.
@@ -143,8 +143,8 @@ class Connection:
             if not isinstance(reply, KeepAlive):
                 return reply
 
-    def receive_read(self, segment: str, place: Place) -> Reply:
-        """Receive as `receive` does; the bytes of a SegmentRead of `segment` go where `place` says.
+    def receive_read(self, segment: str, buffer_for: BufferFor) -> Reply:
+        """Receive as `receive` does; the bytes of a SegmentRead of `segment` go where `buffer_for` says.
 
         When the connection fails inside of them, `partial_read` says how many have come.
         """
@@ -152,12 +152,12 @@ class Connection:
         while True:
             command, size = self._receive_header()
             if command == SegmentRead.command:
-                return self._receive_segment_read(segment, size, place)
+                return self._receive_segment_read(segment, size, buffer_for)
             reply = wire.decode(command, self._receive_bytes(size))
             if not isinstance(reply, KeepAlive):
                 return reply
 
-    def _receive_segment_read(self, segment: str, size: int, place: Place) -> SegmentRead:
+    def _receive_segment_read(self, segment: str, size: int, buffer_for: BufferFor) -> SegmentRead:
         name = encode_text(segment)
         head = len(name) + _READ_FIELDS.size
         if size < head + INT64.size:
@@ -170,7 +170,7 @@ class Connection:
         offset, at_tail, end_of_segment, length = _READ_FIELDS.unpack_from(fields, len(name))
         if length != size - head - INT64.size:
             raise ProtocolError(f"the server at {self.endpoint} sent a SegmentRead of inconsistent lengths")
-        data = place(offset, length)
+        data = buffer_for(offset, length)
         received = 0
         try:
             while received < length:

@@ -64,7 +64,15 @@ class BadEvent(Exception):
 
 
 class Decoder(Protocol):
-    """Reads events as rows."""
+    """Reads events as rows.
+
+    For example:
+
+        columns = StructType([StructField("id", IntegerType())])
+        decoder = find_format("json").decoder(columns)
+        batch, bad = decoder.decode_valid(EventBuffer.of([b'{"id": 1}', b"{"]))
+        print(batch.to_pylist(), bad)
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,7 +89,14 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes rows as events."""
+    """Writes rows as events.
+
+    For example:
+
+        columns = StructType([StructField("id", IntegerType())])
+        rows = pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int32())})
+        print(find_format("json").encoder(columns).encode(rows).to_pylist())
+    """
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         """Return the payload of each row, with the registry's header if there is an encoding id.
@@ -93,7 +108,14 @@ class Encoder(Protocol):
 
 
 class Format(Protocol):
-    """A kind of payload: reads and writes it, and maps its schema texts to Spark types."""
+    """A kind of payload: reads and writes it, and maps its schema texts to Spark types.
+
+    Formats are found by their names; docs/formats/own.md tells how to bring another one.
+
+        format = find_format("avro")
+        text = format.schema_text(StructType([StructField("id", IntegerType())]), "temperatures", "plant")
+        assert format.spark_schema(text).fieldNames() == ["id"]
+    """
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.option_types import BYTE_SIZE, DURATION
-from pyspark_pravega.sql.options import OPTIONS, Place, Source, resolve
+from pyspark_pravega.sql.options import OPTIONS, SettableAs, Source, resolve
 from pyspark_pravega.sql.options_table import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,7 +184,7 @@ def test_java_dynamic_credentials_of_the_environment_are_refused_unless_replaced
 def test_no_connection_option_may_be_a_table_property() -> None:
     for option in OPTIONS.values():
         if option.secret or option.connection:
-            assert Place.PROPERTY not in option.places, option.key
+            assert SettableAs.PROPERTY not in option.allowed, option.key
 
 
 @given(
@@ -206,8 +206,13 @@ def test_durations(number: int, unit: tuple[str, int]) -> None:
 @given(st.sampled_from(sorted(OPTIONS)), st.text(max_size=20))
 def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
     option = OPTIONS[key]
-    place = {Place.CATALOG: "conf", Place.PROPERTY: "properties", Place.READ: "read", Place.WRITE: "write"}
-    keyword = next(name for where, name in place.items() if where in option.places)
+    place = {
+        SettableAs.CATALOG: "conf",
+        SettableAs.PROPERTY: "properties",
+        SettableAs.READ: "read",
+        SettableAs.WRITE: "write",
+    }
+    keyword = next(name for where, name in place.items() if where in option.allowed)
     try:
         resolve(**{keyword: {key: text}}, env={})
     except InvalidOptionError as error:

@@ -70,8 +70,8 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     plan = table.call("plan_new_changes", between);
     InputPartition[] partitions = PravegaScan.partitions(plan);
     List<BlockManagerId> executors = executors();
-    for (int index = 0; index < plan.get("homes").size() && !executors.isEmpty(); index++) {
-      int place = Math.floorMod(plan.get("homes").get(index).asLong(), executors.size());
+    for (int index = 0; index < plan.get("affinities").size() && !executors.isEmpty(); index++) {
+      int place = Math.floorMod(plan.get("affinities").get(index).asLong(), executors.size());
       partitions[index] = new HomePartition(partitions[index], executors.get(place));
     }
     return partitions;

@@ -1,0 +1,70 @@
+"""The public entry points: each has a docstring with an example."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+
+import click
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from pyspark_pravega import DefaultSource, configure
+from pyspark_pravega.cli import main
+from pyspark_pravega.client import ClientConfig, connect
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
+from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.local.cluster import LocalCluster
+
+ENTRY_POINTS: list[object] = [
+    ClientConfig,
+    Decoder,
+    DefaultSource,
+    Encoder,
+    Format,
+    LocalCluster,
+    LocalCluster.start,
+    PravegaError,
+    configure,
+    connect,
+]
+FORMATS: dict[type[object], str] = {
+    Decoder: "[{'id': 1}] [BadEvent(1",
+    Encoder: "[b'{\"id\":1}', b'{\"id\":2}']",
+    Format: "",
+}
+
+
+def example(entry_point: object) -> str:
+    """The first indented block of a docstring."""
+    text = inspect.getdoc(entry_point) or ""
+    found = re.search(r"^(?: {4}.*\n?(?:\n(?= {4}))?)+", text, re.MULTILINE)
+    return textwrap.dedent(found[0]) if found else ""
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_an_example_is_python(entry_point: object) -> None:
+    assert example(entry_point)
+    compile(example(entry_point), "example", "exec")
+
+
+@pytest.mark.parametrize("entry_point", FORMATS, ids=lambda entry_point: entry_point.__name__)
+def test_an_example_of_formats_works(entry_point: type[object], capsys: pytest.CaptureFixture[str]) -> None:
+    names = {
+        "EventBuffer": EventBuffer,
+        "IntegerType": IntegerType,
+        "StructField": StructField,
+        "StructType": StructType,
+        "find_format": find_format,
+        "pa": pa,
+    }
+    exec(example(entry_point), names)
+    assert FORMATS[entry_point] in capsys.readouterr().out
+
+
+def test_the_command_shows_examples() -> None:
+    commands = re.findall(r"^ +pyspark-pravega (\w+)", main.help or "", re.MULTILINE)
+    assert set(commands) <= set(main.list_commands(click.Context(main))) and len(commands) > 1
