@@ -4,6 +4,13 @@ Every message names the object concerned, what was wrong with it and what to do.
 classes take one string, so that they survive pickling between Python workers.
 
 What a class says here is also the page docs/troubleshooting.md: the docstring is the cause, `cure` what to do.
+
+All are of the class PravegaError. Programs match its condition, which Spark's errors have too:
+
+    try:
+        pravega.controller.stream_configuration(Stream("plant", "temperatures"))
+    except PravegaError as error:
+        print(error.condition, error.sql_state, error.message)
 """
 
 from __future__ import annotations
@@ -22,15 +29,7 @@ def shorten(text: str, longest: int = 200) -> str:
 
 
 class PravegaError(Exception):
-    """Something went wrong that has no condition of its own; the message says what.
-
-    All errors of this package are of this class. Programs match the condition, which is also in Spark's errors:
-
-        try:
-            pravega.controller.stream_configuration(Stream("plant", "temperatures"))
-        except PravegaError as error:
-            print(error.condition, error.sql_state, error.message)
-    """
+    """Something went wrong that has no condition of its own; the message says what."""
 
     condition: ClassVar[str] = "PRAVEGA_ERROR"
     """Stable, for programs to match; the text of a message may change between releases."""

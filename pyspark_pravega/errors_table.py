@@ -36,11 +36,13 @@ says what to do.
 
 
 def conditions() -> list[type[PravegaError]]:
-    """Return every class of error, by the name of its condition."""
+    """Return every class of `errors`, by the name of its condition. A class elsewhere shares that of its base."""
     found = [PravegaError]
     for kind in found:
         found.extend(kind.__subclasses__())
-    return sorted(found, key=lambda kind: kind.condition)
+    return sorted(
+        (kind for kind in found if kind.__module__ == PravegaError.__module__), key=lambda kind: kind.condition
+    )
 
 
 def markdown() -> str:

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from pyspark_pravega import DefaultSource, configure
+from pyspark_pravega import DefaultSource, configure, errors
 from pyspark_pravega.cli import main
 from pyspark_pravega.client import ClientConfig, connect
-from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.local.cluster import LocalCluster
@@ -27,7 +26,7 @@ ENTRY_POINTS: list[object] = [
     Format,
     LocalCluster,
     LocalCluster.start,
-    PravegaError,
+    errors,
     configure,
     connect,
 ]
