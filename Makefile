@@ -89,7 +89,7 @@ faults: jar native ## Run the tests of faults that take minutes (about half an h
 
 .PHONY: demo
 demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
-	$(BIN)/python examples/demo.py $(DEMO_ARGS)
+	@$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench
 bench: jar native ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
@@ -115,7 +115,7 @@ fuzz: native ## Damage a million events per format: both decoders must find the 
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz
-	$(BIN)/python -m build --no-isolation --outdir dist .
+	@$(BIN)/python -m build --quiet --no-isolation --config-setting=--global-option=--quiet --outdir dist .
 
 .PHONY: clean
 clean: ## Remove what was built (not .venv, not downloaded servers)

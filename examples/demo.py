@@ -29,7 +29,9 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
+from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.local.cluster import LocalCluster
+from pyspark_pravega.spark_logging import quiet_logging
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import resolve
 
@@ -76,6 +78,9 @@ def run(namespace: str, keep: bool) -> int:
         with servers(Path(scratch)) as environment:
             os.environ.update(environment)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark warns when it has to choose
+            # As `pyspark-pravega sql` and `submit` do for the programs that they start.
+            spark_home = find_spark_home(os.environ)
+            os.environ.update(quiet_logging([], mixed=False, environment=os.environ, spark_home=spark_home))
             if names := taken(namespace):
                 print(
                     f"demo: this cluster has {' and '.join(names)} already, and the demo touches nothing that it has "

@@ -16,6 +16,7 @@ from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, conf_of, hide_secrets
+from pyspark_pravega.spark_logging import quiet_logging
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Program:
     mixed: bool = True
     spark: bool = True
     """False: it does not start Spark, and takes none of Spark's arguments."""
+    server: bool = False
+    """True: it logs what it does, as Spark configures that."""
 
 
 PROGRAMS: Mapping[str, Program] = {
@@ -39,6 +42,7 @@ PROGRAMS: Mapping[str, Program] = {
             "--name",
             "Thrift JDBC/ODBC Server",
         ),
+        server=True,
     ),
     "connect-server": Program(
         "spark-submit",
@@ -48,6 +52,7 @@ PROGRAMS: Mapping[str, Program] = {
             "--name",
             "Spark Connect server",
         ),
+        server=True,
     ),
     "beeline": Program("beeline", spark=False),
     "pyspark": Program("pyspark", mixed=False),
@@ -92,6 +97,8 @@ def plan(
         )
     if not conf_of(DAEMON_CONF, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
         confs += ["--conf", f"{DAEMON_CONF}={DAEMON_MODULE}"]
+    if not program.server:
+        added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
     # Later confs win, so the user's own count.

@@ -85,6 +85,25 @@ def conf_of(
     return _setting(arguments, "", key, mixed, environment, spark_home)
 
 
+def option_of(option: str, arguments: Sequence[str], *, mixed: bool) -> str:
+    """Return the value of one of Spark's options; empty when it is not given."""
+    return _options(arguments, mixed).get(option, [""])[-1]
+
+
+def switches_of(arguments: Sequence[str], *, mixed: bool) -> set[str]:
+    """Return which of Spark's options without value are given."""
+    found: set[str] = set()
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in _SWITCHES:
+            found.add(argument)
+        elif argument in _WITH_VALUE or (mixed and argument in _SHELL_WITH_VALUE):
+            next(remaining, None)
+        elif not mixed and argument.partition("=")[0] not in _WITH_VALUE:
+            break
+    return found
+
+
 def join_jars(before: str, jar: Path) -> str:
     """Add a jar to a comma-separated list unless it is there, be it as the URI that Spark makes of a path."""
     jars = [path for path in before.split(",") if path]

@@ -12,6 +12,7 @@ import pytest
 from pyspark_pravega.adapter import CATALOG_CLASS, adapter_jar
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SetupError
 from pyspark_pravega.launch import PROGRAMS, Launch, plan
+from pyspark_pravega.spark_logging import PROFILE
 
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 
@@ -47,6 +48,28 @@ def test_a_daemon_module_of_the_user_is_kept(tmp_path: Path) -> None:
     assert ours not in planned("sql", "--conf", "spark.python.daemon.module=mine").command
     (tmp_path / "spark-defaults.conf").write_text("spark.python.daemon.module mine\n")
     assert ours not in planned("sql", SPARK_CONF_DIR=str(tmp_path)).command
+
+
+def test_shells_log_warnings_only_unless_the_user_says_something_else(tmp_path: Path) -> None:
+    def profile(name: str, *arguments: str, **environment: str) -> str:
+        return planned(name, *arguments, settings=None, **environment).environment.get("SPARK_SUBMIT_OPTS", "")
+
+    ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    assert PROFILE.is_file()
+    for name in ("sql", "pyspark", "shell", "submit"):
+        assert profile(name) == ours
+        assert profile(name, "--verbose") == ""
+    assert profile("thriftserver") == profile("connect-server") == ""
+    assert profile("submit", "job.py", "--verbose") == profile("sql", "-e", "--verbose") == ours
+    assert profile("sql", SPARK_SUBMIT_OPTS="-Xss4m") == f"-Xss4m {ours}"
+    own = "-Dlog4j.configurationFile=mine.xml"
+    assert profile("sql", "--driver-java-options", own) == ""
+    assert profile("sql", "--conf", f"spark.driver.extraJavaOptions={own}") == ""
+    assert profile("sql", JAVA_TOOL_OPTIONS=own) == profile("sql", LOG4J_CONFIGURATION_FILE="mine.xml") == ""
+    assert profile("sql", "--conf", "spark.log.structuredLogging.enabled=true") == ""
+    (tmp_path / "log4j2.properties").touch()
+    assert profile("sql", SPARK_CONF_DIR=str(tmp_path)) == ""
+    assert profile("sql", "--driver-class-path", f"a.jar:{tmp_path}") == ""
 
 
 def test_beeline_gets_its_arguments_only() -> None:
@@ -101,3 +124,7 @@ def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path
     assert done.returncode == 7, done.stderr
     assert f"ARGUMENTS ['--jars', 'x'] {sys.executable}" in done.stdout
     assert "pyspark-pravega-adapter.jar" in done.stdout
+    # The first is Java's own and cannot be turned off, the others are for machines whose name leads nowhere.
+    known = ("incubator modules", "hostname", "SPARK_LOCAL_IP")
+    logged = [line for line in done.stderr.splitlines() if not any(word in line for word in known)]
+    assert logged == []
