@@ -3,7 +3,9 @@
     python -m bench.latency_and_memory [--megabytes 512]
 
 Start of the catalog service: from its process to its first answer. Planning: from SQL text to the executable plan of a
-simple SELECT, in a session that has run one before. Memory: the highest resident size of the Python workers that read
+simple SELECT, in a session that has run one before. A look at a table: the first query after idle workers have ended,
+then `show()`, LIMIT 10, and LIMIT 10 behind a filter that is not pushed, of a table of 200,000 rows in four segments.
+Memory: the highest resident size of the Python workers that read
 a segment, or write one, of a twentieth of the size and of the whole size; it must not grow with the size. Then the same
 for other values of `read-window` and `spool.memory`, which it depends on.
 """
@@ -11,6 +13,7 @@ for other values of `read-window` and `spool.memory`, which it depends on.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -21,6 +24,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -119,6 +123,45 @@ def planning(spark: SparkSession, statement: str) -> float:
     return time.perf_counter() - begin
 
 
+def seconds(work: Callable[[], object], times: int = 10) -> list[float]:
+    """Return how long each of some runs took."""
+    found = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return found
+
+
+def look_at(spark: SparkSession, table: str) -> None:
+    """Print how long the first rows of a table take."""
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, name STRING) USING pravega "
+        "TBLPROPERTIES ('routing-key'='id', 'scaling.min-segments'='4')"
+    )
+    spark.sql(f"INSERT INTO {table} SELECT id, repeat('x', 50) FROM range(200000)")
+    limit = f"SELECT * FROM {table} LIMIT 10"
+
+    def show() -> None:
+        with redirect_stdout(io.StringIO()):
+            spark.table(table).show()
+
+    def first() -> None:
+        fresh_workers(spark)
+        spark.sql(limit).collect()
+
+    looks: dict[str, Callable[[], object]] = {
+        "LIMIT 10 in a new worker": first,
+        "show()": show,
+        "LIMIT 10": lambda: spark.sql(limit).collect(),
+        "WHERE ... LIMIT 10": lambda: spark.sql(f"SELECT * FROM {table} WHERE id > 5 LIMIT 10").collect(),
+    }
+    for name, look in looks.items():
+        look()
+        found = seconds(look)
+        print(f"{name}: median {statistics.median(found):.3f} s, best {min(found):.3f} s")
+
+
 def main() -> None:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,6 +191,7 @@ def main() -> None:
                 spark.sql(select).collect()
                 whole.append(time.perf_counter() - begin)
             print(f"the same SELECT with its one row: median {statistics.median(whole):.3f} s")
+            look_at(spark, f"pravega.`{scope}`.looked_at")
             for size in (megabytes // 20, megabytes):
                 name = f"pravega.`{scope}`.`raw-{size}`"
                 spark.sql(f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='raw')")
