@@ -123,7 +123,11 @@ def load(
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
         loaded = load_part(catalog.pravega, stream, part, schema_version=version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
-    return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
+    try:
+        return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
+    except StreamNotFoundError:
+        catalog.pravega.controller.current_segments(stream)  # which says so when the stream was not made to its end
+        raise
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:

@@ -25,7 +25,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
 from .connection import client_config
-from .insert.commit import Insert, WriteSettings
+from .insert.commit import Insert, WriteSettings, clean_up
 from .insert.prepare import write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
 from .kinds.dispatch import kind_of, load
@@ -145,9 +145,9 @@ class TransactionalWriter(InsertWriter):
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give the transaction up."""
+        """Give the transaction up. Nothing is raised: Spark would hide the error that it aborts for."""
         with connect(self._spec.config) as pravega:
-            self._insert(pravega).abort()
+            clean_up(self._insert(pravega).abort)
 
     def _insert(self, pravega: Pravega) -> Insert:
         spec = self._spec

@@ -544,7 +544,7 @@ TRANSACTION_TIMEOUT = _option(
     between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
     timedelta(minutes=5),
     SettableAs.CATALOG | SettableAs.WRITE,
-    "How long to wait until the server says that a transaction is committed.",
+    "How long an INSERT waits for its turn among others, and until the server says that its transaction is committed.",
     "5min",
 )
 SPOOL_MEMORY = _option(

@@ -28,6 +28,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     PravegaError,
+    ServerUnavailableError,
     TransactionMismatchError,
     TransactionNotOpenError,
     TransactionOutcomeUnknownError,
@@ -61,6 +62,7 @@ class Insert:
         self._table = table
         self._transaction = transaction
         self._settings = settings
+        self._asked = False  # whether the server may have begun to commit
 
     @classmethod
     def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
@@ -135,11 +137,13 @@ class Insert:
             self._publish(transaction, rows, operation, again)
         except PravegaError as error:
             if error is lost or transaction is not self._transaction:
-                _clean_up(self._transaction.abort)
+                clean_up(self._transaction.abort)
             if error is lost or not self._committed_all_the_same(transaction, error):
+                if isinstance(error, ServerUnavailableError) and not (again or self._asked):
+                    raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
                 raise
         if transaction is not self._transaction:
-            _clean_up(self._transaction.abort)
+            clean_up(self._transaction.abort)
         return rows
 
     def abort(self) -> None:
@@ -254,13 +258,14 @@ class Insert:
             if entered and not asked_for:
                 log.wait_for_turn(transaction.id, tail)
         except PravegaError:
-            _clean_up(lambda: log.withdraw(transaction.id))
+            clean_up(lambda: log.withdraw(transaction.id))
             raise
+        self._asked = True
         try:
             transaction.commit(max(0.0, deadline - time.monotonic()))
         except TransactionNotOpenError:
             if entered:
-                _clean_up(lambda: log.withdraw(transaction.id))
+                clean_up(lambda: log.withdraw(transaction.id))
             raise
         if not entered:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", stream)
@@ -277,7 +282,7 @@ def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:
     return TransactionNotOpenError(f"{transaction.ended().message}. Run the INSERT again.")
 
 
-def _clean_up(step: Callable[[], None]) -> None:
+def clean_up(step: Callable[[], None]) -> None:
     """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
     try:
         with at_most(CLEAN_UP_SECONDS):
@@ -286,4 +291,4 @@ def _clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
-__all__ = ["Insert", "WriteSettings"]
+__all__ = ["CLEAN_UP_SECONDS", "Insert", "WriteSettings", "clean_up"]
