@@ -166,8 +166,8 @@ def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozen
 
 def _state(query: str, position: Position, group: frozenset[int], truncations: Sequence[Truncation]) -> str:
     """Name the state of a group's rows at a position by all that it depends on."""
-    places = sorted((each, offset) for each, offset in position.cut.positions.items() if each in group)
-    return f"{query}-{places[0][0]}-{_digest(places, [astuple(each) for each in truncations])}"
+    offsets = sorted((each, offset) for each, offset in position.cut.positions.items() if each in group)
+    return f"{query}-{offsets[0][0]}-{_digest(offsets, [astuple(each) for each in truncations])}"
 
 
 def _digest(*values: Any) -> str:

@@ -123,8 +123,8 @@ class SliceDecoder:
         if self._plan.table.event_type is None:
             return _Chosen(events, offsets, ids)
         others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
-        places = np.flatnonzero(~np.isin(ids, others))
-        return _Chosen(events.take(places), offsets[places], ids[places])
+        indices = np.flatnonzero(~np.isin(ids, others))
+        return _Chosen(events.take(indices), offsets[indices], ids[indices])
 
     def _is_of_another_type(self, encoding_id: int) -> bool:
         try:
@@ -149,8 +149,8 @@ class SliceDecoder:
         if self._plan.bad_events.mode == DROPMALFORMED:
             return _Decoded(columns, np.flatnonzero(good), bad_events)
         # A null for a place takes a null from every column.
-        places = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
-        arrays = [column.take(places) for column in columns.columns]
+        indices = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
+        arrays = [column.take(indices) for column in columns.columns]
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
         return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), every, bad_events)
 
@@ -190,10 +190,10 @@ class SliceDecoder:
         if field.name == "_change_type":
             return pa.repeat("insert", len(offsets))
         versions = self._plan.versions[self._segment]
-        places = np.searchsorted(np.array(versions.ends), offsets, side="right")
+        indices = np.searchsorted(np.array(versions.ends), offsets, side="right")
         if field.name == "_commit_version":
-            return pa.array(np.array(versions.numbers, np.int64)[places])
-        times = np.array(versions.times, np.int64)[places]
+            return pa.array(np.array(versions.numbers, np.int64)[indices])
+        times = np.array(versions.times, np.int64)[indices]
         return pa.array(times, mask=times < 0).cast(field.type)
 
     def _count(self, bad: int) -> pa.RecordBatch:

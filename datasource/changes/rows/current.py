@@ -66,9 +66,9 @@ class _Latest:
         winners = order.entries[order.last]
         kind, origin = numbers_of(entries, "kind")[winners], numbers_of(entries, "origin")[winners]
         # A key that is gone is only remembered if something older could be told from something newer.
-        places = order.last[(kind != DELETED) | (origin >= 0)]
-        places = places[np.argsort(order.entries[places])]
-        return order.taken(places, self._columns, self._names), []
+        indices = order.last[(kind != DELETED) | (origin >= 0)]
+        indices = indices[np.argsort(order.entries[indices])]
+        return order.taken(indices, self._columns, self._names), []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         return state, [state]

@@ -174,7 +174,7 @@ class _Steps:
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
         state, begin = entries.slice(0, 0), 0
-        for place, truncation in self._places(entries):
+        for place, truncation in self._due_truncations(entries):
             state, changes = self._step(pa.concat_tables([state, entries.slice(begin, place - begin)]))
             state, deletes = self._clear(state, truncation)
             given += [*changes, *deletes]
@@ -195,7 +195,7 @@ class _Steps:
     def _pending(self) -> list[Truncation]:
         return [each for each in self._truncations if each not in self._applied]
 
-    def _places(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
+    def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Find the truncations that come before some new entry, each with that entry, in this order."""
         pending = self._pending()
         if not pending:
@@ -297,19 +297,19 @@ class _Steps:
             table = table.append_column(name, pa.array(numbers, pa.int64()))
         return [table]
 
-    def _known_before(self, entries: pa.Table, places: Numbers) -> Mask:
+    def _known_before(self, entries: pa.Table, indices: Numbers) -> Mask:
         """Tell which entries say what is known: delivered again or found by a snapshot, with the row as it was."""
         numbers = {name: numbers_of(entries, name) for name in ("kind", "origin", "major", "minor", "row")}
-        again = numbers["origin"][places] >= 0
+        again = numbers["origin"][indices] >= 0
         for name in ("origin", "major", "minor", "row"):
-            again &= numbers[name][places] == numbers[name][places - 1]
-        suspects = np.flatnonzero(again | (numbers["kind"][places] == SNAPSHOT))
-        known = np.zeros(len(places), np.bool_)
+            again &= numbers[name][indices] == numbers[name][indices - 1]
+        suspects = np.flatnonzero(again | (numbers["kind"][indices] == SNAPSHOT))
+        known = np.zeros(len(indices), np.bool_)
         if len(suspects):
             same = np.ones(len(suspects), np.bool_)
             for name in self._columns:
                 column = entries.column(value_name(name))
-                left, right = (column.take(pa.array(places[suspects] - back)).combine_chunks() for back in (0, 1))
+                left, right = (column.take(pa.array(indices[suspects] - back)).combine_chunks() for back in (0, 1))
                 same &= _equal(left, right)
             known[suspects] = same
         return known

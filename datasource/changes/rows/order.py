@@ -33,15 +33,15 @@ class KeyOrder:
         self.first = np.append(np.ones(min(1, len(ranked)), np.bool_), change)
         self.last = np.flatnonzero(np.append(change, np.ones(min(1, len(ranked)), np.bool_)))
 
-    def sources(self, columns: Sequence[str], names: Names, places: Numbers) -> dict[str, pa.Array]:
-        """Find the entry whose value each of the entries at these places has, by column.
+    def sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
+        """Find the entry whose value each of the entries at these indices has, by column.
 
         Columns are those whose values some of them keep from earlier entries of their key.
         Null where the value was never seen.
         """
         missing = numbers_of(self._table, "missing")
         wanted = {
-            each for number in np.unique(missing[self.entries[places]]).tolist() for each in names.missing[number]
+            each for number in np.unique(missing[self.entries[indices]]).tolist() for each in names.missing[number]
         }
         found: dict[str, pa.Array] = {}
         if not wanted:
@@ -52,15 +52,15 @@ class KeyOrder:
             if column not in wanted:
                 continue
             without = np.array([column in each for each in names.missing])[missing[self.entries]]
-            former = np.maximum.accumulate(np.where(without, -1, every))[places]
-            there = former >= begins[places]
+            former = np.maximum.accumulate(np.where(without, -1, every))[indices]
+            there = former >= begins[indices]
             found[column] = pa.array(np.where(there, self.entries[np.maximum(former, 0)], 0), mask=~there)
         return found
 
-    def taken(self, places: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
-        """Return the entries at these places, no value of theirs missing."""
-        taken = self._table.take(pa.array(self.entries[places]))
-        for column, sources in self.sources(columns, names, places).items():
+    def taken(self, indices: Numbers, columns: Sequence[str], names: Names) -> pa.Table:
+        """Return the entries at these indices, no value of theirs missing."""
+        taken = self._table.take(pa.array(self.entries[indices]))
+        for column, sources in self.sources(columns, names, indices).items():
             name = value_name(column)
             taken = taken.set_column(taken.column_names.index(name), name, self._table.column(name).take(sources))
         return replaced(taken, missing=np.zeros(len(taken), np.int64))

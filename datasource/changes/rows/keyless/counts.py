@@ -64,8 +64,8 @@ class KeylessCounts:
         rows = groups_of(state, (ROW,))
         counted = ~_delivered_again(rows, numbers)
         boundaries = self._boundaries
-        places = {id(boundary): place for place, boundary in enumerate(boundaries)}
-        own = np.array([*(places.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
+        indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
+        own = np.array([*(indices.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
         counted &= own != _NOT_COMPLETE
         chosen = np.flatnonzero(counted)
         spans = self._spans({name: column[chosen] for name, column in numbers.items()}, own[chosen], boundaries)
