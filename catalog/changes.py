@@ -51,7 +51,7 @@ def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class AskedFor:
-    """What a query with CHANGES is about: its `name` for a reader, and its options."""
+    """The subject of a query with CHANGES: its `name` for a reader, its table, and its options."""
 
     name: str
     table: StreamTable

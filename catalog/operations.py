@@ -1,4 +1,4 @@
-"""What the catalog service does for each request."""
+"""Carries out the requests to the catalog service."""
 
 from __future__ import annotations
 

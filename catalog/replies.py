@@ -39,7 +39,7 @@ class TableDescription:
 
 @dataclass(frozen=True)
 class ScanEnd:
-    """Where the scans of a query end that have these bounds: an offset for each segment, as pairs."""
+    """The end of the scans of a query that have these bounds: an offset for each segment, as pairs."""
 
     start: str
     end: str

@@ -1,4 +1,4 @@
-"""Between table properties and what Pravega keeps: stream configuration, schema group, tags."""
+"""Translates between table properties and what Pravega keeps: stream configuration, schema group, tags."""
 
 from __future__ import annotations
 

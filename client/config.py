@@ -1,4 +1,4 @@
-"""Where Pravega is and how to talk to it: one immutable, picklable description for every connection."""
+"""Describes where Pravega is and how to talk to it: immutable and picklable, the same for every connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From routing keys to segments, to the last bit as the Java client does it.
+"""Routes keys to segments, to the last bit as the Java client does.
 
 Guava's murmur3_128 with the seed "EventRouter".hashCode() over the UTF-16LE code units of the key; of the
 first eight bytes of the result the top 52 bits become a number in [0, 1). Equal keys must land in the same

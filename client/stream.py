@@ -78,7 +78,7 @@ def key_value_table_stream(scope: str, table: str) -> Stream:
 
 
 def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
-    """Return the segment store's name of one segment of a key-value table; `table_partitions` tells the numbers."""
+    """Return the name of one segment of a key-value table; `key_value.partitions` tells the numbers."""
     return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
 
 
@@ -93,7 +93,7 @@ class SegmentRange:
 
 @dataclass(frozen=True)
 class ScalingPolicy:
-    """How many segments a stream has.
+    """The number of segments of a stream, and how it changes.
 
     `fixed` keeps `min_segments`. `by-rate-kb` (kB/s) and `by-rate-events` (events/s) split a segment into
     `factor` when its rate stays over `target_rate` and merge cold ones, never below `min_segments`.
@@ -107,7 +107,7 @@ class ScalingPolicy:
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What a stream may forget.
+    """The rule by which a stream forgets its oldest events.
 
     `time`: events older than `minimum` milliseconds; `size`: the oldest beyond `minimum` bytes. Readers
     registered as subscribers can hold truncation back, up to `maximum` (None: for ever).

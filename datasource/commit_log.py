@@ -86,7 +86,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Version:
-    """What a commit made visible: all up to `cut`. `timestamp` is when it was published, in microseconds since 1970."""
+    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970."""
 
     number: int
     cut: StreamCut

@@ -1,4 +1,4 @@
-"""From options to a connection."""
+"""Makes the configuration of a connection from options."""
 
 from __future__ import annotations
 

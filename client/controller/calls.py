@@ -1,4 +1,4 @@
-"""What the groups of controller calls have in common: the channel, and the names of things in access control lists."""
+"""Holds what controller calls have in common: the channel, and the names of things in access control lists."""
 
 from __future__ import annotations
 

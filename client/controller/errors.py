@@ -1,4 +1,4 @@
-"""What a failed controller call means: gRPC's status and text turned into the errors of this package.
+"""Turns gRPC's status and text of a failed controller call into the errors of this package.
 
 The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come
 from the metadata store, INTERNAL and UNKNOWN are anything the server did not expect, with a stack trace as

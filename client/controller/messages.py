@@ -1,4 +1,4 @@
-"""Between the controller's messages and the values of this package."""
+"""Translates between the controller's messages and the values of this package."""
 
 from __future__ import annotations
 

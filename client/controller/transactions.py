@@ -30,7 +30,7 @@ _NO_TIMESTAMP = -(1 << 63)
 
 
 class TransactionStatus(enum.Enum):
-    """How far a transaction is, as the controller tells. UNKNOWN: never heard of, or forgotten (after a day)."""
+    """The state of a transaction, as the controller tells it. UNKNOWN: never heard of, or forgotten (after a day)."""
 
     UNKNOWN = pb.TxnState.UNKNOWN
     OPEN = pb.TxnState.OPEN

@@ -1,4 +1,4 @@
-"""Which table segments are the partitions of a key-value table.
+"""Finds the table segments that are the partitions of a key-value table.
 
 A table of a new name has the segments 0 to n - 1. One made under the name of a deleted table, even in a scope made
 anew, goes on counting where that one ended. Tables never scale, so the n numbers are consecutive, all of epoch 0.

@@ -1,4 +1,4 @@
-"""What a refusal of the schema registry means.
+"""Turns refusals of the schema registry into the errors of this package.
 
 The server often answers with a bare status, so the request is needed to say what went wrong.
 """

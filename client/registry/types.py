@@ -1,4 +1,4 @@
-"""What the schema registry stores, as values: groups, schemas, versions, encodings, compatibility.
+"""Values that the schema registry stores: groups, schemas, versions, encodings, compatibility.
 
 The JSON forms are those of the REST interface of registry 0.6.0.
 """
@@ -16,7 +16,7 @@ from pyspark_pravega.errors import InvalidSchemaError, ProtocolError
 
 @dataclass(frozen=True)
 class VersionInfo:
-    """Which version of which type a schema is in its group.
+    """The type of a schema and its version in a group.
 
     `version` counts the versions of one type from 0, `id` all schemas of the group. An encoding id must be
     asked for with exactly the pair the registry gave out: with another pair it allocates a second id.
@@ -109,7 +109,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoding id in an event's header stands for. `codec` is the registry's name, "" for none."""
+    """The schema and codec of an encoding id in an event's header. `codec` is the registry's name, "" for none."""
 
     schema: SchemaInfo
     version: VersionInfo
@@ -158,7 +158,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """Which new schemas a group accepts: one of POLICIES; `backward` and `forward` belong to Advanced."""
+    """The policy for new schemas of a group: one of POLICIES; `backward` and `forward` belong to Advanced."""
 
     policy: str = "AllowAny"
     backward: Rule | None = None
@@ -188,7 +188,7 @@ class Compatibility:
 
 @dataclass(frozen=True)
 class GroupProperties:
-    """How a group was created.
+    """The properties that a group was created with.
 
     `format` is Avro, Json, Protobuf or Any (Custom names are unreliable in registry 0.6.0). Groups of Json,
     Protobuf and Any can only be created with the policy AllowAny.

@@ -1,4 +1,4 @@
-"""What a segment store's refusal means: replies turned into the errors of this package."""
+"""Turns a segment store's refusals into the errors of this package."""
 
 from __future__ import annotations
 

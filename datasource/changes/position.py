@@ -22,7 +22,7 @@ _IDLE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Position:
-    """Where a batch ends, the newest version before it (0 if versions do not count), and where its query began.
+    """The end of a batch, the newest version before it (0 if versions do not count), and the begin of its query.
 
     `begin` is None for the position where it begins.
     """

@@ -35,7 +35,7 @@ from .spool import Spool
 
 @dataclass(frozen=True)
 class InsertSpec:
-    """What every task of one INSERT shares."""
+    """The plan that all tasks of one INSERT share."""
 
     table: StreamTable
     config: ClientConfig
@@ -51,7 +51,7 @@ class InsertSpec:
 
 @dataclass(frozen=True)
 class SegmentWrite:
-    """What one task put into one segment of the transaction.
+    """The bytes and events that one task put into one segment of the transaction.
 
     `ranges` are the bytes this attempt appended itself; `resumed` says that an earlier attempt with the same
     content had appended the rest.

@@ -1,4 +1,4 @@
-"""What every kind of table can be asked for."""
+"""Defines the door of a kind of table: what can be asked of every kind."""
 
 from __future__ import annotations
 

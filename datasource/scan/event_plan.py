@@ -1,4 +1,4 @@
-"""What the tasks of one scan of events share."""
+"""Describes what the tasks of one scan of events share."""
 
 from __future__ import annotations
 

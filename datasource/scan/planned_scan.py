@@ -1,4 +1,4 @@
-"""What planning a scan gives: the reader of its partitions, and what there is to tell of it."""
+"""Describes a planned scan: the reader of its partitions, and what there is to tell of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PlannedScan:
 
 @dataclass(frozen=True)
 class EarlierScan:
-    """Where an earlier scan of the same changes ended, and the newest version that it knew."""
+    """The end of an earlier scan of the same changes, and the newest version that it knew."""
 
     tail: Mapping[int, int]
     newest: int

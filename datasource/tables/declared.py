@@ -1,4 +1,4 @@
-"""What options declare a table to be, checked against the formats there are."""
+"""Reads what options declare a table to be, and checks it against the formats there are."""
 
 from __future__ import annotations
 

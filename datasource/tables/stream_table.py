@@ -1,4 +1,4 @@
-"""What a reader or writer must know of a stream that is a table; small, picklable, without secrets."""
+"""Describes a stream that is a table, for readers and writers; small, picklable, without secrets."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def numbers_of(entries: pa.Table, name: str) -> Numbers:
 
 @dataclass(frozen=True)
 class EventLocations:
-    """Where the events of a batch lie: their segment, and the offset and the length of each with its frame."""
+    """The locations of the events of a batch: their segment, and the offset and length of each with its frame."""
 
     segment: int
     offsets: Numbers

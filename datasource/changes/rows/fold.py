@@ -32,7 +32,7 @@ _FILE_BATCH = 1 << 22
 
 
 class Reduction(Protocol):
-    """What is done with the entries of some keys."""
+    """Reduces the entries of some keys."""
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Make the new state from a state with newer entries behind it, and what is to be given out."""

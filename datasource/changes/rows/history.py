@@ -73,7 +73,7 @@ class AllTruncates(Truncates):
 
 @dataclass(frozen=True)
 class RowState:
-    """What is known of rows at the end of a history: their last entries, with what the numbers in them stand for.
+    """The state of rows at the end of a history: their last entries, with what the numbers in them stand for.
 
     `cleared` are the truncations so far.
     """

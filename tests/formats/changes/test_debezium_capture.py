@@ -144,15 +144,17 @@ def test_tables_without_a_primary_key_fold_to_what_the_database_had(name: str, m
     later = pc.add(again.column("ts"), pa.scalar(timedelta(minutes=1)))
     again = again.set_column(again.schema.names.index("ts"), "ts", later)
     for batches in ([changes], [changes, again]):
-        with KeylessRows(columns, columns, memory) as bag:
+        with KeylessRows(columns, columns, memory) as keyless:
             offset = 0
             for batch in batches:
                 for part in (batch.slice(at, 10) for at in range(0, len(batch), 10)):
                     places = np.arange(offset, offset + len(part))
-                    bag.feed(part, EventLocations(0, places, np.ones(len(part), np.int64)))
+                    keyless.feed(part, EventLocations(0, places, np.ones(len(part), np.int64)))
                     offset += len(part)
-            assert bag.spilled == (memory < 1 << 28)
-            found = [row for rows in bag.results() for row in rows.select(list(map(value_name, columns))).to_pylist()]
+            assert keyless.spilled == (memory < 1 << 28)
+            found = [
+                row for rows in keyless.results() for row in rows.select(list(map(value_name, columns))).to_pylist()
+            ]
         assert Counter(map(shown, found)) == Counter(map(shown, table.expected()))
 
 

@@ -1,4 +1,4 @@
-"""Where the snapshots of a table without a primary key begin, and which rows and changes lie before them.
+"""Finds where the snapshots of a table without a primary key begin, and what lies before them.
 
 Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
 last one). The rows of a snapshot are those that the connector handled from the first one on. Without such marks, rows
@@ -31,7 +31,7 @@ _NEVER = 2**63 - 1
 
 @dataclass
 class Snapshot:
-    """Where a snapshot begins: in the database, in time, and (`offsets`) in each segment."""
+    """The begin of a snapshot: in the database, in time, and (`offsets`) in each segment."""
 
     origin: int
     position: tuple[int, int, int]

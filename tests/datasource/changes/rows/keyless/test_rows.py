@@ -81,7 +81,7 @@ def values(v: Value) -> dict[str, Any]:
     return {"v": v, "w": float("nan") if v is None else float(len(v)), "xs": None if v == "a" else [1, None]}
 
 
-def fed(bag: KeylessRows, changes: Iterable[Change], size: int) -> None:
+def fed(keyless: KeylessRows, changes: Iterable[Change], size: int) -> None:
     offsets: Counter[int] = Counter()
     run: list[Change] = []
     for change in [*changes, None]:
@@ -89,7 +89,7 @@ def fed(bag: KeylessRows, changes: Iterable[Change], size: int) -> None:
             segment = run[0].segment
             batch = pa.RecordBatch.from_pylist([each.event() for each in run], schema=SCHEMA)
             at = offsets[segment] + np.arange(len(run))
-            bag.feed(batch, EventLocations(segment, at, np.ones(len(run), np.int64)))
+            keyless.feed(batch, EventLocations(segment, at, np.ones(len(run), np.int64)))
             offsets[segment] += len(run)
             run = []
         if change is not None:
@@ -99,16 +99,16 @@ def fed(bag: KeylessRows, changes: Iterable[Change], size: int) -> None:
 def rows_of(
     changes: Iterable[Change], memory: int = 1 << 28, size: int = 100, *, lenient: bool = False
 ) -> Counter[Value]:
-    with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as bag:
-        fed(bag, changes, size)
-        assert bag.spilled == (memory < 1 << 28)
-        return Counter(each for part in bag.results() for each in part.column(value_name("v")).to_pylist())
+    with KeylessRows(COLUMNS, ["v"], memory, lenient=lenient) as keyless:
+        fed(keyless, changes, size)
+        assert keyless.spilled == (memory < 1 << 28)
+        return Counter(each for part in keyless.results() for each in part.column(value_name("v")).to_pylist())
 
 
 def history_of(changes: Iterable[Change], within: Bounds = EVERYTHING, memory: int = 1 << 28) -> list[dict[str, Any]]:
-    with KeylessRows(COLUMNS, ["v"], memory, within) as bag:
-        fed(bag, changes, 100)
-        return [each for part in bag.results() for each in part.to_pylist()]
+    with KeylessRows(COLUMNS, ["v"], memory, within) as keyless:
+        fed(keyless, changes, 100)
+        return [each for part in keyless.results() for each in part.to_pylist()]
 
 
 def applied(history: Iterable[dict[str, Any]]) -> Counter[Value]:
@@ -283,9 +283,9 @@ def test_a_row_that_cannot_be_told_is_an_error() -> None:
 def test_equal_rows_beyond_the_memory() -> None:
     """They cannot be divided by their hash."""
     changes = [Change("c", after="a", at=at, ts=at) for at in range(20_000)]
-    with KeylessRows(COLUMNS, ["v"], 100_000) as bag:
-        fed(bag, changes, 1000)
-        assert sum(len(part) for part in bag.results()) == 20_000
+    with KeylessRows(COLUMNS, ["v"], 100_000) as keyless:
+        fed(keyless, changes, 1000)
+        assert sum(len(part) for part in keyless.results()) == 20_000
 
 
 class Database:
