@@ -191,7 +191,7 @@ def main() -> None:
                 spark.sql(select).collect()
                 whole.append(time.perf_counter() - begin)
             print(f"the same SELECT with its one row: median {statistics.median(whole):.3f} s")
-            look_at(spark, f"pravega.`{scope}`.looked_at")
+            look_at(spark, f"pravega.`{scope}`.`looked-at`")
             for size in (megabytes // 20, megabytes):
                 name = f"pravega.`{scope}`.`raw-{size}`"
                 spark.sql(f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='raw')")
