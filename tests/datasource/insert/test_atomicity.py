@@ -216,7 +216,7 @@ def test_a_transaction_aborted_by_force_fails_the_statement_by_name(
 
     aborter = threading.Thread(target=abort)
     aborter.start()
-    with pytest.raises(PySparkException, match="PRAVEGA_TRANSACTION_NOT_OPEN"):
+    with pytest.raises(PySparkException, match=r"^\[PRAVEGA_TRANSACTION_NOT_OPEN\] .* SQLSTATE: 25000"):
         spark.range(0, 1, 1, 1).selectExpr("1 AS k", "id AS v").withColumn("v", wait("v")).writeTo(table).append()
     aborter.join()
     assert values(spark, table) == []
