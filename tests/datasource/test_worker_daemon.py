@@ -26,16 +26,24 @@ def table(spark: SparkSession, scope: str) -> str:
     return name
 
 
-def test_a_worker_that_served_a_limit_serves_the_next_query(spark: SparkSession, table: str, jvm: int) -> None:
-    assert spark.sql(f"SELECT id FROM {table} LIMIT 3").collect() == [Row(id=0), Row(id=1), Row(id=2)]
-    before = task_workers(jvm)
-    assert before
-    for _ in range(3):
-        assert len(spark.sql(f"SELECT * FROM {table} LIMIT 10").collect()) == 10
-        with redirect_stdout(io.StringIO()) as shown:
-            spark.table(table).show()
-        assert "only showing top 20 rows" in shown.getvalue()
-    assert set(task_workers(jvm)) <= set(before)
+@pytest.mark.parametrize("compiled", ["true", "false"])
+def test_a_worker_that_served_a_limit_serves_the_next_query(
+    spark: SparkSession, table: str, jvm: int, compiled: str
+) -> None:
+    usual = spark.conf.get("spark.sql.codegen.wholeStage")
+    spark.conf.set("spark.sql.codegen.wholeStage", compiled)
+    try:
+        assert spark.sql(f"SELECT id FROM {table} LIMIT 3").collect() == [Row(id=0), Row(id=1), Row(id=2)]
+        before = set(task_workers(jvm))
+        for _ in range(5):
+            assert len(spark.sql(f"SELECT * FROM {table} LIMIT 10").collect()) == 10
+            with redirect_stdout(io.StringIO()) as shown:
+                spark.table(table).show()
+            assert "only showing top 20 rows" in shown.getvalue()
+            now = set(task_workers(jvm))
+            assert now and now <= before
+    finally:
+        spark.conf.set("spark.sql.codegen.wholeStage", str(usual))
 
 
 def test_workers_are_forked_with_our_imports_done(spark: SparkSession, table: str, jvm: int) -> None:
