@@ -92,8 +92,8 @@ class Inserts:
     ) -> int:
         """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already."""
         pickles = CPickleSerializer()
-        reports = [pickles.loads(base64.b64decode(message)) for message in messages]
         with cancellation.shielded(), self._taken(catalog, table, handle) as insert:
+            reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
                 insert.abort()
                 raise TransactionMismatchError(
@@ -128,7 +128,10 @@ class Inserts:
 
     @contextmanager
     def _taken(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> Iterator[Insert]:
-        """Take an INSERT out of those that are open, or take over one that another service process began."""
+        """Take an INSERT out of those that are open, or take over one that another service process began.
+
+        Whatever comes of it, the transaction is not kept alive afterwards.
+        """
         transaction_id = uuid.UUID(handle.transaction)
         with self._lock:
             found = self._open.pop((str(table.stream), transaction_id), None)
@@ -136,6 +139,7 @@ class Inserts:
             try:
                 yield found.insert
             finally:
+                found.insert.transaction.stop()
                 found.release()
             return
         settings = write_settings(catalog.options(write=handle.options))
@@ -143,4 +147,7 @@ class Inserts:
             catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
         )
         transaction.keep_alive()
-        yield Insert(catalog.pravega, table, transaction, settings)
+        try:
+            yield Insert(catalog.pravega, table, transaction, settings)
+        finally:
+            transaction.stop()

@@ -203,15 +203,20 @@ def _create(
     if (format.registry_format is None or registered) and text:
         kept[SCHEMA_KEY] = text
     with undo_on_failure("CREATE TABLE") as undo:
-        if found is None:
-            check_new_stream(stream.name)
-            _create_stream(catalog, stream, table_properties.stream_configuration(settings, kept), undo)
-        else:
-            table_properties.check_adoption(options)
-            _set_tags(catalog, stream, found, kept)
-            undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
+        # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
+        with cancellation.shielded():
+            if found is None:
+                check_new_stream(stream.name)
+                _create_stream(catalog, stream, table_properties.stream_configuration(settings, kept), undo)
+            else:
+                table_properties.check_adoption(options)
+                _set_tags(catalog, stream, found, kept)
+                undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
+        cancellation.check()
         if format.registry_format is not None and not registered:
-            _register(catalog, stream, settings, text, undo)
+            with cancellation.shielded():
+                _register(catalog, stream, settings, text, undo)
+        cancellation.check()
         return describe(catalog, stream, load_table(catalog.pravega, stream))
 
 

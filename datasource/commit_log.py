@@ -312,7 +312,7 @@ class CommitLog:
 
         With `published` also if one was merged before that no version tells of yet.
         """
-        states = self._states(head.committing)
+        states = self._states(head.committing[:1])  # no other's commit is asked for as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
             raise _DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():

@@ -145,6 +145,17 @@ def test_a_service_that_ends_before_its_first_answer(
 def test_modules_beside_the_driver_are_none_of_the_service(spark: SparkSession) -> None:
     spark.sql("SHOW NAMESPACES IN pravega").collect()
     assert [pid for pid in services(spark) if "-P -m pyspark_pravega.catalog.service" in running(pid)]
+    # Spark's script `pyspark` leaves an empty entry, which to Python is the working directory.
+    jvm: Any = spark.sparkContext._jvm
+    adapter = jvm.Thread.currentThread().getContextClassLoader().loadClass("io.github.pysparkpravega.PythonWorkers")
+    [add_packages] = [each for each in adapter.getDeclaredMethods() if each.getName() == "addPackages"]
+    add_packages.setAccessible(True)
+    environment = jvm.java.util.HashMap({"PYTHONPATH": "/mine::/yours:"})
+    arguments = spark.sparkContext._gateway.new_array(jvm.Object, 1)  # type: ignore[union-attr]
+    arguments[0] = environment
+    add_packages.invoke(None, arguments)
+    entries = environment["PYTHONPATH"].split(":")
+    assert entries[:2] == ["/mine", "/yours"] and len(entries) > 2 and "" not in entries
 
 
 def long_text(text: str) -> str:

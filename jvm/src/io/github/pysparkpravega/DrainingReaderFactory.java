@@ -15,22 +15,26 @@ import org.slf4j.LoggerFactory;
  */
 record DrainingReaderFactory(PartitionReaderFactory python) implements PartitionReaderFactory {
   private static final Logger LOG = LoggerFactory.getLogger(DrainingReaderFactory.class);
-  private static final int MOST_ROWS = 10_000; // what is worth less than a new worker
+  // What is worth less than a new worker. A scan that does not know the limit may have much more, or larger rows.
+  private static final int MOST_ROWS = 10_000;
+  private static final long MOST_NANOS = 500_000_000L;
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
     PartitionReader<InternalRow> reader = python.createReader(partition);
     TaskContext.get().addTaskCompletionListener(task -> {
       if (!task.isFailed() && !task.isInterrupted()) {
-        drain(reader);
+        drain(reader, task);
       }
     });
     return reader;
   }
 
-  private static void drain(PartitionReader<InternalRow> reader) {
+  private static void drain(PartitionReader<InternalRow> reader, TaskContext task) {
+    long begin = System.nanoTime();
     try {
-      for (int rows = 0; rows < MOST_ROWS && reader.next(); rows++) {
+      int rows = 0;
+      while (reader.next() && ++rows < MOST_ROWS && System.nanoTime() - begin < MOST_NANOS && !task.isInterrupted()) {
         reader.get();
       }
     } catch (Exception e) {

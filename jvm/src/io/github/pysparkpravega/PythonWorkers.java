@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -56,8 +57,10 @@ final class PythonWorkers {
     Path files = Path.of(SparkFiles.getRootDirectory());
     List<String> paths = new ArrayList<>(List.of(files.toString()));
     packages().forEach(each -> paths.add(files.resolve(each).toString()));
-    environment.merge("PYTHONPATH", String.join(File.pathSeparator, paths), (before, ours) -> before.isEmpty()
-        ? ours : before + File.pathSeparator + ours);
+    // Spark's script `pyspark` leaves an empty entry, which to Python is the working directory.
+    String before = environment.getOrDefault("PYTHONPATH", "");
+    paths.addAll(0, Stream.of(before.split(File.pathSeparator)).filter(entry -> !entry.isEmpty()).toList());
+    environment.put("PYTHONPATH", String.join(File.pathSeparator, paths));
   }
 
   /** Archives among the application's and the session's files that tasks can import from. */
