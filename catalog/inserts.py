@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, Insert
+from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
@@ -92,7 +92,7 @@ class Inserts:
     ) -> int:
         """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already."""
         pickles = CPickleSerializer()
-        with cancellation.shielded(), self._taken(catalog, table, handle) as insert:
+        with cancellation.shielded(), self._taken(catalog, table, handle, again=again) as insert:
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
                 insert.abort()
@@ -127,10 +127,13 @@ class Inserts:
         return threads
 
     @contextmanager
-    def _taken(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> Iterator[Insert]:
+    def _taken(
+        self, catalog: Catalog, table: StreamTable, handle: InsertHandle, *, again: bool = False
+    ) -> Iterator[Insert]:
         """Take an INSERT out of those that are open, or take over one that another service process began.
 
-        Whatever comes of it, the transaction is not kept alive afterwards.
+        Whatever comes of it, the transaction is not kept alive afterwards. Raises TransactionOutcomeUnknownError if
+        servers do not answer and that process may have committed it, which `again` says.
         """
         transaction_id = uuid.UUID(handle.transaction)
         with self._lock:
@@ -143,9 +146,14 @@ class Inserts:
                 found.release()
             return
         settings = write_settings(catalog.options(write=handle.options))
-        transaction = Transaction.rejoin(
-            catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
-        )
+        try:
+            transaction = Transaction.rejoin(
+                catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)
+            )
+        except NO_ANSWER as error:
+            if not again:
+                raise
+            raise outcome_unknown(table.stream, transaction_id, error) from error
         transaction.keep_alive()
         try:
             yield Insert(catalog.pravega, table, transaction, settings)

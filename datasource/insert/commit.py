@@ -22,12 +22,13 @@ from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
-from pyspark_pravega.client.stream import transaction_segment_id
+from pyspark_pravega.client.stream import Stream, transaction_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     PravegaError,
+    ServerTimeoutError,
     ServerUnavailableError,
     TransactionMismatchError,
     TransactionNotOpenError,
@@ -43,6 +44,9 @@ LOG = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
 """How long cleaning up tries again: whoever waits for the outcome knows it, or has waited for the servers already."""
+
+NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
+"""Errors that do not tell what another process has made of a transaction."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +139,15 @@ class Insert:
                     raise (lost := self._lost_track())
                 transaction = self._copy_winners(messages, expected)
             self._publish(transaction, rows, operation, again)
-        except PravegaError as error:
+        except PravegaError as failed:
+            unknown = again and isinstance(failed, NO_ANSWER)
+            error = outcome_unknown(self._table.stream, self._transaction.id, failed) if unknown else failed
             if error is lost or transaction is not self._transaction:
                 clean_up(self._transaction.abort)
             if error is lost or not self._committed_all_the_same(transaction, error):
                 if isinstance(error, ServerUnavailableError) and not (again or self._asked):
                     raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
-                raise
+                raise error from error.__cause__
         if transaction is not self._transaction:
             clean_up(self._transaction.abort)
         return rows
@@ -282,6 +288,17 @@ def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:
     return TransactionNotOpenError(f"{transaction.ended().message}. Run the INSERT again.")
 
 
+def outcome_unknown(stream: Stream, transaction: uuid.UUID, error: PravegaError) -> TransactionOutcomeUnknownError:
+    """Make the error for servers that do not tell whether the process before this one has committed a transaction."""
+    unknown = TransactionOutcomeUnknownError(
+        f"The catalog service ended while it committed transaction {transaction} to stream {stream}, and whether it "
+        f"did could not be found out: {error.message}. All rows of this INSERT are visible, or none: look at the table "
+        "before you run it again."
+    )
+    unknown.__cause__ = error
+    return unknown
+
+
 def clean_up(step: Callable[[], None]) -> None:
     """Clean up as far as possible. What cannot be ended now ends with the lease of its transaction."""
     try:
@@ -291,4 +308,4 @@ def clean_up(step: Callable[[], None]) -> None:
         LOG.warning("Cleaning up after an INSERT: %s", error)
 
 
-__all__ = ["CLEAN_UP_SECONDS", "Insert", "WriteSettings", "clean_up"]
+__all__ = ["CLEAN_UP_SECONDS", "NO_ANSWER", "Insert", "WriteSettings", "clean_up", "outcome_unknown"]

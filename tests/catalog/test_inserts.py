@@ -1,4 +1,4 @@
-"""The INSERTs of the service: none is kept alive that nobody can finish any more."""
+"""The INSERTs of the service, where a commit ends by a defect or without an answer of servers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pyspark_pravega.catalog.replies import InsertHandle
 from pyspark_pravega.catalog.tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.errors import ServerUnavailableError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_atomicity import wait_until
 
 SCHEMA = StructType([StructField("id", IntegerType())])
@@ -37,6 +38,21 @@ def test_a_commit_that_fails_by_a_defect_leaves_the_rest_to_the_lease(
         if finishing is not inserts:
             inserts.abort(catalog, table, insert)
         wait_until(lambda: not _keeps_alive(insert), "the end of the keep-alive")
+
+
+def test_an_outcome_that_no_server_tells_is_called_unknown(client_config: ClientConfig, scope: str) -> None:
+    """The service before this one died in the commit, and the controller with it."""
+    conf = {"controller-uri": client_config.controller_uri, "schema-registry-uri": str(client_config.registry_uri)}
+    dead = ClientConfig("tcp://localhost:1", retry_timeout=0.1)
+    with connect(client_config) as pravega, connect(dead) as nobody:
+        inserts = Inserts()
+        table = create(Catalog(conf, pravega), [scope], "t", SCHEMA, [], {}, adopt=False).table
+        insert = inserts.begin(1, Catalog(conf, pravega), table, SCHEMA, 1, {}).insert
+        for again, error in ((True, TransactionOutcomeUnknownError), (False, ServerUnavailableError)):
+            with pytest.raises(error):
+                Inserts().commit(Catalog(conf, nobody), table, insert, [], again=again)
+        for thread in inserts.abort_all():
+            thread.join()
 
 
 def _keeps_alive(insert: InsertHandle) -> bool:

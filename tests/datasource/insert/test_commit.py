@@ -26,6 +26,7 @@ from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTab
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     PravegaError,
+    ServerUnavailableError,
     TransactionMismatchError,
     TransactionNotOpenError,
     TransactionOutcomeUnknownError,
@@ -179,6 +180,32 @@ def test_a_commit_that_another_process_may_have_done(
     head = CommitLog(pravega, stream).head()
     assert head is not None
     assert (head.version, head.committing) == (1, ())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_controller_that_does_not_tell_at_first_what_another_process_has_done(
+    pravega: Pravega, begin: Callable[[], Insert], monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """It answers again when the transaction is given up, which shows what has become of it."""
+    insert = begin()
+    message = write(insert, ROWS)
+    transaction = insert.transaction
+    if committed:
+        transaction.commit(60)
+
+    def unreachable(self: Transaction) -> TransactionStatus:
+        monkeypatch.undo()
+        raise ServerUnavailableError("the controller cannot be reached")
+
+    rejoined = Transaction.rejoin(pravega.controller, transaction.stream, transaction.id, 30_000)
+    again = Insert(pravega, raw_table(transaction.stream), rejoined, SETTINGS)
+    monkeypatch.setattr(Transaction, "status", unreachable)
+    if committed:
+        assert again.commit([message], again=True) == len(ROWS)
+    else:
+        with pytest.raises(TransactionNotOpenError, match="was aborted: .*cannot be reached.*Nothing of this INSERT"):
+            again.commit([message], again=True)
+    assert visible(pravega, transaction.stream) == (sorted(ROWS) if committed else [])
 
 
 def test_a_commit_that_another_process_may_have_copied(pravega: Pravega, begin: Callable[[], Insert]) -> None:
