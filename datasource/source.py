@@ -114,8 +114,8 @@ class PravegaDataSource(DataSource):
         raise self._refusal("writeStream")
 
     def _refusal(self, statement: str) -> UnsupportedOperationError:
-        stream = "/".join(self.options.get(option.key, "") for option in (o.SCOPE, o.STREAM))
-        return UnsupportedOperationError(refusal(statement, stream))
+        given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
+        return UnsupportedOperationError(refusal(statement, "/".join(given) or "a stream"))
 
 
 class _RefusedReader(DataSourceStreamReader):

@@ -15,9 +15,13 @@ All are of the class PravegaError. Programs match its condition, which Spark's e
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 _LONGEST_MESSAGE = 8000
+_LONGEST_WORD = 400
+"""Longer ones are names and values, of which the ends are enough."""
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
 def shorten(text: str, longest: int = 200) -> str:
@@ -39,7 +43,7 @@ class PravegaError(Exception):
 
     def __init__(self, message: str) -> None:
         # Nobody reads 100 kB, and they would stand in logs, plans and the web interface too.
-        self.message = shorten(message, _LONGEST_MESSAGE)
+        self.message = shorten(_LONG_WORD.sub(lambda word: shorten(word[0]), message), _LONGEST_MESSAGE)
         super().__init__(self.message)
 
     def __str__(self) -> str:

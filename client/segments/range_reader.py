@@ -179,9 +179,10 @@ class SegmentRangeReader:
             if broken is not None:
                 raise broken
         if rest:
-            raise ProtocolError(
-                f"the range to be read of segment '{self._address.name}' ends at offset {self._end:,}, inside of the "
-                f"event at {self._end - len(rest):,}; it was not made from positions between events"
+            raise BrokenFrameError.at(
+                self._end - len(rest),
+                f"segment '{self._address.name}': the range ends at offset {self._end:,}, inside of the header of the "
+                f"event at offset {self._end - len(rest):,}; it is corrupt, or the range was cut inside of an event",
             )
 
     def _too_large(self, beginning: bytes, offset: int) -> BrokenFrameError | None:

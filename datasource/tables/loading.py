@@ -192,7 +192,7 @@ def _version(stream: Stream, versions: Sequence[SchemaVersion], event_type: str,
         there = ", ".join(str(one.version.version) for one in versions if one.version.type == event_type)
         raise InvalidOptionError(
             f"'{o.SCHEMA_VERSION.key}'='{version}': the schema registry has no such version of {event_type} for stream "
-            f"{stream}. There are {there}."
+            f"{stream}. Its versions: {there}."
         )
     return found[0]
 

@@ -245,7 +245,7 @@ class TestVersions:
             f"SELECT a.id, b.note FROM {table} WITH ('schema-version'='0') a JOIN {table} b ON a.id = b.id ORDER BY 1"
         )
         assert both.collect() == [(1, None), (2, "new")]
-        with pytest.raises(PySparkException, match="no such version of .*There are 0, 1"):
+        with pytest.raises(PySparkException, match="no such version of .*Its versions: 0, 1"):
             spark.read.option("schema-version", "7").table(table)
         spark.sql(f"CREATE TABLE pravega.`{scope}`.bytes TBLPROPERTIES ('format'='raw')")
         with pytest.raises(PySparkException, match="'schema-version'='0' has no meaning"):

@@ -262,6 +262,19 @@ class TestBrokenFrames:
         assert [row["_bad_events"] for row in rows(dropped) if row["_bad_events"] is not None] == [1]
         assert len(rows(scan(pravega, table, ["k"], limit=2, mode="dropmalformed"))) == 4, "two of each segment"
 
+    def test_a_part_of_a_header_at_the_end(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        stream = new_stream()
+        append(pravega, stream, [good_json(number) for number in (1, 2)])
+        with SegmentAppender(pravega.segments, stream, 0, uuid.uuid4()) as appender:
+            appender.append(bytes(3), 1)
+            appender.flush()
+        table, offset = keyed_table(stream), 2 * (8 + len(good_json(1)))
+        with pytest.raises(MalformedEventError, match=f"cannot be read from offset {offset} on: .*of the header"):
+            rows(scan(pravega, table, ["k"]))
+        found = rows(scan(pravega, table, ["k", "_offset"], mode="permissive"))
+        assert [(row["k"], row["_offset"]) for row in found] == [(1, 0), (2, offset // 2), (None, offset)]
+        assert len(rows(scan(pravega, table, ["k"], mode="dropmalformed"))) == 2
+
     def test_a_dead_letter_tells_of_it(self, pravega: Pravega, table: StreamTable) -> None:
         offset, _ = self.place(pravega, table)
         assert len(rows(scan(pravega, table, ["k"], dead_letter="letters"))) == 4
