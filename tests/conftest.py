@@ -21,7 +21,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
-from tests.servers import DIRECTORY, Keeper, shared_cluster
+from tests.servers import DIRECTORY, Keeper, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import secure_spark, spark
 
 __all__ = ["secure_spark", "spark"]
@@ -38,6 +38,7 @@ ACCOUNTS = {
 # to others: in the session of the tests, and in every shell and server that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+set_environment_aside()
 
 _KEEPER = pytest.StashKey[Keeper]()
 
@@ -57,13 +58,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def cluster() -> ClusterInfo:
     """A cluster without TLS and users, or the one that the environment names."""
-    if controller := os.environ.get("PRAVEGA_CONTROLLER_URI"):
+    if controller := named("PRAVEGA_CONTROLLER_URI"):
         return ClusterInfo(
             controller_uri=controller,
-            registry_uri=os.environ.get("PRAVEGA_SCHEMA_REGISTRY_URI"),
-            ca_file=os.environ.get("PRAVEGA_TRUST_STORE"),
+            registry_uri=named("PRAVEGA_SCHEMA_REGISTRY_URI"),
+            ca_file=named("PRAVEGA_TRUST_STORE"),
         )
-    return shared_cluster("plain", heap="2g", timeout=240)
+    return shared_cluster("plain", heap="3g", timeout=240)
 
 
 @pytest.fixture(scope="session")
@@ -76,8 +77,8 @@ def secure_cluster() -> ClusterInfo:
 def client_config(cluster: ClusterInfo) -> ClientConfig:
     """How to connect to `cluster`."""
     credentials: Credentials | None = None
-    if token := os.environ.get("pravega_client_auth_token"):  # noqa: SIM112 - the Java client's own name
-        method = os.environ.get("pravega_client_auth_method", "Basic")  # noqa: SIM112
+    if token := named("pravega_client_auth_token"):
+        method = named("pravega_client_auth_method") or "Basic"
         credentials = TokenCredentials(method, token)
     return ClientConfig(
         controller_uri=cluster.controller_uri,

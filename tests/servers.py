@@ -25,6 +25,31 @@ DIRECTORY = "PYSPARK_PRAVEGA_TEST_SERVERS"
 """The environment variable that names the run's directory."""
 
 
+_OF_A_CLUSTER = (
+    "PRAVEGA_CONTROLLER_URI",
+    "PRAVEGA_SCHEMA_REGISTRY_URI",
+    "PRAVEGA_TRUST_STORE",
+    "pravega_client_auth_method",
+    "pravega_client_auth_token",
+)
+_SET_ASIDE = "PYSPARK_PRAVEGA_TEST_"
+
+
+def set_environment_aside() -> None:
+    """Take the variables that name a cluster away from the programs of this run; `named` has their values then.
+
+    Programs under test must find a cluster by what the test gives them.
+    """
+    for name in _OF_A_CLUSTER:
+        if (value := os.environ.pop(name, None)) is not None:
+            os.environ[_SET_ASIDE + name] = value
+
+
+def named(name: str) -> str | None:
+    """Return the value that a variable of the run had, None if it was not set."""
+    return os.environ.get(_SET_ASIDE + name)
+
+
 class Keeper:
     """Stops the clusters of a run when this process ends."""
 
