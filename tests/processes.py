@@ -42,9 +42,14 @@ def processor_seconds(pid: int) -> float:
 
 def worker_daemons(jvm: int) -> list[int]:
     """The Python processes of a JVM that fork those which run tasks."""
-    return [pid for pid in descendants(jvm) if "daemon" in running(pid) and descendants(pid)]
+    return [pid for pid in _of_tasks(jvm) if descendants(pid)]
 
 
 def task_workers(jvm: int) -> list[int]:
     """The Python processes of a JVM that run tasks, or wait for some."""
-    return [pid for pid in descendants(jvm) if "daemon" in running(pid) and not descendants(pid)]
+    return [pid for pid in _of_tasks(jvm) if not descendants(pid)]
+
+
+def _of_tasks(jvm: int) -> list[int]:
+    """Spark has more daemons, such as those that look up and plan Python data sources; they run other modules."""
+    return [pid for pid in descendants(jvm) if running(pid).split()[-1:] == ["pyspark.worker"]]

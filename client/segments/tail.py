@@ -74,9 +74,11 @@ def find_border(content: bytes | bytearray) -> int | None:
     passed = bytearray(end)  # positions from which no chain reaches the end
     left = _STEPS
     candidate = content.find(_TYPE, HEADER_BYTES)
-    while candidate >= 0 and left > 0:
+    while candidate >= 0:
         at = candidate
         while at != end:
+            if left == 0:
+                return None
             left -= 1
             if at + HEADER_BYTES > end or passed[at] or content[at : at + 4] != _TYPE:
                 break

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.local.state import ClusterInfo
 from tests.bad_input import Watched
 from tests.sql_clients import PySparkClient
 
@@ -98,8 +99,11 @@ def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: W
         spark.sql(f"DROP TABLE {copy}")
 
 
-def test_streams_without_the_catalog(spark: SparkSession, watched: Watched, rate: DataFrame, tmp_path: Path) -> None:
-    options = {"scope": watched.scope, "stream": "t", "checkpointLocation": str(tmp_path)}
+def test_streams_without_the_catalog(
+    spark: SparkSession, watched: Watched, rate: DataFrame, cluster: ClusterInfo, tmp_path: Path
+) -> None:
+    options = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
+    options |= {"scope": watched.scope, "stream": "t", "checkpointLocation": str(tmp_path)}
     into = rate.writeStream.format("pravega").options(**options)
     out = spark.readStream.format("pravega").options(**options).load().writeStream.format("noop")
     for writer, word, advice in ((into, "writeStream", "foreachBatch"), (out, "readStream", "readStream.changes(")):

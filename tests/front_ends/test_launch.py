@@ -119,7 +119,8 @@ def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path
         "    spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader())\n"
         "sys.exit(7)\n"
     )
-    command = [*COMMAND, "submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false", "job.py", "--jars", "x"]
+    command = [*COMMAND, "submit", "--controller-uri", "tcp://h:1", "--master", "local[1]"]
+    command += ["--conf", "spark.ui.enabled=false", "job.py", "--jars", "x"]
     done = subprocess.run(command, text=True, capture_output=True, cwd=tmp_path)
     assert done.returncode == 7, done.stderr
     assert f"ARGUMENTS ['--jars', 'x'] {sys.executable}" in done.stdout
