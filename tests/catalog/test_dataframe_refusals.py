@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import connect
@@ -77,6 +78,31 @@ def test_a_stream_into_a_table(watched: Watched, rate: DataFrame, tmp_path: Path
         lambda: writer.toTable(f"{watched.name}.{name}"), OPERATION, f"pravega.{{s}}.{name}", "foreachBatch"
     )
     assert message.startswith(f"[{OPERATION}] writeStream is not possible")
+
+
+def test_a_table_that_a_batch_of_a_stream_creates(spark: SparkSession, fresh_name: str, tmp_path: Path) -> None:
+    """As the refusal advises, by Java's foreachBatch, which itself calls the function."""
+    namespace = f"pravega.`{fresh_name}`"
+
+    class Each:
+        def call(self, rows: Any, number: int) -> None:
+            spark.sql(f"CREATE TABLE {namespace}.t (value STRING) USING pravega")
+            rows.writeTo(f"{namespace}.t").append()
+
+        class Java:
+            implements: ClassVar = ["org.apache.spark.api.java.function.VoidFunction2"]
+
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "a").write_text("x\ny\n")
+    spark.sql(f"CREATE NAMESPACE {namespace}")
+    try:
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        rows = spark.readStream.text(str(tmp_path / "lines"))
+        writer = rows.writeStream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer._jwrite.foreachBatch(Each()).start().awaitTermination()
+        assert sorted(row.value for row in spark.table(f"{namespace}.t").collect()) == ["x", "y"]
+    finally:
+        spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
 
 
 def test_a_stream_out_of_a_table(spark: SparkSession, watched: Watched) -> None:

@@ -90,7 +90,7 @@ def test_retries_inside_of_others_end_with_them() -> None:
 
 def test_retries_of_a_block_that_has_a_time_of_its_own() -> None:
     operation = Operation(*[ServerUnavailableError("again")] * 10_000)
-    with at_most(0.2), pytest.raises(ServerUnavailableError, match="tries in 0.2 s"):
+    with at_most(0.5), pytest.raises(ServerUnavailableError, match=r"tries in 0\.\d+ s"):
         retry(operation, timeout=3600.0)
     operation = Operation()
     assert retry(operation, timeout=30.0) == "done"

@@ -219,19 +219,19 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public boolean tableExists(Identifier ident) {
     // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
     // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
-    boolean creating = calledBy(".CreateTableExec", 12);
+    boolean creating = calledBy(".CreateTableExec", "run", 12);
     return call("table_exists", arguments(ident).put("creating", creating)).asBoolean();
   }
 
-  private static boolean calledBy(String name, int depth) {
-    return StackWalker.getInstance().walk(
-        frames -> frames.limit(depth).anyMatch(frame -> frame.getClassName().endsWith(name)));
+  private static boolean calledBy(String name, String method, int depth) {
+    return StackWalker.getInstance().walk(frames -> frames.limit(depth).anyMatch(
+        frame -> frame.getClassName().endsWith(name) && frame.getMethodName().equals(method)));
   }
 
   @Override
   public Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (calledBy(".DataStreamWriter", Integer.MAX_VALUE)) {
+    if (calledBy(".DataStreamWriter", "toTable", Integer.MAX_VALUE)) {
       refuse(ident, "writeStream"); // before there is a table that toTable could not write to
     }
     return create(ident, info, true);
