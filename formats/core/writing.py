@@ -58,6 +58,9 @@ def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
     return offsets - first, elements.slice(first, last - first)
 
 
+NOT_UTF8 = "a string that is not valid UTF-8"
+
+
 def spread(cells: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
     """Put the cells at the places where `there` is true, and null at the others."""
     return cells.take(pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there))
@@ -95,17 +98,25 @@ class Cells(ABC):
 
 def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
     """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, which Spark allows."""
+    index = find_invalid_text(array)
+    if index is not None:
+        cells.refuse(rows[index], NOT_UTF8)
+    return array.cast(pa.large_string()).cast(BINARY)
+
+
+def find_invalid_text(array: pa.Array) -> int | None:
+    """Return the index of the first string that is not UTF-8, which Spark allows; None if all are. Takes no nulls."""
     wide = array.cast(pa.large_string())
     try:
         wide.validate(full=True)
+        return None
     except pa.ArrowInvalid:
         for index, value in enumerate(wide.cast(BINARY).to_pylist()):
             try:
                 value.decode()
             except UnicodeDecodeError:
-                cells.refuse(rows[index], "a string that is not valid UTF-8")
+                return index
         raise
-    return wide.cast(BINARY)
 
 
 class BatchEncoder:

@@ -19,6 +19,7 @@ from pyspark_pravega.errors import InvalidRowError, UnsupportedTypeError
 from ..core.arrow_types import arrow_schema
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
+from ..core.writing import NOT_UTF8, find_invalid_text
 from .unregistered import check_bare, no_schema
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType())])
@@ -145,5 +146,11 @@ class _WholeEventEncoder:
                 f"row {row} of the batch has no value in column '{batch.schema.names[0]}': "
                 "an event cannot be null; filter such rows out"
             )
-        wide = pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()
-        return column.cast(wide).cast(pa.large_binary())
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            return column.cast(pa.large_binary())
+        invalid = find_invalid_text(column)
+        if invalid is not None:
+            raise InvalidRowError(
+                f"row {invalid} of the batch cannot be written: column '{batch.schema.names[0]}' is {NOT_UTF8}"
+            )
+        return column.cast(pa.large_string()).cast(pa.large_binary())

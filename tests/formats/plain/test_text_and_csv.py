@@ -45,6 +45,11 @@ class TestText:
         assert [each.index for each in bad] == [1, 3, 5, 7, 9]
         assert bad[1].reason == "it is not UTF-8 text (byte 1)"
 
+    def test_what_is_no_text_cannot_be_written(self) -> None:
+        broken = pa.array([b"fine", b"\xed\xa0\x80"], pa.binary()).view(pa.string())
+        with pytest.raises(InvalidRowError, match="row 1 .* column 'value' is a string that is not valid UTF-8"):
+            TEXT.encoder(VALUE).encode(pa.RecordBatch.from_arrays([broken], names=["value"]))
+
     def test_refusals(self) -> None:
         with pytest.raises(UnsupportedTypeError, match="exactly one column, of type STRING"):
             TEXT.schema_text(schema_of(a="int"), "t", "s")
