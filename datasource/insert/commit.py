@@ -140,7 +140,7 @@ class Insert:
                 transaction = self._copy_winners(messages, expected)
             self._publish(transaction, rows, operation, again)
         except PravegaError as failed:
-            unknown = again and isinstance(failed, NO_ANSWER)
+            unknown = again and not self._asked and isinstance(failed, NO_ANSWER)
             error = outcome_unknown(self._table.stream, self._transaction.id, failed) if unknown else failed
             if error is lost or transaction is not self._transaction:
                 clean_up(self._transaction.abort)
