@@ -23,7 +23,14 @@ from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import EventTooLargeError, InvalidRowError, TransactionNotOpenError
+from pyspark_pravega.errors import (
+    EventTooLargeError,
+    InvalidRowError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TransactionNotOpenError,
+)
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.formats.core.format import find_format
@@ -82,7 +89,8 @@ class InsertWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition.
 
-        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError.
+        Raises InvalidRowError, EventTooLargeError, TransactionNotOpenError, WriterFencedError, and for servers that do
+        not answer ServerUnavailableError, ServerTimeoutError or ServerFailedError.
         """
         spec = self._spec
         context = TaskContext.get()
@@ -104,6 +112,9 @@ class InsertWriter(DataSourceArrowWriter):
                     written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
             except TransactionNotOpenError:
                 raise transaction.ended() from None
+            except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
+                # A commit begins only when all tasks have succeeded.
+                raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
             finally:
                 transaction.stop()
         return InsertMessage(partition, rows, written)

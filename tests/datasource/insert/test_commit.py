@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,6 +110,22 @@ def test_the_same_rows_again_are_written_once(pravega: Pravega, begin: Callable[
     }
     assert insert.commit([again]) == len(ROWS)
     assert visible(pravega, insert.transaction.stream) == sorted(ROWS)
+
+
+def test_a_task_without_servers_says_that_nothing_is_visible(begin: Callable[[], Insert]) -> None:
+    spec = begin().spec(RAW_SCHEMA)
+    with socket.socket() as held:  # bound but not listening: it refuses connections
+        held.bind(("127.0.0.1", 0))
+        config = replace(
+            spec.config,
+            controller_uri=f"tcp://127.0.0.1:{held.getsockname()[1]}",
+            retry_timeout=0.5,
+            request_timeout=0.5,
+        )
+        writer = InsertWriter(replace(spec, config=config, endpoints={}))
+        batch = pa.record_batch([pa.array(ROWS, pa.binary())], names=["event"])
+        with pytest.raises(ServerUnavailableError, match=r"cannot be reached.*\. Nothing of this INSERT is visible"):
+            writer.write(iter([batch]))
 
 
 def test_what_cannot_be_told_apart_is_aborted(pravega: Pravega, begin: Callable[[], Insert]) -> None:
