@@ -145,7 +145,7 @@ def servers(scratch: Path) -> Iterator[Mapping[str, str]]:
         step(f"Using the Pravega of the environment, {os.environ['PRAVEGA_CONTROLLER_URI']}")
         yield {}
         return
-    step("Starting Pravega and the schema registry (the first time this downloads 45 MB)")
+    step("Starting Pravega and the schema registry (the first time this downloads 46 MB)")
     with LocalCluster.start(scratch / "cluster", report=print, end_with_parent=True) as cluster:
         yield {
             "PRAVEGA_CONTROLLER_URI": cluster.info.controller_uri,
@@ -224,9 +224,9 @@ def over_jdbc(question: str, scratch: str) -> Rows:
             time.sleep(0.5)
         print(f"-- listens after {time.monotonic() - began:.1f} s")
         url = f"jdbc:hive2://localhost:{port}"
-        step(f'pyspark-pravega beeline -u {url} -e "{question}"')
+        step(f'pyspark-pravega beeline -u {url} -e "{question};"')
         options = ["--silent=true", "--outputformat=tsv2", "--showHeader=false"]
-        return table(output([*COMMAND, "beeline", *options, "-u", url, "-e", question], scratch))
+        return table(output([*COMMAND, "beeline", *options, "-u", url, "-e", f"{question};"], scratch))
     finally:
         server.terminate()
         server.wait()

@@ -96,7 +96,8 @@ SCHEMA_REGISTRY_URI = _option(
     optional(URI),
     None,
     _CONNECTION,
-    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it only `raw` tables work.",
+    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it "
+    "there are only formats whose columns are not kept there, such as `raw`, `text` and `csv`.",
     env="PRAVEGA_SCHEMA_REGISTRY_URI",
     connection=True,
     hint=_LOCAL,

@@ -197,5 +197,5 @@ def _decoded(
                 for at in [each.index]
             ]
         )
-    _LOG.warning("%d events of segment %s cannot be decoded and are left out.", len(bad), segment)
+    _LOG.warning("Segment %s: %d bad events are left out.", segment, len(bad))
     yield changes, locations.without([each.index for each in bad])

@@ -132,9 +132,7 @@ def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.R
         for error in broken:
             yield from decoder.rest(error.offset, piece.end, error.message)
         if decoder.bad:
-            LOG.warning(
-                "%d events of segment %s cannot be decoded (mode %s).", decoder.bad, segment, plan.bad_events.mode
-            )
+            LOG.warning("Segment %s: %d bad events, mode %s.", segment, decoder.bad, plan.bad_events.mode)
 
 
 def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:

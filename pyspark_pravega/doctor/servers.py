@@ -85,8 +85,8 @@ def _registry(config: ClientConfig, uri: str | None, scopes: Sequence[str]) -> I
             "Schema registry",
             False,
             "not set",
-            "Set PRAVEGA_SCHEMA_REGISTRY_URI=http://host:9092 (https:// with TLS). Without it only tables with "
-            "'framing'='none' work.",
+            "Set PRAVEGA_SCHEMA_REGISTRY_URI=http://host:9092 (https:// with TLS). Without it there are only "
+            "formats whose columns are not kept there, such as raw, text and csv.",
         )
         return
     groups = 0
