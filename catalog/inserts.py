@@ -27,6 +27,8 @@ from .connections import Catalog
 from .replies import InsertBegun, InsertHandle
 
 LOG = logging.getLogger(__name__)
+_ABANDONED_SECONDS = 30.0
+"""How long the abort of an INSERT that nobody waits for may take: a service should end soon after its driver."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class _Open:
     def abort(self) -> None:
         """Abort it as far as the server can be reached; its lease ends it otherwise."""
         try:
-            self.insert.abort()
+            with at_most(_ABANDONED_SECONDS):
+                self.insert.abort()
         except PravegaError as error:
             LOG.warning("An INSERT that nobody waits for could not be aborted: %s", error)
         finally:
