@@ -140,8 +140,7 @@ def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
         cuts(f"'{key}'='{other}'", OPTION, "pravega.{s}.t", f"'{key}'", "{s}/other", "{s}/t")
         cuts(f"'{key}'='{strange}'", OPTION, "pravega.{s}.t", f"'{key}'")
         cuts(f"'{key}'='{beyond}'", OPTION, "pravega.{s}.t", f"'{key}'", "1000000")
-    cuts(f"'start-stream-cut'='{inside}'", "PRAVEGA_MALFORMED_EVENT", "{s}/t/", "5", "'mode'")
-    cuts(f"'end-stream-cut'='{inside}'", "PRAVEGA_PROTOCOL_ERROR", "{s}/t/", "5")
+        cuts(f"'{key}'='{inside}'", "PRAVEGA_MALFORMED_EVENT", "{s}/t/", "offset 5", "'mode'")
     cuts(f"'start-stream-cut'='{beyond}', 'end-stream-cut'='{head}'", OPTION, "'start-stream-cut'")
 
 
