@@ -10,21 +10,36 @@ Imports must leave a process that may be forked: no gRPC channel, no connection,
 from __future__ import annotations
 
 import gc
+import socket
 
 import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
+from pyspark import daemon
 
 from pyspark_pravega.formats.core.format import FORMATS, find_format
 
 from . import spark_functions  # noqa: F401
 
+_serve = daemon.worker
+
+
+def serve(sock: socket.socket, authenticated: bool) -> int:
+    """Run tasks as Spark's own function does, which prints a traceback when Spark needs no more of a task's rows.
+
+    Spark cuts the connection then, as it does behind a filter and a LIMIT. The worker ends in either case.
+    """
+    try:
+        return int(_serve(sock, authenticated))
+    except (BrokenPipeError, ConnectionResetError):
+        return 1
+
 
 def main() -> None:
     """Import the rest and fork workers until Spark ends."""
+    daemon.worker = serve
     for name in FORMATS:
         find_format(name)
     gc.freeze()  # a collection in a worker would copy the memory of all these modules
-    manager()
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -117,6 +117,10 @@ def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path
         "spark.sparkContext._jvm.java.lang.Class.forName(\n"
         "    spark.conf.get('spark.sql.catalog.pravega'), True,\n"
         "    spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader())\n"
+        # A worker of which Spark needs no more ends without a word.
+        "from pyspark.sql.functions import udf\n"
+        "rows = spark.range(0, 10_000_000, 1, 1).where(udf(lambda number: True, 'boolean', useArrow=False)('id'))\n"
+        "print('ROWS', len(rows.limit(3).collect()))\n"
         "sys.exit(7)\n"
     )
     command = [*COMMAND, "submit", "--controller-uri", "tcp://h:1", "--master", "local[1]"]
@@ -124,7 +128,7 @@ def test_a_submitted_program_gets_arguments_exit_code_and_adapter(tmp_path: Path
     done = subprocess.run(command, text=True, capture_output=True, cwd=tmp_path)
     assert done.returncode == 7, done.stderr
     assert f"ARGUMENTS ['--jars', 'x'] {sys.executable}" in done.stdout
-    assert "pyspark-pravega-adapter.jar" in done.stdout
+    assert "pyspark-pravega-adapter.jar" in done.stdout and "ROWS 3" in done.stdout
     # The first is Java's own and cannot be turned off, the others are for machines whose name leads nowhere.
     known = ("incubator modules", "hostname", "SPARK_LOCAL_IP")
     logged = [line for line in done.stderr.splitlines() if not any(word in line for word in known)]
