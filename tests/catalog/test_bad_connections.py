@@ -6,7 +6,6 @@ leaves nothing behind. Secrets are in none of them.
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import uuid
@@ -253,8 +252,6 @@ def test_what_listens_is_no_registry(watched: Watched, configured: Configured, c
 
 
 def test_no_registry_is_configured(watched: Watched, configured: Configured, cluster: ClusterInfo) -> None:
-    if "PRAVEGA_SCHEMA_REGISTRY_URI" in os.environ:
-        pytest.skip("the environment gives one")
     name = configured({"controller-uri": cluster.controller_uri})
     new, table = f"{name}.`{watched.scope}`.new", f"{name}.`{watched.scope}`.t"
     statement = f"CREATE TABLE {new} (id INT) USING pravega"
