@@ -203,9 +203,10 @@ def test_a_plug_in_that_exits_fails_its_call_only(tmp_path: Path) -> None:
 def test_text_is_utf_8_whatever_the_environment_says(encoding: str) -> None:
     service = Service(PYTHONIOENCODING=encoding)
     conf = {**NOBODY, "scope": "grüße"}
-    for text in (json.dumps(list(conf.items())), json.dumps(list(conf.items()), ensure_ascii=False)):
-        service.write(f'1 {{"operation": "default_namespace", "conf": {text}, "arguments": {{}}}}')
-        assert service.receive() == (1, {"result": ["grüße"]})
+    texts = json.dumps(list(conf.items())), json.dumps(list(conf.items()), ensure_ascii=False)
+    for number, text in enumerate(texts, start=1):
+        service.write(f'{number} {{"operation": "default_namespace", "conf": {text}, "arguments": {{}}}}')
+        assert service.receive() == (number, {"result": ["grüße"]})
     assert service.end() == (0, "")
 
 
