@@ -9,19 +9,19 @@ from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
-from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
+from pyspark_pravega.datasource.stream_source.planning import SourceMemory
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
 
-from . import altering, changes, namespaces, tables
+from . import altering, changes, namespaces, streams, tables
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
 from .naming import errors_about
+from .reads import planned_read
 from .replies import InsertBegun, PlannedRead, ScanEnds, TableDescription
 
 Reply: TypeAlias = TableDescription | PlannedRead | InsertBegun | str | int | bool | list[str] | dict[str, str] | None
@@ -35,6 +35,7 @@ class Operations:
         self._connections = Connections()
         self._inserts = Inserts()
         self._changes = ChangesMemory()
+        self._source = SourceMemory()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
         """Carry one request out, the call of this number; raises what went wrong."""
@@ -101,6 +102,14 @@ class Operations:
                     return kind.end_of_changes(catalog.pravega, asked.table, asked.options, position).to_json()
             case r.PlanNewChanges():
                 return _plan_new_changes(catalog, request, self._changes)
+            case r.StartOfStream():
+                return streams.start_of_stream(catalog, self._source, request)
+            case r.LastOfStream():
+                return streams.last_of_stream(catalog, self._source, request)
+            case r.EndOfMicroBatch():
+                return streams.end_of_micro_batch(catalog, self._source, request)
+            case r.PlanMicroBatch():
+                return streams.plan_micro_batch(catalog, self._source, request)
             case r.BeginInsert():
                 return self._begin_insert(number, catalog, request)
             case r.CommitInsert(table, insert, messages, again):
@@ -151,7 +160,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
-    return _planned_read(name, table, request, planned, ends)
+    return planned_read(name, table, request.columns, planned, ends, _limit(request))
 
 
 def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
@@ -168,7 +177,7 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
-    return _planned_read(asked.name, asked.table, request, planned, ends)
+    return planned_read(asked.name, asked.table, request.columns, planned, ends, _limit(request))
 
 
 def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
@@ -184,35 +193,11 @@ def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Chang
             request.checkpoint,
             memory,
         )
-    return _planned_read(asked.name, asked.table, request, planned, None)
+    return planned_read(asked.name, asked.table, request.columns, planned)
 
 
 def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
     return request.limit if request.limit >= 0 else None
-
-
-def _planned_read(
-    name: str,
-    table: StreamTable,
-    request: r.PlanScan | r.PlanChanges | r.PlanNewChanges,
-    planned: PlannedScan,
-    ends: ScanEnds | None,
-) -> PlannedRead:
-    function, partitions = pickled_read(planned.reader, planned.output)
-    shown = ", ".join(request.columns.fieldNames()) or "none"
-    text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
-    limit = None if isinstance(request, r.PlanNewChanges) else _limit(request)
-    return PlannedRead(
-        function=function,
-        python=PYTHON,
-        partitions=tuple(partitions),
-        schema=planned.schema,
-        output=planned.output,
-        affinities=tuple(planned.affinities),
-        bytes=planned.bytes,
-        description=text if limit is None else f"{text}; limit: {limit}",
-        ends=ends,
-    )
 
 
 __all__ = ["Operations", "Reply"]

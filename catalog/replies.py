@@ -25,7 +25,7 @@ class TableDescription:
     """A table as Spark shows it. `table` comes back with every request about it.
 
     `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: of changes,
-    the columns that tell which row one is of.
+    the columns that tell which row one is of. `events_are_rows`: the table can be read as a stream.
     """
 
     name: str
@@ -34,6 +34,7 @@ class TableDescription:
     metadata_columns: tuple[HiddenColumn, ...]
     table: StreamTable
     id: str | None
+    events_are_rows: bool
     row_key: tuple[str, ...] = ()
 
 

@@ -210,6 +210,53 @@ class PlanNewChanges:
 
 
 @dataclass(frozen=True)
+class StartOfStream:
+    """The offset (a text) at which a streaming query begins that has no checkpoint.
+
+    `id` and `columns` of this and the next three: that of the table's description, and what the query needs.
+    """
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LastOfStream:
+    """The offset at which the table ends now, where a query ends that reads what is available now."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EndOfMicroBatch:
+    """The offset at which the next micro-batch ends: `since` if nothing is new. `last`: not beyond this offset."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    since: str
+    last: str | None
+
+
+@dataclass(frozen=True)
+class PlanMicroBatch:
+    """A `PlannedRead` of what lies between two offsets."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    since: str
+    until: str
+
+
+@dataclass(frozen=True)
 class BeginInsert:
     """An `InsertBegun`: rows of a schema will come from some tasks."""
 
@@ -260,6 +307,10 @@ Request: TypeAlias = (
     | StartOfChanges
     | EndOfChanges
     | PlanNewChanges
+    | StartOfStream
+    | LastOfStream
+    | EndOfMicroBatch
+    | PlanMicroBatch
     | BeginInsert
     | CommitInsert
     | AbortInsert

@@ -90,6 +90,7 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
         ),
         table=table,
         id=_identity(catalog, stream),
+        events_are_rows=kind.events_are_rows,
     )
 
 

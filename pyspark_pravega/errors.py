@@ -156,6 +156,14 @@ class DataLossError(PravegaError):
 A longer `retention.minimum` keeps events until they are read."
 
 
+class CheckpointError(PravegaError):
+    """The checkpoint of a streaming query does not fit the stream or the table that the query reads."""
+
+    condition = "PRAVEGA_CHECKPOINT_MISMATCH"
+    sql_state = "55019"
+    cure = "Do what the message says. A query with a new checkpoint location begins anew, where its start options say."
+
+
 class AuthenticationError(PravegaError):
     """The credentials are missing or wrong. Such a call is not tried again."""
 

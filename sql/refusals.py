@@ -16,8 +16,11 @@ _INSTEAD = {
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
     "VERSION AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
     "TIMESTAMP AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
-    "readStream": "so far only changes are streamed. Use spark.readStream.changes('<catalog>.<namespace>.<table>'), in "
-    "SQL FROM STREAM <table> CHANGES FROM VERSION 1: the changes of an ordinary table are its rows",
+    "readStream": "its rows change as events come. Use spark.readStream.changes('<catalog>.<namespace>.<table>') "
+    "for what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose "
+    "rows are the events",
+    "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
+    "trigger(processingTime='0 seconds')",
     "writeStream": "tables are not streamed into yet. Use writeStream.foreachBatch(lambda rows, number: "
     "rows.writeTo('<catalog>.<namespace>.<table>').append()), which writes each batch in one transaction; a batch that "
     "Spark repeats after a failure is written again",

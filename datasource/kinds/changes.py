@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
@@ -22,6 +22,7 @@ from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
 from ..scan.dead_letters import check_target
 from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
 from ..tables.change_range import ChangeRange
 from ..tables.change_settings import with_statement_settings
@@ -36,6 +37,7 @@ class ChangeTable(TableKind):
     hidden_columns = POSITION_COLUMNS
     rows_have_keys = True
     columns_in_events = True
+    events_are_rows = False
 
     def name(self, table: StreamTable) -> str:
         return table.stream.name
@@ -56,6 +58,16 @@ class ChangeTable(TableKind):
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         return plan_current_rows(pravega, table, required, options, rule, limit=limit, tail=tail)
+
+    def plan_micro_batch(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        slices: Sequence[SegmentSlice],
+        required: StructType,
+        options: o.Options,
+    ) -> PlannedScan:
+        raise UnsupportedOperationError(f"The rows of stream {table.stream} change, and are not streamed as they are.")
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         table = with_write_options(pravega, table, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
@@ -21,6 +21,7 @@ from ..scan.bad_events import BadEventRule, bad_event_rule
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import measure_scan, nullable, plan_events
 from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
 from ..tables.change_range import ChangeRange
 from ..tables.change_settings import with_statement_settings
@@ -36,6 +37,7 @@ class EventTable(TableKind):
     hidden_columns = tuple(METADATA_COLUMNS)
     rows_have_keys = False
     columns_in_events = False
+    events_are_rows = True
 
     def name(self, table: StreamTable) -> str:
         return table.stream.name
@@ -57,6 +59,17 @@ class EventTable(TableKind):
         table, rule = self._prepare(pravega, table, options)
         slices = measure_scan(pravega, table, options, tail)
         return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+
+    def plan_micro_batch(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        slices: Sequence[SegmentSlice],
+        required: StructType,
+        options: o.Options,
+    ) -> PlannedScan:
+        table, rule = self._prepare(pravega, table, options)
+        return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True)
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         return checked_for_rows(with_write_options(pravega, table, options), rows)

@@ -15,6 +15,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory
 from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
 
@@ -28,6 +29,8 @@ class TableKind(ABC):
     """Whether a primary key can tell which row an event is about."""
     columns_in_events: ClassVar[bool]
     """Whether CREATE TABLE without columns can take them from events that are there."""
+    events_are_rows: ClassVar[bool]
+    """Whether each event is a row for good, so that the table can be read as a stream of its rows."""
 
     @abstractmethod
     def name(self, table: StreamTable) -> str:
@@ -59,6 +62,20 @@ class TableKind(ABC):
         mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not
         fit, InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
         PermissionDeniedError.
+        """
+
+    @abstractmethod
+    def plan_micro_batch(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        slices: Sequence[SegmentSlice],
+        required: StructType,
+        options: o.Options,
+    ) -> PlannedScan:
+        """Fix how a micro-batch of a streaming query reads these slices; arguments and errors of `plan_scan`.
+
+        Raises UnsupportedOperationError for a table that is not streamed like that.
         """
 
     @abstractmethod

@@ -131,6 +131,12 @@ def _cut(options: o.Options, option: o.Option[str], nonsense: str) -> StreamCut 
     text = options.get(option)
     if text == nonsense:
         raise InvalidOptionError(f"'{option.key}'='{text}' leaves nothing to read. Leave the option out.")
+    return named_cut(options, option)
+
+
+def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
+    """Return the stream cut that an option names, None for an open end. Raises InvalidOptionError."""
+    text = options.get(option)
     if text in _OPEN_ENDS:
         return None
     try:

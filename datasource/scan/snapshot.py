@@ -44,18 +44,24 @@ def take_snapshot(
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
     for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
-        if cut is not None and cut.stream != stream:
-            raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
-        if cut is not None and not pravega.controller.stream_cut_valid(cut):
-            raise InvalidOptionError(
-                f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
-                "the key space once. Was the stream dropped and made again since?"
-            )
+        if cut is not None:
+            check_cut(pravega, stream, name, cut)
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)
 
     return measure(end) if end is not None else settled(measure)
+
+
+def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
+    """Raise InvalidOptionError if the cut that an option names is none of a stream."""
+    if cut.stream != stream:
+        raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
+    if not pravega.controller.stream_cut_valid(cut):
+        raise InvalidOptionError(
+            f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
+            "the key space once. Was the stream dropped and made again since?"
+        )
 
 
 def tail_cut(pravega: Pravega, stream: Stream) -> StreamCut:

@@ -105,14 +105,6 @@ def test_a_table_that_a_batch_of_a_stream_creates(spark: SparkSession, fresh_nam
         spark.sql(f"DROP NAMESPACE {namespace} CASCADE")
 
 
-def test_a_stream_out_of_a_table(spark: SparkSession, watched: Watched) -> None:
-    reader = spark.readStream
-    message = watched.refused(
-        lambda: reader.table(f"{watched.name}.t").schema, OPERATION, TABLE, "spark.readStream.changes("
-    )
-    assert message.startswith(f"[{OPERATION}] readStream is not possible")
-
-
 def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: Watched, tmp_path: Path) -> None:
     source, copy = f"{watched.name}.t", f"{watched.name}.copy"
     spark.sql(f"CREATE TABLE {copy} (id INT, b STRING) USING pravega")

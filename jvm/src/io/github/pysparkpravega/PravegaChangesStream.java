@@ -33,7 +33,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public Offset initialOffset() {
-    return new Position(table.call("start_of_changes", options()).asText());
+    return new JsonOffset(table.call("start_of_changes", options()).asText());
   }
 
   private ObjectNode options() {
@@ -54,14 +54,14 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   public Offset latestOffset(Offset start, ReadLimit limit) {
     if (!availableNow || last == null) {
       ObjectNode since = options().put("since", start.json());
-      last = new Position(table.call("end_of_changes", since).asText());
+      last = new JsonOffset(table.call("end_of_changes", since).asText());
     }
     return last;
   }
 
   @Override
   public Offset deserializeOffset(String json) {
-    return new Position(json);
+    return new JsonOffset(json);
   }
 
   @Override
@@ -113,19 +113,6 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
       return python.createReader(partition instanceof HomePartition at ? at.python() : partition);
-    }
-  }
-
-  private static final class Position extends Offset {
-    private final String json;
-
-    Position(String json) {
-      this.json = json;
-    }
-
-    @Override
-    public String json() {
-      return json;
     }
   }
 }

@@ -48,7 +48,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public String description() {
-    return streaming ? "stream of the changes of " + table.name() : plan().get("description").asText();
+    return streaming ? "stream of " + table.name() : plan().get("description").asText();
   }
 
   @Override
@@ -72,7 +72,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     streaming = true;
-    return new PravegaChangesStream(table, arguments.put("checkpoint", checkpointLocation));
+    return operation.equals("plan_changes")
+        ? new PravegaChangesStream(table, arguments.put("checkpoint", checkpointLocation))
+        : new PravegaTableStream(table, arguments);
   }
 
   @Override

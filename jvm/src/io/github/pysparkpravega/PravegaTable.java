@@ -82,7 +82,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return new Capabilities();
   }
 
-  /** What batches can do. The question for a stream is answered by the service's sentence about it. */
+  /** What batches and streams can do. Where it is nothing, the question is answered by the service's sentence. */
   private final class Capabilities extends AbstractSet<TableCapability> {
     // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
     private static final Set<TableCapability> BATCHES = EnumSet.of(TableCapability.BATCH_READ,
@@ -91,8 +91,10 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
     @Override
     public boolean contains(Object capability) {
-      if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
-        refuse("readStream");
+      if (capability == TableCapability.MICRO_BATCH_READ && description.get("events_are_rows").asBoolean()) {
+        return true;
+      } else if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
+        refuse(capability == TableCapability.MICRO_BATCH_READ ? "readStream" : "trigger(continuous)");
       } else if (capability == TableCapability.STREAMING_WRITE) {
         refuse("writeStream");
       }
@@ -173,6 +175,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   JsonNode finish(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
     return catalog.finish(operation, arguments);
+  }
+
+  /** As call, about the stream as it was when the table was loaded. */
+  JsonNode callOfStream(String operation, ObjectNode arguments) {
+    return call(operation, arguments.put("id", id()));
   }
 
   /** Plans a scan that ends where the other scans of this table in the same query end. */

@@ -1,0 +1,65 @@
+"""Tables as streams: the requests of streaming queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.stream_source.planning import SourceMemory, StreamedTable, TableStream
+from pyspark_pravega.sql.identifiers import quote_all
+
+from . import requests as r
+from .connections import Catalog
+from .naming import errors_about
+from .reads import planned_read
+from .replies import PlannedRead
+
+_Request: TypeAlias = r.StartOfStream | r.LastOfStream | r.EndOfMicroBatch | r.PlanMicroBatch
+
+
+def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
+    """Return the offset at which a query begins that has no checkpoint."""
+    with _asked_for(catalog, memory, request) as (_, stream):
+        return stream.start().to_json()
+
+
+def last_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -> str:
+    """Return the offset at which the table ends now."""
+    with _asked_for(catalog, memory, request) as (_, stream):
+        return stream.last().to_json()
+
+
+def end_of_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.EndOfMicroBatch) -> str:
+    """Return the offset at which the next micro-batch ends."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        since = read.read_offset(request.since)
+        end = stream.end(since, None if request.last is None else read.read_offset(request.last))
+        # The same text, even if the query reads other columns now: else Spark takes it for something new.
+        return request.since if end is since else end.to_json()
+
+
+def plan_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.PlanMicroBatch) -> PlannedRead:
+    """Plan what a micro-batch reads."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        slices = stream.slices(read.read_offset(request.since), read.read_offset(request.until))
+        planned = kind_of(read.table).plan_micro_batch(
+            catalog.pravega, read.table, slices, request.columns, read.options
+        )
+        return planned_read(_name(catalog, read), read.table, request.columns, planned)
+
+
+@contextmanager
+def _asked_for(
+    catalog: Catalog, memory: SourceMemory, request: _Request
+) -> Iterator[tuple[StreamedTable, TableStream]]:
+    table = request.table
+    with errors_about("Table", quote_all((catalog.name, table.stream.scope, kind_of(table).name(table)))):
+        options = catalog.options(read=request.options, properties=table.scan_properties)
+        read = StreamedTable(table, request.id, request.columns, options)
+        yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)
+
+
+def _name(catalog: Catalog, read: StreamedTable) -> str:
+    return quote_all((catalog.name, read.stream.scope, kind_of(read.table).name(read.table)))

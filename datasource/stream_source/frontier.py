@@ -1,0 +1,177 @@
+"""The frontier of a query: the segments that it reads now, each from where to where.
+
+They cover the key space once. When all events of a sealed segment have been read, its successors take its place, but
+only with those of a merge that all have been read. So no micro-batch holds events of a segment and of its successors,
+and events of one routing key come in their order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.store import SegmentInfo
+from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream_cut import StreamCut
+
+Positions = Mapping[int, int]
+"""An offset for each segment id."""
+
+_NO_SUCCESSORS_SECONDS = 0.2
+"""How long a sealed segment is believed to have no successors: until the scaling is done, or for ever."""
+
+
+class StreamSegments:
+    """The segments of a stream, and what never changes about them once it is known. Thread-safe."""
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        self.pravega = pravega
+        self.stream = stream
+        self._lock = threading.Lock()
+        self._successors: dict[int, dict[int, list[int]]] = {}
+        self._none_until: dict[int, float] = {}
+        self._ends: dict[int, int] = {}
+
+    def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
+        """Return the state of segments now, leaving out those that are not there."""
+        found = self.pravega.segments.segment_infos(self.stream, segments)
+        with self._lock:
+            self._ends.update({segment: info.write_offset for segment, info in found.items() if info.sealed})
+        return found
+
+    def sealed_end(self, segment: int) -> int | None:
+        """Return where a sealed segment ended, if that has been seen."""
+        with self._lock:
+            return self._ends.get(segment)
+
+    def successors(self, segment: int) -> dict[int, list[int]]:
+        """Return the successors of a sealed segment with their predecessors; none at the end of a sealed stream."""
+        with self._lock:
+            known = self._successors.get(segment)
+            if known is not None or time.monotonic() < self._none_until.get(segment, 0):
+                return known or {}
+        found = self.pravega.controller.successors(self.stream, segment)
+        after = {each.segment_id: predecessors for each, predecessors in found.items()}
+        with self._lock:
+            if after:
+                self._successors[segment] = after
+            else:
+                self._none_until[segment] = time.monotonic() + _NO_SUCCESSORS_SECONDS
+        return after
+
+
+@dataclass
+class Frontier:
+    """Where each segment of the frontier is read from, and how far it can be read now.
+
+    `lost` are the ranges that were removed before they were read: segment, first byte, and the byte after the last,
+    None if that is not known.
+    """
+
+    begins: dict[int, int]
+    ends: dict[int, int]
+    lost: list[tuple[int, int, int | None]] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """Return the number of bytes that can be read."""
+        return sum(self.ends[segment] - begin for segment, begin in self.begins.items())
+
+
+def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut | None) -> Frontier:
+    """Find what a query can read next that has read up to `since`, and not beyond any of the bounds."""
+    cuts = [cut for cut in bounds if cut is not None]
+    infos = segments.infos(since)
+    begins, lost = _without_lost(segments, since, infos)
+    while moves := _moves(segments, begins, infos, cuts):
+        for old, new in moves:
+            for segment in old:
+                del begins[segment]
+            infos |= segments.infos(new)
+            entered, more = _without_lost(segments, dict.fromkeys(new, 0), infos)
+            begins |= entered
+            lost += more
+    ends = {segment: max(_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
+    return Frontier(begins, ends, lost)
+
+
+def entered(segments: StreamSegments, positions: Positions, *bounds: StreamCut | None) -> dict[int, int]:
+    """Return positions with the successors of segments that were read to their sealed ends in their places."""
+    cuts = [cut for cut in bounds if cut is not None]
+    now = dict(positions)
+    infos = {segment: SegmentInfo(0, end, True) for segment in now if (end := segments.sealed_end(segment)) is not None}
+    for old, new in _moves(segments, now, infos, cuts):
+        for segment in old:
+            del now[segment]
+        now |= dict.fromkeys(new, 0)
+    return now
+
+
+def _without_lost(
+    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo]
+) -> tuple[dict[int, int], list[tuple[int, int, int | None]]]:
+    """Return positions behind what was removed, and what that is."""
+    begins, lost = dict(positions), []
+    for segment, offset in positions.items():
+        info = infos.get(segment)
+        if info is None:
+            end = segments.sealed_end(segment)
+            if end is None or offset < end:
+                lost.append((segment, offset, end))
+        elif offset < info.start_offset:
+            begins[segment] = info.start_offset
+            lost.append((segment, offset, info.start_offset))
+    return begins, lost
+
+
+def _moves(
+    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
+) -> list[tuple[set[int], set[int]]]:
+    """Return segments that have been read and are to be left, with those that take their places."""
+
+    def finished(segment: int) -> bool:
+        if segment not in positions or any(segment in cut.positions for cut in cuts):
+            return False
+        info = infos.get(segment)
+        return info is None or (info.sealed and positions[segment] >= info.write_offset)
+
+    moves: list[tuple[set[int], set[int]]] = []
+    seen: set[int] = set()
+    for segment in positions:
+        if segment in seen or not finished(segment):
+            continue
+        old, new = {segment}, set(segments.successors(segment))
+        todo = [segment]
+        while todo and new:  # a scaling may replace several segments by several
+            each = todo.pop()
+            if not finished(each):
+                new = set()
+                break
+            for successor, predecessors in segments.successors(each).items():
+                new.add(successor)
+                todo += set(predecessors) - old
+                old |= set(predecessors)
+        seen |= old
+        if new:
+            moves.append((old, new))
+    return moves
+
+
+def _end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut], begin: int) -> int:
+    info = infos.get(segment)
+    return min([begin if info is None else info.write_offset, *(end_within(segment, cut) for cut in cuts)])
+
+
+def end_within(segment: int, cut: StreamCut) -> int:
+    """Return how far a segment lies before a cut: an offset that may be behind its end."""
+    if segment in cut.positions:
+        return cut.positions[segment]
+    # The newest epoch has a segment in the cut of a tail. What the cut does not name was sealed before or made after.
+    later = segment_epoch(segment) > max(map(segment_epoch, cut.positions), default=-1)
+    return 0 if later else 1 << 63
+
+
+__all__ = ["Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier"]

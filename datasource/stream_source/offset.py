@@ -1,0 +1,114 @@
+"""Offsets of streaming queries: what Spark keeps in a checkpoint of how far a query has read a table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import CheckpointError
+
+FORMAT = 1
+"""The version of the JSON below. Older ones stay readable; their examples are tests' golden files."""
+_LONGEST_TYPE = 100
+"""Characters of a column's type that are kept as they are."""
+_RESET = "Start the query with a new checkpoint location."
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """The end of a micro-batch: a stream cut between events.
+
+    `identity` tells the stream from one made again under its name, None where the user may not know it. `columns` are
+    those that the query reads, with their types.
+    """
+
+    cut: StreamCut
+    identity: str | None
+    columns: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """Return the text that Spark keeps."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "stream": str(self.cut.stream),
+                "identity": self.identity,
+                "columns": dict(self.columns),
+                "positions": {str(segment): offset for segment, offset in sorted(self.cut.positions.items())},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> SourceOffset:
+        """Read what `to_json` of this or an older version wrote. Raises CheckpointError for anything else."""
+        try:
+            value = json.loads(text)
+            known = value["format"]
+            if known == FORMAT:
+                return cls._of(value)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"The checkpoint's offset {text} is none of a Pravega table ({type(error).__name__}: {error}). Is the "
+                f"checkpoint that of another query? {_RESET}"
+            ) from None
+        raise CheckpointError(
+            f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
+            f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
+        )
+
+    @classmethod
+    def _of(cls, value: dict[str, Any]) -> SourceOffset:
+        scope, _, name = value["stream"].partition("/")
+        positions = {int(segment): int(offset) for segment, offset in value["positions"].items()}
+        return cls(StreamCut(Stream(scope, name), positions), value["identity"], value["columns"])
+
+
+def columns_read(table: StructType, required: StructType) -> dict[str, str]:
+    """Return the columns of a table that a query reads, with their types: long ones as digests."""
+    names = set(required.fieldNames())
+    return {field.name: _type_text(field.dataType.simpleString()) for field in table if field.name in names}
+
+
+def _type_text(text: str) -> str:
+    if len(text) <= _LONGEST_TYPE:
+        return text
+    return f"{text.partition('<')[0]}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, table: StructType) -> None:
+    """Raise CheckpointError for an offset of another stream, or of a table whose columns have changed too much.
+
+    Columns may be added, and those that the query did not read may change in any way.
+    """
+    if offset.cut.stream != stream:
+        raise CheckpointError(
+            f"The checkpoint is that of a query on stream {offset.cut.stream}, and this one reads stream {stream}. "
+            f"{_RESET}"
+        )
+    if None not in (identity, offset.identity) and identity != offset.identity:
+        raise CheckpointError(
+            f"Stream {stream} was dropped and made again since the checkpoint was written, so that its positions mean "
+            f"nothing in the new one. {_RESET}"
+        )
+    now = columns_read(table, table)
+    for name, type in offset.columns.items():
+        if name not in now:
+            raise CheckpointError(
+                f"The query read column {name} ({type}) of stream {stream} so far, and its table has no such column "
+                f"any more. Add the column again, read another 'schema-version', or: {_RESET}"
+            )
+        if now[name] != type:
+            raise CheckpointError(
+                f"Column {name} of stream {stream} was {type} when the checkpoint was written, and is {now[name]} now. "
+                f"Go on with the older 'schema-version', or: {_RESET}"
+            )
+
+
+__all__ = ["FORMAT", "SourceOffset", "check_offset", "columns_read"]

@@ -1,0 +1,71 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/** The rows of a table as a stream: the service knows its offsets, and plans what lies between two of them. */
+final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+  private final PravegaTable table;
+  private final ObjectNode arguments;
+  private String last;
+  private JsonNode plan;
+
+  PravegaTableStream(PravegaTable table, ObjectNode arguments) {
+    this.table = table;
+    this.arguments = arguments.deepCopy().without("limit");
+  }
+
+  private JsonNode call(String operation, ObjectNode arguments) {
+    return table.callOfStream(operation, arguments);
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return new JsonOffset(call("start_of_stream", arguments.deepCopy()).asText());
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called instead");
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    last = call("last_of_stream", arguments.deepCopy()).asText();
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    ObjectNode since = arguments.deepCopy().put("since", start.json()).put("last", last);
+    return new JsonOffset(call("end_of_micro_batch", since).asText());
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return new JsonOffset(json);
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    plan = call("plan_micro_batch", arguments.deepCopy().put("since", start.json()).put("until", end.json()));
+    return PravegaScan.partitions(plan);
+  }
+
+  /** Spark asks for it after the partitions of the same batch. */
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return PravegaScan.readerFactory(plan);
+  }
+
+  @Override
+  public void commit(Offset end) {}
+
+  @Override
+  public void stop() {}
+}
