@@ -138,7 +138,18 @@ class SegmentAppender:
         self._work(lambda: not self._blocks)
 
     def close(self) -> None:
-        """Close the connection. What was not flushed may or may not be stored."""
+        """Give the connection back, or close it when replies are outstanding.
+
+        What was not flushed may or may not be stored.
+        """
+        connection = self._connection
+        if connection is not None and not self._in_flight:
+            self._connection = None
+            self._store.pool.give_back(connection, writing=True)
+        else:
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -156,7 +167,7 @@ class SegmentAppender:
                 if self._stored == before:
                     raise
             except BaseException:
-                self.close()
+                self._drop_connection()
                 raise
 
         while not done():
@@ -169,7 +180,7 @@ class SegmentAppender:
             # with nothing on its way, spares the resending.
             while self._in_flight:
                 self._receive(self._connection)
-            self.close()
+            self._drop_connection()
         if self._connection is None:
             self._connect(min(seconds_left, self._store.config.request_timeout))
         connection = self._connection
@@ -218,24 +229,23 @@ class SegmentAppender:
         """Connect, learn what is stored, and leave that out."""
         stream, segment_id = self._address.stream, self._address.segment_id
         token = self._store.token(stream, Access.WRITE)
-        # Writers share no connection: the segment store closes it when the token of one of them expires.
-        connection = self._store.pool.open(self._store.location(stream, segment_id), seconds)
-        self._connection = connection
-        self._token_due = refresh_time(token, time.time())
-        setup_id, info_id = connection.next_request_id(), connection.next_request_id()
+        endpoint = self._store.location(stream, segment_id)
+        connection = self._connection = self._store.pool.borrow(endpoint, seconds, writing=True)
         try:
-            connection.send(
-                wire.setup_append(setup_id, self._writer_id, self._address.name, token)
-                + wire.get_segment_info(info_id, self._address.name, token)
-            )
-            replies = {reply.request_id: reply for reply in (connection.receive(), connection.receive())}
+            setup, info = self._ask_to_write(connection, token)
         except TRANSIENT:
-            # An expired token makes the segment store close the connection without a word.
-            self._store.renew_token(stream, Access.WRITE)
-            raise
-        setup, info = replies.get(setup_id), replies.get(info_id)
+            if not connection.used_before:
+                # An expired token makes the segment store close the connection without a word.
+                self._store.renew_token(stream, Access.WRITE)
+                raise
+            connection.close()
+            self._store.pool.forget(endpoint)
+            connection = self._connection = self._store.pool.open(endpoint, seconds)
+            setup, info = self._ask_to_write(connection, token)
         if not isinstance(setup, AppendSetup):
-            raise self._failure(next(iter(replies.values())) if setup is None else setup)
+            raise self._failure(setup)
+        # The segment store closes the connection when the first token of those that it was shown expires.
+        connection.usable_until = self._token_due = min(connection.usable_until, refresh_time(token, time.time()))
         if not self._set_up and isinstance(info, StreamSegmentInfo):
             # Whatever this appender stores lies behind what is there now.
             self._known_end = info.write_offset
@@ -244,12 +254,24 @@ class SegmentAppender:
         self._stored = max(self._stored, setup.last_event_number)
         self._skip(self._stored)
 
+    def _ask_to_write(self, connection: Connection, token: str) -> tuple[Reply, Reply | None]:
+        """Set the writer up; the answer to that, or what came in its place, and the state of the segment."""
+        setup_id, info_id = connection.next_request_id(), connection.next_request_id()
+        connection.writers += 1
+        connection.send(
+            wire.setup_append(setup_id, self._writer_id, self._address.name, token)
+            + wire.get_segment_info(info_id, self._address.name, token)
+        )
+        replies = [connection.receive(), connection.receive()]
+        by_request = {reply.request_id: reply for reply in replies}
+        return by_request.get(setup_id, replies[0]), by_request.get(info_id)
+
     def _lose_connection(self) -> None:
         """Forget the connection, and the segment store's address too: it may be down."""
         if self._connection is None or self._in_flight == 0:
             self._store.forget_location(self._address.stream, self._address.segment_id)
         self._late_blocks += self._in_flight
-        self.close()
+        self._drop_connection()
 
     def _skip(self, stored: int) -> None:
         """Leave out the events up to the number `stored`. Only while nothing of them is on its way."""

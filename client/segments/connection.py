@@ -11,6 +11,7 @@ import select
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable, Sequence
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerTimeoutError, ServerUnavailableError
@@ -28,6 +29,9 @@ Raises ProtocolError when nobody asked for them.
 """
 
 _READ_FIELDS = struct.Struct(">qBBi")
+_SILENCE = 20
+"""Seconds without a sign of life from the other machine, after something was sent or in a long wait, that end a
+connection: a firewall or a machine that went away says nothing."""
 _WAIT_ALL = socket.MSG_WAITALL
 
 
@@ -43,6 +47,12 @@ class Connection:
         self._last_request_id = 0
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
+        self.used_before = False
+        """Whether it was idle in a pool: it may have died there."""
+        self.writers = 0
+        """Writers that were set up on it."""
+        self.usable_until = float("inf")
+        """When the first token of its writers is due (by `time.time`)."""
         self.partial_read: tuple[int, int] | None = None
         """Offset and number of bytes that had come of a SegmentRead when the connection failed in it."""
         self.set_timeout(seconds)
@@ -60,7 +70,7 @@ class Connection:
             raise connection_error(error, endpoint) from error
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            _notice_silence(connected)
             if context is not None:
                 connected = context.wrap_socket(connected, server_hostname=endpoint.host)
             connection = cls(connected, endpoint, seconds)
@@ -240,3 +250,12 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"Connection({self.endpoint}{', TLS' if self._tls is not None else ''})"
+
+
+def _notice_silence(connected: socket.socket) -> None:
+    """Let the system end the connection after a time of silence, where it knows how to."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE // 2)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENCE // 4)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE * 1000)

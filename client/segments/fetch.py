@@ -160,6 +160,7 @@ class SegmentFetch:
             self._store.forget_location(self._address.stream, self._address.segment_id)
         else:
             connection.close()
+            self._store.pool.forget(connection.endpoint)
             if connection.partial_read is not None:
                 offset, got = connection.partial_read
                 size = self._outstanding.pop(offset)

@@ -230,6 +230,7 @@ class SegmentStore:
                     connection.close()
                     raise
             except TRANSIENT:
+                self.pool.forget(endpoint)
                 for address in there:
                     self.forget_location(address.stream, address.segment_id)
                 raise

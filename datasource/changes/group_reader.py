@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
@@ -29,6 +29,7 @@ from ..scan.dead_letters import DeadLetters, letter
 from ..scan.reader import chunks
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
+from ..worker_connections import lent
 from .rows.entries import EntryReader, EventLocations, Names, Truncates
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
@@ -82,7 +83,7 @@ def group_changes(
     """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`."""
     table, target = plan.table, plan.bad_events.dead_letter
     with ExitStack() as opened:
-        pravega = opened.enter_context(connect(plan.config))
+        pravega = opened.enter_context(lent(plan.config))
         pravega.segments.seed_token(table.stream, partition.token)
         decoder = change_decoder(table, plan.writer_schemas, columns, cut_down)
         letters = None

@@ -15,7 +15,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -37,6 +36,7 @@ from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..user_errors import concise
+from ..worker_connections import lent
 from .spool import Spool
 
 
@@ -95,7 +95,7 @@ class InsertWriter(DataSourceArrowWriter):
         spec = self._spec
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        with connect(spec.config) as pravega, Spool(spec.spool_memory) as spool:
+        with lent(spec.config) as pravega, Spool(spec.spool_memory) as spool:
             stream = spec.table.stream
             transaction = Transaction(
                 pravega.controller, stream, spec.transaction, list(spec.segments), spec.lease_ms, spec.token

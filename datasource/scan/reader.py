@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
@@ -20,6 +19,7 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.formats.core.batches import Overfull
 
 from ..user_errors import concise
+from ..worker_connections import lent
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
 from .slice_decoder import SliceDecoder
@@ -47,7 +47,7 @@ Partition = TypeVar("Partition", bound=InputPartition)
 
 
 class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
-    """Spark's reader of what was planned: partitions with places and tokens, each read with its own connection."""
+    """Spark's reader of what was planned: partitions with places and tokens, read over kept connections."""
 
     def __init__(self, plan: Plan, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -91,7 +91,7 @@ def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.R
     segment = segment_name(stream, piece.segment_id)
     left = plan.limit
     with ExitStack() as opened:
-        pravega = opened.enter_context(connect(plan.config))
+        pravega = opened.enter_context(lent(plan.config))
         opened.callback(plan.writer_schemas.close)
         pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
         pravega.segments.seed_token(stream, partition.token)

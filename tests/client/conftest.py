@@ -45,6 +45,7 @@ class CuttingProxy:
         self.limits: deque[tuple[int | None, int | None]] = deque()
         self.connections = 0
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._mute: set[tuple[socket.socket, socket.socket]] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._listener = socket.create_server((host, 0))
@@ -77,7 +78,8 @@ class CuttingProxy:
         left = float("inf") if limit is None else limit
         with contextlib.suppress(OSError):
             while left > 0 and (data := source.recv(int(min(left, 65536)))):
-                target.sendall(data)
+                if pair not in self._mute:
+                    target.sendall(data)
                 left -= len(data)
         self._cut(pair)
 
@@ -88,6 +90,11 @@ class CuttingProxy:
             with contextlib.suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
             side.close()
+
+    def mute_all(self) -> None:
+        """Let nothing more through on every connection there is, and tell nobody."""
+        with self._lock:
+            self._mute |= self._pairs
 
     def cut_all(self) -> None:
         """Cut every connection there is."""
