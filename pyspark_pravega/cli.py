@@ -30,16 +30,20 @@ _ABOUT = {
 
 
 class _Commands(click.Group):
-    """Loads `local` only when it is asked for; keeps the order of definition in the help."""
+    """Loads `local` and `consumers` only when they are asked for; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["local", *self.commands]
+        return ["local", *self.commands, "consumers"]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name == "local":
             from pyspark_pravega.local.command import local
 
             return local
+        if name == "consumers":
+            from pyspark_pravega.consumers_command import consumers
+
+            return consumers
         return super().get_command(ctx, name)
 
 

@@ -266,6 +266,22 @@ class WriterFencedError(PravegaError):
     cure = "Nothing: the other attempt goes on. If the whole statement failed, run it again."
 
 
+class ConsumerInUseError(PravegaError):
+    """A consumer's name belongs to another query, stream or reader group."""
+
+    condition = "PRAVEGA_CONSUMER_IN_USE"
+    sql_state = "55006"
+    cure = "Give each query a `consumer` of its own. `pyspark-pravega consumers list` shows those that there are."
+
+
+class ConsumerNotFoundError(PravegaError):
+    """There is no such consumer, or it was dropped while a query used it."""
+
+    condition = "PRAVEGA_CONSUMER_NOT_FOUND"
+    sql_state = "42704"
+    cure = "Look at `pyspark-pravega consumers list`. A query makes its consumer when it is started again."
+
+
 class EventTooLargeError(PravegaError):
     """An event is over 8 MiB, the most that official clients can read."""
 

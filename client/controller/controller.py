@@ -12,6 +12,8 @@ from pyspark_pravega.errors import ScopeNotEmptyError
 
 from ..config import ClientConfig
 from .channel import ControllerChannel
+from .event_time import EventTimeCalls
+from .reader_groups import ReaderGroupCalls
 from .scopes import KeyValueTableCalls, ScopeCalls
 from .segments import SegmentCalls
 from .streams import StreamCalls
@@ -20,7 +22,9 @@ from .transactions import CreatedTransaction, TransactionCalls, TransactionStatu
 __all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
 
 
-class Controller(ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, TransactionCalls):
+class Controller(
+    ScopeCalls, KeyValueTableCalls, StreamCalls, SegmentCalls, TransactionCalls, EventTimeCalls, ReaderGroupCalls
+):
     """Thread-safe; connects at the first call; usable as a context manager.
 
     Picklable and safe across fork: the copy connects anew. Besides what their descriptions say, all calls

@@ -550,6 +550,206 @@ class TxnState(_message.Message):
     state: TxnState.State
     def __init__(self, state: _Optional[_Union[TxnState.State, str]] = ...) -> None: ...
 
+class TimestampFromWriter(_message.Message):
+    __slots__ = ("writer", "position", "timestamp")
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    position: StreamCut
+    timestamp: int
+    def __init__(self, writer: _Optional[str] = ..., position: _Optional[_Union[StreamCut, _Mapping]] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class TimestampResponse(_message.Message):
+    __slots__ = ("result",)
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[TimestampResponse.Status]
+        INVALID_TIME: _ClassVar[TimestampResponse.Status]
+        INVALID_POSITION: _ClassVar[TimestampResponse.Status]
+        INTERNAL_ERROR: _ClassVar[TimestampResponse.Status]
+    SUCCESS: TimestampResponse.Status
+    INVALID_TIME: TimestampResponse.Status
+    INVALID_POSITION: TimestampResponse.Status
+    INTERNAL_ERROR: TimestampResponse.Status
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: TimestampResponse.Status
+    def __init__(self, result: _Optional[_Union[TimestampResponse.Status, str]] = ...) -> None: ...
+
+class RemoveWriterRequest(_message.Message):
+    __slots__ = ("writer", "stream")
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    stream: StreamInfo
+    def __init__(self, writer: _Optional[str] = ..., stream: _Optional[_Union[StreamInfo, _Mapping]] = ...) -> None: ...
+
+class RemoveWriterResponse(_message.Message):
+    __slots__ = ("result",)
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[RemoveWriterResponse.Status]
+        UNKNOWN_WRITER: _ClassVar[RemoveWriterResponse.Status]
+        STREAM_DOES_NOT_EXIST: _ClassVar[RemoveWriterResponse.Status]
+        INTERNAL_ERROR: _ClassVar[RemoveWriterResponse.Status]
+    SUCCESS: RemoveWriterResponse.Status
+    UNKNOWN_WRITER: RemoveWriterResponse.Status
+    STREAM_DOES_NOT_EXIST: RemoveWriterResponse.Status
+    INTERNAL_ERROR: RemoveWriterResponse.Status
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: RemoveWriterResponse.Status
+    def __init__(self, result: _Optional[_Union[RemoveWriterResponse.Status, str]] = ...) -> None: ...
+
+class ReaderGroupInfo(_message.Message):
+    __slots__ = ("scope", "readerGroup", "readerGroupId", "generation")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    READERGROUP_FIELD_NUMBER: _ClassVar[int]
+    READERGROUPID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    readerGroup: str
+    readerGroupId: str
+    generation: int
+    def __init__(self, scope: _Optional[str] = ..., readerGroup: _Optional[str] = ..., readerGroupId: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class ReaderGroupConfiguration(_message.Message):
+    __slots__ = ("scope", "readerGroupName", "groupRefreshTimeMillis", "automaticCheckpointIntervalMillis", "maxOutstandingCheckpointRequest", "retentionType", "generation", "readerGroupId", "startingStreamCuts", "endingStreamCuts")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    READERGROUPNAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPREFRESHTIMEMILLIS_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATICCHECKPOINTINTERVALMILLIS_FIELD_NUMBER: _ClassVar[int]
+    MAXOUTSTANDINGCHECKPOINTREQUEST_FIELD_NUMBER: _ClassVar[int]
+    RETENTIONTYPE_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    READERGROUPID_FIELD_NUMBER: _ClassVar[int]
+    STARTINGSTREAMCUTS_FIELD_NUMBER: _ClassVar[int]
+    ENDINGSTREAMCUTS_FIELD_NUMBER: _ClassVar[int]
+    scope: str
+    readerGroupName: str
+    groupRefreshTimeMillis: int
+    automaticCheckpointIntervalMillis: int
+    maxOutstandingCheckpointRequest: int
+    retentionType: int
+    generation: int
+    readerGroupId: str
+    startingStreamCuts: _containers.RepeatedCompositeFieldContainer[StreamCut]
+    endingStreamCuts: _containers.RepeatedCompositeFieldContainer[StreamCut]
+    def __init__(self, scope: _Optional[str] = ..., readerGroupName: _Optional[str] = ..., groupRefreshTimeMillis: _Optional[int] = ..., automaticCheckpointIntervalMillis: _Optional[int] = ..., maxOutstandingCheckpointRequest: _Optional[int] = ..., retentionType: _Optional[int] = ..., generation: _Optional[int] = ..., readerGroupId: _Optional[str] = ..., startingStreamCuts: _Optional[_Iterable[_Union[StreamCut, _Mapping]]] = ..., endingStreamCuts: _Optional[_Iterable[_Union[StreamCut, _Mapping]]] = ...) -> None: ...
+
+class CreateReaderGroupResponse(_message.Message):
+    __slots__ = ("status", "config")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[CreateReaderGroupResponse.Status]
+        FAILURE: _ClassVar[CreateReaderGroupResponse.Status]
+        SCOPE_NOT_FOUND: _ClassVar[CreateReaderGroupResponse.Status]
+        INVALID_RG_NAME: _ClassVar[CreateReaderGroupResponse.Status]
+    SUCCESS: CreateReaderGroupResponse.Status
+    FAILURE: CreateReaderGroupResponse.Status
+    SCOPE_NOT_FOUND: CreateReaderGroupResponse.Status
+    INVALID_RG_NAME: CreateReaderGroupResponse.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    status: CreateReaderGroupResponse.Status
+    config: ReaderGroupConfiguration
+    def __init__(self, status: _Optional[_Union[CreateReaderGroupResponse.Status, str]] = ..., config: _Optional[_Union[ReaderGroupConfiguration, _Mapping]] = ...) -> None: ...
+
+class ReaderGroupConfigResponse(_message.Message):
+    __slots__ = ("config", "status")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[ReaderGroupConfigResponse.Status]
+        FAILURE: _ClassVar[ReaderGroupConfigResponse.Status]
+        RG_NOT_FOUND: _ClassVar[ReaderGroupConfigResponse.Status]
+    SUCCESS: ReaderGroupConfigResponse.Status
+    FAILURE: ReaderGroupConfigResponse.Status
+    RG_NOT_FOUND: ReaderGroupConfigResponse.Status
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    config: ReaderGroupConfiguration
+    status: ReaderGroupConfigResponse.Status
+    def __init__(self, config: _Optional[_Union[ReaderGroupConfiguration, _Mapping]] = ..., status: _Optional[_Union[ReaderGroupConfigResponse.Status, str]] = ...) -> None: ...
+
+class UpdateReaderGroupResponse(_message.Message):
+    __slots__ = ("status", "generation")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[UpdateReaderGroupResponse.Status]
+        FAILURE: _ClassVar[UpdateReaderGroupResponse.Status]
+        RG_NOT_FOUND: _ClassVar[UpdateReaderGroupResponse.Status]
+        INVALID_CONFIG: _ClassVar[UpdateReaderGroupResponse.Status]
+    SUCCESS: UpdateReaderGroupResponse.Status
+    FAILURE: UpdateReaderGroupResponse.Status
+    RG_NOT_FOUND: UpdateReaderGroupResponse.Status
+    INVALID_CONFIG: UpdateReaderGroupResponse.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    status: UpdateReaderGroupResponse.Status
+    generation: int
+    def __init__(self, status: _Optional[_Union[UpdateReaderGroupResponse.Status, str]] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class DeleteReaderGroupStatus(_message.Message):
+    __slots__ = ("status",)
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[DeleteReaderGroupStatus.Status]
+        FAILURE: _ClassVar[DeleteReaderGroupStatus.Status]
+        RG_NOT_FOUND: _ClassVar[DeleteReaderGroupStatus.Status]
+    SUCCESS: DeleteReaderGroupStatus.Status
+    FAILURE: DeleteReaderGroupStatus.Status
+    RG_NOT_FOUND: DeleteReaderGroupStatus.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: DeleteReaderGroupStatus.Status
+    def __init__(self, status: _Optional[_Union[DeleteReaderGroupStatus.Status, str]] = ...) -> None: ...
+
+class SubscribersResponse(_message.Message):
+    __slots__ = ("subscribers", "status")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[SubscribersResponse.Status]
+        FAILURE: _ClassVar[SubscribersResponse.Status]
+        STREAM_NOT_FOUND: _ClassVar[SubscribersResponse.Status]
+    SUCCESS: SubscribersResponse.Status
+    FAILURE: SubscribersResponse.Status
+    STREAM_NOT_FOUND: SubscribersResponse.Status
+    SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    subscribers: _containers.RepeatedScalarFieldContainer[str]
+    status: SubscribersResponse.Status
+    def __init__(self, subscribers: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[SubscribersResponse.Status, str]] = ...) -> None: ...
+
+class SubscriberStreamCut(_message.Message):
+    __slots__ = ("subscriber", "generation", "readerGroupId", "streamCut")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    READERGROUPID_FIELD_NUMBER: _ClassVar[int]
+    STREAMCUT_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    generation: int
+    readerGroupId: str
+    streamCut: StreamCut
+    def __init__(self, subscriber: _Optional[str] = ..., generation: _Optional[int] = ..., readerGroupId: _Optional[str] = ..., streamCut: _Optional[_Union[StreamCut, _Mapping]] = ...) -> None: ...
+
+class UpdateSubscriberStatus(_message.Message):
+    __slots__ = ("status",)
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SUCCESS: _ClassVar[UpdateSubscriberStatus.Status]
+        FAILURE: _ClassVar[UpdateSubscriberStatus.Status]
+        STREAM_NOT_FOUND: _ClassVar[UpdateSubscriberStatus.Status]
+        SUBSCRIBER_NOT_FOUND: _ClassVar[UpdateSubscriberStatus.Status]
+        STREAM_CUT_NOT_VALID: _ClassVar[UpdateSubscriberStatus.Status]
+        GENERATION_MISMATCH: _ClassVar[UpdateSubscriberStatus.Status]
+    SUCCESS: UpdateSubscriberStatus.Status
+    FAILURE: UpdateSubscriberStatus.Status
+    STREAM_NOT_FOUND: UpdateSubscriberStatus.Status
+    SUBSCRIBER_NOT_FOUND: UpdateSubscriberStatus.Status
+    STREAM_CUT_NOT_VALID: UpdateSubscriberStatus.Status
+    GENERATION_MISMATCH: UpdateSubscriberStatus.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: UpdateSubscriberStatus.Status
+    def __init__(self, status: _Optional[_Union[UpdateSubscriberStatus.Status, str]] = ...) -> None: ...
+
 class KeyValueTableConfig(_message.Message):
     __slots__ = ("scope", "kvtName", "partitionCount", "primaryKeyLength", "secondaryKeyLength", "rolloverSizeBytes")
     SCOPE_FIELD_NUMBER: _ClassVar[int]

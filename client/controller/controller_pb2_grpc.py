@@ -174,6 +174,46 @@ class ControllerServiceStub(object):
                 request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnRequest.SerializeToString,
                 response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnState.FromString,
                 _registered_method=True)
+        self.noteTimestampFromWriter = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/noteTimestampFromWriter',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampFromWriter.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampResponse.FromString,
+                _registered_method=True)
+        self.removeWriter = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/removeWriter',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterRequest.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterResponse.FromString,
+                _registered_method=True)
+        self.createReaderGroup = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/createReaderGroup',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.CreateReaderGroupResponse.FromString,
+                _registered_method=True)
+        self.getReaderGroupConfig = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/getReaderGroupConfig',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfigResponse.FromString,
+                _registered_method=True)
+        self.updateReaderGroup = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/updateReaderGroup',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateReaderGroupResponse.FromString,
+                _registered_method=True)
+        self.deleteReaderGroup = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/deleteReaderGroup',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.DeleteReaderGroupStatus.FromString,
+                _registered_method=True)
+        self.listSubscribers = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/listSubscribers',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.StreamInfo.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscribersResponse.FromString,
+                _registered_method=True)
+        self.updateSubscriberStreamCut = channel.unary_unary(
+                '/io.pravega.controller.stream.api.grpc.v1.ControllerService/updateSubscriberStreamCut',
+                request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscriberStreamCut.SerializeToString,
+                response_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateSubscriberStatus.FromString,
+                _registered_method=True)
         self.createKeyValueTable = channel.unary_unary(
                 '/io.pravega.controller.stream.api.grpc.v1.ControllerService/createKeyValueTable',
                 request_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.KeyValueTableConfig.SerializeToString,
@@ -372,6 +412,54 @@ class ControllerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def noteTimestampFromWriter(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def removeWriter(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def createReaderGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def getReaderGroupConfig(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def updateReaderGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def deleteReaderGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def listSubscribers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def updateSubscriberStreamCut(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def createKeyValueTable(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -544,6 +632,46 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.checkTransactionState,
                     request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnRequest.FromString,
                     response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnState.SerializeToString,
+            ),
+            'noteTimestampFromWriter': grpc.unary_unary_rpc_method_handler(
+                    servicer.noteTimestampFromWriter,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampFromWriter.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampResponse.SerializeToString,
+            ),
+            'removeWriter': grpc.unary_unary_rpc_method_handler(
+                    servicer.removeWriter,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterRequest.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterResponse.SerializeToString,
+            ),
+            'createReaderGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.createReaderGroup,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.CreateReaderGroupResponse.SerializeToString,
+            ),
+            'getReaderGroupConfig': grpc.unary_unary_rpc_method_handler(
+                    servicer.getReaderGroupConfig,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfigResponse.SerializeToString,
+            ),
+            'updateReaderGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.updateReaderGroup,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateReaderGroupResponse.SerializeToString,
+            ),
+            'deleteReaderGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.deleteReaderGroup,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.DeleteReaderGroupStatus.SerializeToString,
+            ),
+            'listSubscribers': grpc.unary_unary_rpc_method_handler(
+                    servicer.listSubscribers,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.StreamInfo.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscribersResponse.SerializeToString,
+            ),
+            'updateSubscriberStreamCut': grpc.unary_unary_rpc_method_handler(
+                    servicer.updateSubscriberStreamCut,
+                    request_deserializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscriberStreamCut.FromString,
+                    response_serializer=pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateSubscriberStatus.SerializeToString,
             ),
             'createKeyValueTable': grpc.unary_unary_rpc_method_handler(
                     servicer.createKeyValueTable,
@@ -1327,6 +1455,222 @@ class ControllerService(object):
             '/io.pravega.controller.stream.api.grpc.v1.ControllerService/checkTransactionState',
             pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnRequest.SerializeToString,
             pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TxnState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def noteTimestampFromWriter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/noteTimestampFromWriter',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampFromWriter.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.TimestampResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def removeWriter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/removeWriter',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterRequest.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.RemoveWriterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def createReaderGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/createReaderGroup',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.CreateReaderGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def getReaderGroupConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/getReaderGroupConfig',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfigResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def updateReaderGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/updateReaderGroup',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupConfiguration.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateReaderGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def deleteReaderGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/deleteReaderGroup',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.ReaderGroupInfo.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.DeleteReaderGroupStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def listSubscribers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/listSubscribers',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.StreamInfo.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscribersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def updateSubscriberStreamCut(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.pravega.controller.stream.api.grpc.v1.ControllerService/updateSubscriberStreamCut',
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.SubscriberStreamCut.SerializeToString,
+            pyspark__pravega_dot_client_dot_controller_dot_controller__pb2.UpdateSubscriberStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,177 @@
+"""A consumer of a stream: a name under which the server keeps what a query still needs, and frees the rest.
+
+To Pravega it is a reader group without readers, whose events are released by stream cuts (Java's
+`MANUAL_RELEASE_AT_USER_STREAMCUT`). Every start of a query takes the consumer over, which ends the right of the one
+before to move it. The stream's retention policy says what the server frees at all: nothing younger than its minimum,
+nothing that a consumer needs, and everything beyond its maximum whoever needs it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+
+from pyspark_pravega.errors import (
+    ConsumerInUseError,
+    ConsumerNotFoundError,
+    InvalidOptionError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
+
+from .. import Pravega
+from ..controller.reader_groups import Holding, ReaderGroup
+from ..stream import Stream
+from ..stream_cut import StreamCut
+from .group_state import GroupLog
+
+
+class Consumer:
+    """A consumer that this process has taken over. Thread-safe as long as one thread at a time moves it."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
+        self._pravega = pravega
+        self._stream = stream
+        self._group = group
+        self._log = GroupLog(pravega, group.scope, group.name)
+
+    @property
+    def name(self) -> str:
+        """Return the name, unique in the stream's scope."""
+        return self._group.name
+
+    @classmethod
+    def register(cls, pravega: Pravega, stream: Stream, name: str, position: StreamCut) -> Consumer:
+        """Make a consumer that holds what follows a position, or take over the one of this name.
+
+        One that is further already is made anew: what it has given up may be gone. Needs READ_UPDATE on the scope and
+        the stream. Raises UnsupportedOperationError if the stream has no retention policy, ConsumerInUseError if the
+        name is that of a reader group of another kind or stream, or if another query takes it in the same moment,
+        InvalidNameError, StreamNotFoundError.
+        """
+        if pravega.controller.stream_configuration(stream).retention is None:
+            raise UnsupportedOperationError(
+                f"stream '{stream}' has no retention policy, so that the server keeps everything whatever consumer "
+                f"'{name}' has read. Set one, for example the table properties 'retention.type'='size' and "
+                "'retention.minimum'='1m', or leave the consumer out"
+            )
+        group = pravega.controller.reader_group(stream.scope, name)
+        if group is not None:
+            _check(pravega, stream, group)
+            if (stream.scope, name) in pravega.controller.subscribers(stream):
+                group = replace(group, generation=pravega.controller.update_reader_group(group))
+                consumer = cls(pravega, stream, group)
+                try:
+                    consumer.move(position)
+                except InvalidOptionError:
+                    pravega.controller.delete_reader_group(group)
+                else:
+                    return consumer
+            else:  # of an older stream of this name
+                pravega.controller.delete_reader_group(group)
+        wanted = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
+        group = pravega.controller.create_reader_group(wanted)
+        if group.id != wanted.id:
+            raise ConsumerInUseError(
+                f"consumer '{name}' of scope '{stream.scope}' was made by another query in the same moment; one "
+                "consumer is for one query"
+            )
+        consumer = cls(pravega, stream, group)
+        consumer.move(position)
+        return consumer
+
+    def move(self, position: StreamCut) -> None:
+        """Give up what lies before a position; one at or after the last. Two short calls.
+
+        Raises ConsumerInUseError if another query has taken the consumer over, ConsumerNotFoundError if it was
+        dropped, InvalidOptionError if the position lies before the last, StreamNotFoundError.
+        """
+        self._pravega.controller.move_subscriber(self._group, position)
+        self._log.write(self._group, position)
+
+
+@dataclass(frozen=True)
+class ConsumerStatus:
+    """A consumer of a stream as it is found. `position` and `bytes_behind` are None where others' readers keep them."""
+
+    stream: Stream
+    scope: str
+    name: str
+    holding: Holding
+    position: StreamCut | None
+    bytes_behind: int | None
+
+
+def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+    """Return what holds events of a stream: consumers, and reader groups of other clients. Raises StreamNotFoundError."""
+    return [_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
+
+
+def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
+    """Return the consumers, and other holding reader groups, of the streams of a scope. Raises ScopeNotFoundError."""
+    names = [name.removeprefix("_RG") for name in pravega.controller.list_streams(scope) if name.startswith("_RG")]
+    found = []
+    for name in names:
+        group = pravega.controller.reader_group(scope, name)
+        if group is not None and group.holding is not Holding.NONE:
+            found += [_status(pravega, stream, scope, name) for stream in group.streams]
+    return found
+
+
+def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
+    """Remove a consumer; what it held may be freed. Raises ConsumerNotFoundError.
+
+    Reader groups that hold no events, or that others' readers use, are refused with ConsumerInUseError.
+    """
+    group = pravega.controller.reader_group(scope, name)
+    if group is None:
+        raise ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
+    if group.holding is not Holding.MANUAL or _has_readers(pravega, group):
+        raise ConsumerInUseError(
+            f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
+        )
+    pravega.controller.delete_reader_group(group)
+
+
+def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
+    group = pravega.controller.reader_group(scope, name)
+    position = None
+    if group is not None and group.holding is Holding.MANUAL and group.streams == (stream,):
+        state = GroupLog(pravega, scope, name).read()
+        position = None if state is None else state.position
+    holding = Holding.NONE if group is None else group.holding
+    behind = None if position is None else bytes_between(pravega, position)
+    return ConsumerStatus(stream, scope, name, holding, position, behind)
+
+
+def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
+    """Return how many bytes of a stream follow a position, which may lie before its head; None if it is gone."""
+    stream = position.stream
+    try:
+        segments, token = pravega.controller.segments_between(position, None)
+    except (InvalidOptionError, StreamNotFoundError):
+        return None  # of an older stream of this name
+    pravega.segments.seed_token(stream, token)
+    infos = pravega.segments.segment_infos(stream, segments)
+    return sum(
+        max(0, info.write_offset - max(position.positions.get(segment, 0), info.start_offset))
+        for segment, info in infos.items()
+    )
+
+
+def _check(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
+    title = f"the consumer name '{group.name}' of scope '{group.scope}' is taken"
+    if group.streams != (stream,):
+        others = ", ".join(str(each) for each in group.streams)
+        raise ConsumerInUseError(f"{title}: by a consumer or reader group of stream {others}, not of '{stream}'")
+    if group.holding is not Holding.MANUAL:
+        raise ConsumerInUseError(
+            f"{title}: by a reader group of another client, of which the server keeps {group.holding.name.lower()} events"
+        )
+    if _has_readers(pravega, group):
+        raise ConsumerInUseError(f"{title}: by a reader group that readers of another client use")
+
+
+def _has_readers(pravega: Pravega, group: ReaderGroup) -> bool:
+    state = GroupLog(pravega, group.scope, group.name).read()
+    return state is not None and state.position is None

@@ -1,0 +1,142 @@
+"""The stream of a reader group, `_RG<name>`, in which Java's readers agree on who reads what.
+
+The controller makes it empty, and Java's tools cannot do with an empty one. So a consumer writes what Java would write
+when it creates the group, and again at every move, with the position it has reached: Java takes the last such record
+for the state of a group without readers, from which it tells the bytes that are not read. The consumer's own position
+is there to be found again, too: the controller tells nobody where a subscriber is.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyspark_pravega.errors import ProtocolError
+
+from .. import Pravega
+from ..controller.reader_groups import ReaderGroup
+from ..segments.append import SegmentAppender
+from ..segments.event_frames import frame
+from ..segments.tail import read_tail
+from ..stream import Stream, segment_name
+from ..stream_cut import StreamCut
+from ..versioned import VersionedReader, VersionedWriter, versioned
+
+_INITIAL = 1
+"""What records begin with that hold a whole state; others change it."""
+
+_STATE = 0
+"""The type of states among those of Java that a record can hold."""
+
+_TAIL_BYTES = 64 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
+"""The stream is cut off at its last record when it has become larger."""
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """What the last record says: the position of a group without readers, None where readers have written."""
+
+    position: StreamCut | None
+
+
+class GroupLog:
+    """The stream of one reader group."""
+
+    def __init__(self, pravega: Pravega, scope: str, name: str) -> None:
+        self._pravega = pravega
+        self._stream = Stream(scope, f"_RG{name}")
+
+    def read(self) -> GroupState | None:
+        """Return the last state, None if nothing was ever written. Raises StreamNotFoundError."""
+        segment_id, start, end = self._segment()
+        window = read_tail(self._pravega.segments, self._stream, segment_id, start, end, _TAIL_BYTES)
+        if window is None:
+            return None
+        first, length = int(window.starts[-1]), int(window.lengths[-1])
+        return GroupState(decode_position(bytes(memoryview(window.data)[first : first + length])))
+
+    def write(self, group: ReaderGroup, position: StreamCut) -> None:
+        """Write a state without readers that begins at a position."""
+        segment_id, start, end = self._segment()
+        block = frame(pa.array([encode_state(group, position)], pa.large_binary()))
+        with SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4()) as appender:
+            appender.append(block, 1)
+            appender.flush()
+            written = appender.ranges
+        if written and end - start > _MOST_BYTES:
+            # Java's clients that are behind go on at the first whole state.
+            self._pravega.controller.truncate_stream(StreamCut(self._stream, {segment_id: written[0][0]}))
+
+    def _segment(self) -> tuple[int, int, int]:
+        """Return the only segment, with its first byte and its end."""
+        segments = self._pravega.controller.current_segments(self._stream)
+        if len(segments) != 1:
+            raise ProtocolError(f"stream '{self._stream}' of a reader group has {len(segments)} segments, not one")
+        segment_id = segments[0].segment_id
+        info = self._pravega.segments.segment_infos(self._stream, [segment_id])[segment_id]
+        return segment_id, info.start_offset, info.write_offset
+
+
+def encode_state(group: ReaderGroup, position: StreamCut) -> bytes:
+    """Return a record as Java's `ReaderGroupManager` writes it when it creates a group (`ReaderGroupStateInit`)."""
+    names = {segment_name(position.stream, each): offset for each, offset in position.positions.items()}
+    first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
+    first.block(_encode_configuration(group))
+    first.mapping(names, first.text, lambda offset: first.pack("q", offset))
+    first.mapping({}, first.text, first.compact_int)
+
+    def segment(name: str) -> None:
+        second.text(name)
+        second.pack("dd", -1.0, -1.0)  # any range of keys
+
+    second.mapping(names, segment, lambda offset: second.pack("q", offset))
+    third.pack("?", False)
+    state = versioned([first.getvalue(), second.getvalue(), third.getvalue()], type=_STATE)
+    return struct.pack(">i", _INITIAL) + state
+
+
+def decode_position(record: bytes) -> StreamCut | None:
+    """Return where a record of one stream begins; None if it is none that holds a whole state without readers."""
+    if record[:6] != struct.pack(">iBB", _INITIAL, 0, _STATE):
+        return None
+    fields = VersionedReader(record[4:], "the state of a reader group").revisions(type=_STATE)[0]
+    fields.block()
+    names = fields.mapping(fields.text, lambda: fields.unpack("q")[0])
+    positions: dict[int, int] = {}
+    streams = set()
+    for name, offset in names.items():
+        scope, stream, segment = name.split("/")
+        number, _, epoch = segment.partition(".#epoch.")
+        streams.add(Stream(scope, stream))
+        positions[int(epoch) << 32 | int(number)] = offset
+    return StreamCut(streams.pop(), positions) if len(streams) == 1 else None
+
+
+def _encode_configuration(group: ReaderGroup) -> bytes:
+    def cuts(writer: VersionedWriter) -> None:
+        starts = {str(start.stream): _encode_cut(start) for start in group.starts}
+        writer.mapping(starts, writer.text, writer.block)
+        writer.mapping(dict.fromkeys(starts, b""), writer.text, writer.block)  # no ends
+
+    first, second, third = VersionedWriter(), VersionedWriter(), VersionedWriter()
+    for revision in (first, second):
+        revision.pack("qq", group.checkpoints_ms, group.refresh_ms)
+        cuts(revision)
+    second.pack("i", group.outstanding_checkpoints)
+    third.compact_int(group.holding.value)
+    third.pack("q", group.generation)
+    third.uuid(group.id)
+    return versioned([first.getvalue(), second.getvalue(), third.getvalue()])
+
+
+def _encode_cut(cut: StreamCut) -> bytes:
+    if not cut.positions:
+        return b""
+    writer = VersionedWriter()
+    writer.text(str(cut.stream))
+    writer.mapping(cut.positions, writer.compact_long, writer.compact_signed_long)
+    return versioned([writer.getvalue()], version=1)

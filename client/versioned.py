@@ -1,0 +1,154 @@
+"""Java's versioned serialization (`VersionedSerializer` of Pravega 0.13), in which clients keep marks and reader groups.
+
+A value is `0`, for several types in one place the number of the type, a version, and its revisions, each with a number
+and its length in bytes. Older readers pass over the revisions that they do not know.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from pyspark_pravega.errors import ProtocolError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_FORMAT = 0
+
+
+class VersionedWriter:
+    """Collects the fields of one revision."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def getvalue(self) -> bytes:
+        """Return what was written."""
+        return b"".join(self._parts)
+
+    def pack(self, form: str, *values: float) -> None:
+        """Write numbers of fixed size, in a format of `struct` without its order of bytes."""
+        self._parts.append(struct.pack(">" + form, *values))
+
+    def text(self, value: str) -> None:
+        """Write a text of Java's `writeUTF`; names of Pravega are plain ASCII."""
+        encoded = value.encode("ascii")
+        self._parts += (struct.pack(">H", len(encoded)), encoded)
+
+    def uuid(self, value: uuid.UUID) -> None:
+        """Write an id."""
+        self._parts.append(value.bytes)
+
+    def compact_int(self, value: int) -> None:
+        """Write a number below 2**30 in 1, 2 or 4 bytes."""
+        if value > 0x3FFF:
+            self.pack("I", value | 0xC0000000)
+        elif value > 0x7F:
+            self.pack("H", value | 0x8000)
+        else:
+            self.pack("B", value)
+
+    def compact_long(self, value: int) -> None:
+        """Write a number below 2**62 in 1, 2, 4 or 8 bytes."""
+        if value > 0x3FFFFFFF:
+            self.pack("Q", value | 0xC000000000000000)
+        elif value > 0x3FFF:
+            self.pack("I", value | 0x80000000)
+        elif value > 0x3F:
+            self.pack("H", value | 0x4000)
+        else:
+            self.pack("B", value)
+
+    def compact_signed_long(self, value: int) -> None:
+        """Write a number from 0 to 2**61 as one that could be negative, in 1, 2, 4 or 8 bytes."""
+        if value > 0x1FFFFFFF:
+            self.pack("Q", value | 0x6000000000000000)
+        elif value > 0x1FFF:
+            self.pack("I", value | 0x40000000)
+        elif value > 0x1F:
+            self.pack("H", value | 0x2000)
+        else:
+            self.pack("B", value)
+
+    def block(self, content: bytes) -> None:
+        """Write bytes with their number in front."""
+        self.compact_int(len(content))
+        self._parts.append(content)
+
+    def mapping(self, entries: Mapping[K, V], key: Callable[[K], None], value: Callable[[V], None]) -> None:
+        """Write entries, with functions that write a key and a value into this writer."""
+        self.compact_int(len(entries))
+        for each, its in entries.items():
+            key(each)
+            value(its)
+
+
+def versioned(revisions: Sequence[bytes], *, version: int = 0, type: int | None = None) -> bytes:
+    """Return a value made of its revisions; `type` where values of several types stand in one place."""
+    header = [_FORMAT] if type is None else [_FORMAT, type]
+    parts = [bytes([*header, version, len(revisions)])]
+    for number, content in enumerate(revisions):
+        parts += (struct.pack(">BI", number, len(content)), content)
+    return b"".join(parts)
+
+
+class VersionedReader:
+    """Reads one value, or the fields of a revision, from bytes. Raises ProtocolError where they end too early."""
+
+    def __init__(self, data: bytes | memoryview, what: str) -> None:
+        """`what` completes "... is not what was expected" in errors."""
+        self._data = memoryview(data)
+        self._what = what
+        self._at = 0
+
+    def unpack(self, form: str) -> tuple[int, ...]:
+        """Read whole numbers of fixed size, in a format of `struct` without its order of bytes."""
+        return struct.unpack(">" + form, self._take(struct.calcsize(">" + form)))
+
+    def double(self) -> float:
+        """Read a number with a fraction."""
+        (value,) = struct.unpack(">d", self._take(8))
+        return float(value)
+
+    def text(self) -> str:
+        """Read a text of Java's `writeUTF`."""
+        (length,) = self.unpack("H")
+        return bytes(self._take(length)).decode("ascii", errors="replace")
+
+    def compact_int(self) -> int:
+        """Read a number that was written in 1, 2 or 4 bytes."""
+        first = self._data[self._at] if self._at < len(self._data) else 0
+        if first < 0x80:
+            return self.unpack("B")[0]
+        if first < 0xC0:
+            return self.unpack("H")[0] & 0x3FFF
+        return self.unpack("I")[0] & 0x3FFFFFFF
+
+    def block(self) -> memoryview:
+        """Read bytes that have their number in front."""
+        return self._take(self.compact_int())
+
+    def mapping(self, key: Callable[[], K], value: Callable[[], V]) -> dict[K, V]:
+        """Read entries, with functions that read a key and a value from this reader."""
+        return {key(): value() for _ in range(self.compact_int())}
+
+    def revisions(self, *, version: int = 0, type: int | None = None) -> list[VersionedReader]:
+        """Read the header of a value of this version, and return readers of its revisions."""
+        header = [_FORMAT, version] if type is None else [_FORMAT, type, version]
+        if (found := list(self._take(len(header)))) != header:
+            raise ProtocolError(f"{self._what} is not what was expected: it begins with {found} instead of {header}")
+        readers = []
+        for _ in range(self.unpack("B")[0]):
+            _, length = self.unpack("BI")
+            readers.append(VersionedReader(self._take(length), self._what))
+        return readers
+
+    def _take(self, length: int) -> memoryview:
+        taken = self._data[self._at : self._at + length]
+        if len(taken) < length:
+            raise ProtocolError(f"{self._what} is not what was expected: it ends after {len(self._data):,} bytes")
+        self._at += length
+        return taken

@@ -1,0 +1,102 @@
+"""The watermarks of a stream: until which position its writers have promised that nothing older than a time follows.
+
+The controller puts together what writers note (`Controller.note_time`, commits with an event time) and writes it, every
+10 seconds or so, to the stream `_MARK<stream>`, from which Java's readers have their time windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark_pravega.errors import ProtocolError
+
+from . import Pravega
+from .segments.range_reader import SegmentRangeReader
+from .stream import Stream
+from .versioned import VersionedReader
+
+_WINDOW = 1 << 20
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Nothing older than `time` follows `positions`, by the writers' own word and in their own unit.
+
+    `positions` (segment id to offset) cover the key space once, with the part of it that each segment covers in
+    `ranges`. `latest` is the largest time that a writer has noted.
+    """
+
+    time: int
+    latest: int
+    positions: Mapping[int, int]
+    ranges: Mapping[int, tuple[float, float]]
+
+    def precedes(self, segment_id: int, offset: int, range: tuple[float, float] | None = None) -> bool:
+        """Tell whether the byte at an offset of a segment follows this watermark, wherever segments were replaced.
+
+        Without the part of the key space that the segment covers, some that do may seem not to.
+        """
+        position = self.positions.get(segment_id)
+        if position is not None:
+            return offset >= position
+        return all(
+            # Of two segments with keys in common the one with the larger id, so of a later epoch, is the later one.
+            other < segment_id or (range is not None and not (its[0] < range[1] and range[0] < its[1]))
+            for other, its in self.ranges.items()
+        )
+
+
+def mark_stream(stream: Stream) -> Stream:
+    """Return the stream in which the watermarks of a stream are."""
+    return Stream(stream.scope, f"_MARK{stream.name}")
+
+
+def marks_end(pravega: Pravega, stream: Stream) -> int:
+    """Return how far the watermarks of a stream go by now, for `read_watermarks`. Raises StreamNotFoundError."""
+    segment_id, _ = _segment(pravega, stream)
+    return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
+
+
+def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> list[Watermark]:
+    """Return the watermarks of a stream between two ends that `marks_end` has told, or 0, oldest first.
+
+    Raises StreamNotFoundError, ProtocolError for what no controller of Pravega 0.13 writes.
+    """
+    segment_id, head = _segment(pravega, stream)
+    marks = mark_stream(stream)
+    reader = SegmentRangeReader(pravega.segments, marks, segment_id, max(start, head), end, window_bytes=_WINDOW)
+    found = []
+    for window in reader:
+        data = memoryview(window.data)
+        for first, length in zip(window.starts.tolist(), window.lengths.tolist(), strict=True):
+            found.append(decode_watermark(data[first : first + length]))
+    return found
+
+
+def decode_watermark(data: bytes | memoryview) -> Watermark:
+    """Read what Java's `Watermark.toByteBuf` has written. Raises ProtocolError."""
+    what = "a watermark"
+    fields = VersionedReader(data, what).revisions()[0]
+    time, latest = fields.unpack("qq")
+    ranges: dict[int, tuple[float, float]] = {}
+
+    def segment() -> int:
+        its = fields.revisions()[0]
+        (segment_id,) = its.unpack("q")
+        ranges[segment_id] = (its.double(), its.double())
+        return segment_id
+
+    positions = fields.mapping(segment, lambda: fields.unpack("q")[0])
+    if not positions:
+        raise ProtocolError(f"{what} is not what was expected: it names no segment")
+    return Watermark(time, latest, positions, ranges)
+
+
+def _segment(pravega: Pravega, stream: Stream) -> tuple[int, int]:
+    """Return the only segment of the watermarks, and its first byte."""
+    positions = pravega.controller.head(mark_stream(stream)).positions
+    if len(positions) != 1:
+        raise ProtocolError(f"the watermarks of stream '{stream}' are in {len(positions)} segments, not one")
+    ((segment_id, start),) = positions.items()
+    return segment_id, start

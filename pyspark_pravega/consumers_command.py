@@ -1,0 +1,120 @@
+"""The command `pyspark-pravega consumers`: what holds events of streams back from retention."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pyspark_pravega.errors import InvalidNameError, PravegaError
+
+if TYPE_CHECKING:
+    from pyspark_pravega.client import Pravega
+    from pyspark_pravega.client.consumers.consumer import ConsumerStatus
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_HEADER = ("CONSUMER", "STREAM", "BYTES BEHIND", "POSITION")
+
+
+@click.group()
+def consumers() -> None:
+    """The consumers of streams: what the server keeps for whom.
+
+    A streaming query with the option 'consumer' registers one, and moves it with every batch.
+    """
+
+
+def _controller_option(function: F) -> F:
+    text = "Controller of Pravega, e.g. tcp://host:9090."
+    return click.option("--controller-uri", metavar="URI", help=text)(function)
+
+
+@consumers.command("list")
+@click.argument("table", required=False)
+@_controller_option
+def list_command(table: str | None, controller_uri: str | None) -> None:
+    """List the consumers of a TABLE (pravega.iot.sensor, or iot.sensor), or of all streams.
+
+    The position of a reader group of other clients is not known here.
+    """
+    from pyspark_pravega.client.consumers.consumer import consumers_of_scope, list_consumers
+    from pyspark_pravega.sql.identifiers import is_internal
+
+    with _connected(controller_uri) as pravega:
+        if table is not None:
+            found = list_consumers(pravega, _stream(table))
+        else:
+            scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
+            found = [each for scope in scopes for each in consumers_of_scope(pravega, scope)]
+    if not found:
+        click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
+        return
+    rows = [_HEADER, *(_row(each) for each in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for consumer, stream, behind, position in rows:
+        click.echo(f"{consumer:<{widths[0]}}  {stream:<{widths[1]}}  {behind:>{widths[2]}}  {position}")
+
+
+@consumers.command("drop")
+@click.argument("name")
+@_controller_option
+def drop_command(name: str, controller_uri: str | None) -> None:
+    """Drop the consumer NAME, as `list` shows it (scope.name); what it held may be freed then."""
+    from pyspark_pravega.client.consumers.consumer import drop_consumer
+
+    with _connected(controller_uri) as pravega:
+        scope, consumer = _two_parts(name, "consumer", "iot.nightly")
+        drop_consumer(pravega, scope, consumer)
+    click.echo(f"Dropped consumer {name}.")
+
+
+@contextmanager
+def _connected(controller_uri: str | None) -> Iterator[Pravega]:
+    from pyspark_pravega.client import connect
+    from pyspark_pravega.datasource.connection import client_config
+    from pyspark_pravega.sql.options import resolve
+
+    settings = {} if controller_uri is None else {"controller-uri": controller_uri}
+    try:
+        with connect(client_config(resolve(conf=settings, env=os.environ))) as pravega:
+            yield pravega
+    except PravegaError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
+    from pyspark_pravega.sql.identifiers import quote_all
+
+    behind = "unknown" if found.bytes_behind is None else f"{found.bytes_behind:,}"
+    position = "kept by its readers" if found.position is None else found.position.to_text()
+    return quote_all((found.scope, found.name)), quote_all((found.stream.scope, found.stream.name)), behind, position
+
+
+def _stream(table: str) -> Any:
+    from pyspark_pravega.client.stream import Stream
+
+    parts = _parts(table)
+    if len(parts) == 3:
+        parts = parts[1:]  # the catalog's name
+    return Stream(*_two_parts(".".join(f"`{part}`" for part in parts), "table", "iot.sensor"))
+
+
+def _two_parts(name: str, kind: str, example: str) -> tuple[str, str]:
+    parts = _parts(name)
+    if len(parts) != 2:
+        raise InvalidNameError(
+            f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and a part "
+            "with '.' in it in backticks"
+        )
+    return parts[0], parts[1]
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a name with points in between, those in backticks as they are."""
+    return [quoted.replace("``", "`") or bare for quoted, bare in _PART.findall(name)]
