@@ -10,6 +10,7 @@ from dataclasses import replace
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.consumers.consumer import drop_consumers_of
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
@@ -394,7 +395,8 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
 
 
 def _delete_stream(catalog: Catalog, stream: Stream) -> None:
-    _seal(catalog, stream)
+    if _seal(catalog, stream):
+        drop_consumers_of(catalog.pravega, stream)
     catalog.pravega.controller.delete_stream(stream)
 
 
@@ -403,10 +405,12 @@ def _delete_if_there(catalog: Catalog, stream: Stream) -> None:
         _delete_stream(catalog, stream)
 
 
-def _seal(catalog: Catalog, stream: Stream) -> None:
-    """Seal a stream that is to be deleted; the server never seals one that was not made to its end."""
-    if not catalog.pravega.controller.half_made(stream):
-        catalog.pravega.controller.seal_stream(stream)
+def _seal(catalog: Catalog, stream: Stream) -> bool:
+    """Seal a stream that is to be deleted; False for one that was not made to its end, which the server never seals."""
+    if catalog.pravega.controller.half_made(stream):
+        return False
+    catalog.pravega.controller.seal_stream(stream)
+    return True
 
 
 __all__ = ["create", "describe", "drop", "drop_stream", "exists", "list_tables", "load", "stream_of"]

@@ -150,8 +150,10 @@ class Transaction:
             return TransactionNotOpenError(f"{told} is sealed, because it is about to be committed")
         return TransactionNotOpenError(f"{told} is not known to the server: it ended long ago, or never began")
 
-    def commit(self, timeout: float = 300.0) -> None:
+    def commit(self, timeout: float = 300.0, event_time: tuple[str, int] | None = None) -> None:
         """Commit and wait until it is done: then all readers can see it.
+
+        `event_time`: a writer's name and the time it notes, no event after these being older; see `note_time`.
 
         A lost answer is no failure: the server is asked how far it is, and for the commit again while it is not begun.
         Raises TransactionNotOpenError if it is aborted or unknown (nothing of it is visible), ServerTimeoutError if
@@ -161,12 +163,13 @@ class Transaction:
         # Pings go on until the request is accepted: it may take several tries.
         self._decided = True
         deadline = time.monotonic() + timeout
+        writer, noted = event_time or ("", None)
         pause, state, failures = 0.01, "OPEN", 0
         while True:
             error: PravegaError | None = None
             try:
                 if state == "OPEN":
-                    self._controller.commit_transaction(self.stream, self.id)
+                    self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
                     self._stop.set()
                 state = self.status().name
             except (TransactionNotOpenError, *_REFUSED):

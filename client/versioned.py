@@ -1,4 +1,4 @@
-"""Java's versioned serialization (`VersionedSerializer` of Pravega 0.13), in which clients keep marks and reader groups.
+"""Java's versioned serialization (`VersionedSerializer` of Pravega 0.13), which marks and reader groups are kept in.
 
 A value is `0`, for several types in one place the number of the type, a version, and its revisions, each with a number
 and its length in bytes. Older readers pass over the revisions that they do not know.

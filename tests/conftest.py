@@ -121,6 +121,9 @@ def new_scope(config: ClientConfig) -> Iterator[str]:
             return  # Dropped by the test.
         for table in pravega.controller.list_key_value_tables(name):
             pravega.controller.delete_key_value_table(name, table)
+        for group in (one.removeprefix("_RG") for one in pravega.controller.list_streams(name) if one[:3] == "_RG"):
+            if (found := pravega.controller.reader_group(name, group)) is not None:
+                pravega.controller.delete_reader_group(found)
         # A stream's internal companion goes with the stream, if it is not gone before.
         for stream in sorted(pravega.controller.list_streams(name), key=lambda stream: not stream.startswith("_")):
             pravega.controller.seal_stream(Stream(name, stream))

@@ -58,16 +58,12 @@ class Consumer:
         group = pravega.controller.reader_group(stream.scope, name)
         if group is not None:
             _check(pravega, stream, group)
-            if (stream.scope, name) in pravega.controller.subscribers(stream):
-                group = replace(group, generation=pravega.controller.update_reader_group(group))
-                consumer = cls(pravega, stream, group)
-                try:
-                    consumer.move(position)
-                except InvalidOptionError:
-                    pravega.controller.delete_reader_group(group)
-                else:
-                    return consumer
-            else:  # of an older stream of this name
+            group = _taken_over(pravega, group, position)
+            consumer = cls(pravega, stream, group)
+            try:
+                consumer.move(position)
+                return consumer
+            except InvalidOptionError:  # it is further already
                 pravega.controller.delete_reader_group(group)
         wanted = ReaderGroup(stream.scope, name, uuid.uuid4(), 0, Holding.MANUAL, (position,))
         group = pravega.controller.create_reader_group(wanted)
@@ -103,7 +99,7 @@ class ConsumerStatus:
 
 
 def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
-    """Return what holds events of a stream: consumers, and reader groups of other clients. Raises StreamNotFoundError."""
+    """Return what holds events of a stream: consumers, and reader groups of others. Raises StreamNotFoundError."""
     return [_status(pravega, stream, scope, name) for scope, name in pravega.controller.subscribers(stream)]
 
 
@@ -126,11 +122,41 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
     group = pravega.controller.reader_group(scope, name)
     if group is None:
         raise ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
-    if group.holding is not Holding.MANUAL or _has_readers(pravega, group):
+    if group.holding is not Holding.MANUAL or len(group.streams) != 1 or _has_readers(pravega, group):
         raise ConsumerInUseError(
             f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
         )
+    (stream,) = group.streams
+    if (scope, name) not in _subscribers(pravega, stream):
+        # The controller would try for ever to take it from the stream's subscribers.
+        group = _taken_over(pravega, group, pravega.controller.head(stream))
     pravega.controller.delete_reader_group(group)
+
+
+def _subscribers(pravega: Pravega, stream: Stream) -> list[tuple[str, str]]:
+    try:
+        return pravega.controller.subscribers(stream)
+    except StreamNotFoundError:
+        raise UnsupportedOperationError(
+            f"there is no stream '{stream}' any more, and Pravega 0.13 cannot drop a consumer whose stream was deleted "
+            "before it; make a stream of this name again, drop the consumer, and then the stream"
+        ) from None
+
+
+def _taken_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> ReaderGroup:
+    """End the right of others to move a group, which becomes a subscriber of its stream if that was made anew."""
+    group = replace(group, starts=(position,))
+    return replace(group, generation=pravega.controller.update_reader_group(group))
+
+
+def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
+    """Remove the consumers of a stream that is about to be deleted; reader groups of other clients stay."""
+    for scope, name in pravega.controller.subscribers(stream):
+        group = pravega.controller.reader_group(scope, name)
+        if group is None or group.streams != (stream,) or group.holding is not Holding.MANUAL:
+            continue
+        if not _has_readers(pravega, group):
+            pravega.controller.delete_reader_group(group)
 
 
 def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> ConsumerStatus:
@@ -166,7 +192,7 @@ def _check(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
         raise ConsumerInUseError(f"{title}: by a consumer or reader group of stream {others}, not of '{stream}'")
     if group.holding is not Holding.MANUAL:
         raise ConsumerInUseError(
-            f"{title}: by a reader group of another client, of which the server keeps {group.holding.name.lower()} events"
+            f"{title}: by a reader group of another client, whose way of holding events is {group.holding.name}"
         )
     if _has_readers(pravega, group):
         raise ConsumerInUseError(f"{title}: by a reader group that readers of another client use")

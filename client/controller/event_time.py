@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyspark_pravega.errors import InvalidOptionError
 
+from ..stream import Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .calls import ControllerCalls, stream_not_found
 from .messages import stream_cut_message, stream_info
-from ..stream import Stream
 
 
 class EventTimeCalls(ControllerCalls):

@@ -20,7 +20,8 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 def test_help_lists_every_command() -> None:
     shown = run("--help").output
-    for command in ("local", "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit", "conf", "doctor"):
+    own = ("local", "conf", "doctor", "consumers")
+    for command in (*own, "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit"):
         assert f"\n  {command} " in shown, command
     assert __version__ in run("--version").output
 

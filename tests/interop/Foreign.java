@@ -11,17 +11,23 @@ import com.google.protobuf.DynamicMessage;
 import io.pravega.client.BatchClientFactory;
 import io.pravega.client.ClientConfig;
 import io.pravega.client.EventStreamClientFactory;
+import io.pravega.client.admin.ReaderGroupManager;
 import io.pravega.client.admin.StreamInfo;
 import io.pravega.client.admin.StreamManager;
 import io.pravega.client.batch.SegmentIterator;
 import io.pravega.client.batch.SegmentRange;
+import io.pravega.client.stream.EventStreamReader;
 import io.pravega.client.stream.EventStreamWriter;
 import io.pravega.client.stream.EventWriterConfig;
+import io.pravega.client.stream.ReaderConfig;
+import io.pravega.client.stream.ReaderGroup;
+import io.pravega.client.stream.ReaderGroupConfig;
 import io.pravega.client.stream.ScalingPolicy;
 import io.pravega.client.stream.Serializer;
 import io.pravega.client.stream.Stream;
 import io.pravega.client.stream.StreamConfiguration;
 import io.pravega.client.stream.StreamCut;
+import io.pravega.client.stream.TimeWindow;
 import io.pravega.client.stream.Transaction;
 import io.pravega.client.stream.TransactionalEventStreamWriter;
 import io.pravega.client.stream.impl.ByteBufferSerializer;
@@ -52,6 +58,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericContainer;
 import org.apache.avro.generic.GenericDatumReader;
@@ -117,6 +124,11 @@ public class Foreign {
             case "write" -> write();
             case "read" -> read(answer.putArray("events"));
             case "cuts" -> cuts(answer);
+            case "note-times" -> noteTimes();
+            case "time-window" -> timeWindow(answer);
+            case "reader-group" -> readerGroup(answer);
+            case "create-reader-group" -> createReaderGroup();
+            case "delete-reader-group" -> deleteReaderGroup();
             default -> throw new IllegalArgumentException("unknown operation " + operation);
         }
     }
@@ -134,6 +146,76 @@ public class Foreign {
             StreamInfo info = manager.fetchStreamInfo(scope, stream).join();
             answer.put("head", info.getHeadStreamCut().asText());
             answer.put("tail", info.getTailStreamCut().asText());
+        }
+    }
+
+    // ---- event time
+
+    /** Writes texts, and after each of them notes its time. */
+    private void noteTimes() throws Exception {
+        String writer = request.get("writer").asText();
+        EventWriterConfig config = EventWriterConfig.builder().build();
+        try (EventStreamClientFactory factory = EventStreamClientFactory.withScope(scope, client);
+             EventStreamWriter<String> events =
+                     factory.createEventWriter(writer, stream, new UTF8StringSerializer(), config)) {
+            for (JsonNode event : request.get("events")) {
+                events.writeEvent(event.get("key").asText(), event.get("value").asText()).join();
+                events.noteTime(event.get("time").asLong());
+            }
+            events.flush();
+        }
+    }
+
+    /** Reads all events, and then waits until the window's lower bound is at least that of the request. */
+    private void timeWindow(ObjectNode answer) throws Exception {
+        String name = "window-" + UUID.randomUUID();
+        Stream read = Stream.of(scope, stream);
+        long atLeast = request.get("atLeast").asLong();
+        ReaderGroupConfig config = ReaderGroupConfig.builder().stream(read).disableAutomaticCheckpoints().build();
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client);
+             EventStreamClientFactory factory = EventStreamClientFactory.withScope(scope, client)) {
+            groups.createReaderGroup(name, config);
+            try (EventStreamReader<ByteBuffer> reader = factory.createReader(
+                    "reader", name, new ByteBufferSerializer(), ReaderConfig.builder().build())) {
+                long deadline = System.currentTimeMillis() + 40_000;
+                TimeWindow window;
+                do {
+                    reader.readNextEvent(200);
+                    window = reader.getCurrentTimeWindow(read);
+                } while ((window.getLowerTimeBound() == null || window.getLowerTimeBound() < atLeast)
+                        && System.currentTimeMillis() < deadline);
+                answer.put("lower", window.getLowerTimeBound());
+            }
+            groups.deleteReaderGroup(name);
+        }
+    }
+
+    // ---- reader groups
+
+    private void createReaderGroup() {
+        ReaderGroupConfig.ReaderGroupConfigBuilder config =
+                ReaderGroupConfig.builder().stream(Stream.of(scope, stream));
+        if (request.get("holding").asBoolean()) {
+            config.retentionType(ReaderGroupConfig.StreamDataRetention.AUTOMATIC_RELEASE_AT_LAST_CHECKPOINT);
+        }
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client)) {
+            groups.createReaderGroup(request.get("group").asText(), config.build());
+        }
+    }
+
+    private void readerGroup(ObjectNode answer) {
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client);
+             ReaderGroup group = groups.getReaderGroup(request.get("group").asText())) {
+            ArrayNode streams = answer.putArray("streams");
+            group.getStreamNames().forEach(streams::add);
+            answer.put("readers", group.getOnlineReaders().size());
+            answer.put("unread", group.getMetrics().unreadBytes());
+        }
+    }
+
+    private void deleteReaderGroup() {
+        try (ReaderGroupManager groups = ReaderGroupManager.withScope(scope, client)) {
+            groups.deleteReaderGroup(request.get("group").asText());
         }
     }
 

@@ -42,6 +42,15 @@ Keyed = tuple[str | None, Json]
 """A routing key (None: the writer chooses a random one) and a value."""
 
 
+@dataclass(frozen=True)
+class ForeignReaderGroup:
+    """A reader group: the scoped names of its streams, its readers now, and the bytes that they have not read."""
+
+    streams: list[str]
+    readers: int
+    unread: int
+
+
 class ForeignError(Exception):
     """Java refused a request; the text is its exception."""
 
@@ -247,6 +256,29 @@ class ForeignClient:
         """Where the stream begins and ends now."""
         answer = self._ask("cuts", scope, stream)
         return ForeignCuts(answer["head"], answer["tail"])
+
+    def note_times(self, scope: str, stream: str, writer: str, events: Sequence[tuple[str, str, int]]) -> None:
+        """Write texts (key, text, time), and note the time of each after it, as one writer."""
+        listed = [{"key": key, "value": text, "time": time} for key, text, time in events]
+        self._ask("note-times", scope, stream, writer=writer, events=listed)
+
+    def time_window(self, scope: str, stream: str, at_least: int) -> int | None:
+        """Read all events, and return the lower bound of the reader's time window once it is so large."""
+        lower: int | None = self._ask("time-window", scope, stream, atLeast=at_least)["lower"]
+        return lower
+
+    def create_reader_group(self, scope: str, stream: str, group: str, *, holding: bool) -> None:
+        """Create a reader group; `holding`: retention keeps what follows its last checkpoint."""
+        self._ask("create-reader-group", scope, stream, group=group, holding=holding)
+
+    def reader_group(self, scope: str, group: str) -> ForeignReaderGroup:
+        """Return what Java knows of a reader group."""
+        answer = self._ask("reader-group", scope, "", group=group)
+        return ForeignReaderGroup(answer["streams"], answer["readers"], answer["unread"])
+
+    def delete_reader_group(self, scope: str, group: str) -> None:
+        """Delete a reader group."""
+        self._ask("delete-reader-group", scope, "", group=group)
 
     def _write(
         self, scope: str, stream: str, format_name: str, events: Sequence[Keyed], transactional: bool, **more: Json

@@ -1,0 +1,53 @@
+"""Watermarks: what precedes which byte of which segment, and what the controller makes of the times of commits."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pyarrow as pa
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_id
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.client.watermarks import Watermark, marks_end, read_watermarks
+
+LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
+NEW_LEFT, NEW_RIGHT = segment_id(3, 2), segment_id(4, 2)
+
+
+def test_what_precedes_a_byte_of_the_same_segment() -> None:
+    mark = Watermark(7, 7, {LEFT: 10, RIGHT: 0}, {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0)})
+    assert [mark.precedes(LEFT, offset) for offset in (0, 9, 10, 11)] == [False, False, True, True]
+    assert mark.precedes(RIGHT, 0)
+    assert mark.precedes(MERGED, 0) and mark.precedes(NEW_LEFT, 0)
+
+
+def test_a_predecessor_is_not_preceded_and_another_part_of_the_keys_does_not_count() -> None:
+    mark = Watermark(7, 7, {LEFT: 10, NEW_RIGHT: 3}, {LEFT: (0.0, 0.5), NEW_RIGHT: (0.5, 1.0)})
+    assert not mark.precedes(RIGHT, 1 << 40) and not mark.precedes(RIGHT, 1 << 40, (0.5, 1.0))
+    assert not mark.precedes(MERGED, 1 << 40) and not mark.precedes(MERGED, 1 << 40, (0.0, 1.0))
+    # A successor of LEFT alone, older than NEW_RIGHT: only its part of the keys shows that it is later.
+    assert not mark.precedes(MERGED, 0) and mark.precedes(MERGED, 0, (0.0, 0.5))
+
+
+def test_the_controller_makes_watermarks_of_the_times_of_commits(pravega: Pravega, scope: str) -> None:
+    stream = Stream(scope, "timed")
+    pravega.controller.create_stream(stream, StreamConfiguration(scaling=ScalingPolicy(min_segments=2)))
+    assert marks_end(pravega, stream) == 0 and read_watermarks(pravega, stream, 0, 0) == []
+    transaction = Transaction.begin(pravega.controller, stream, 30_000)
+    first, second = sorted(segment.segment_id for segment in transaction.segments)
+    for segment in (first, second):
+        with SegmentAppender(pravega.segments, stream, segment, uuid.uuid4(), transaction.id) as appender:
+            appender.append(frame(pa.array([b"event"] * (segment + 1))), segment + 1)
+            appender.flush()
+    transaction.commit(event_time=("writer", 1234))
+    assert pravega.controller.remove_writer("writer", stream)
+    assert not pravega.controller.remove_writer("another", stream)
+    deadline = time.monotonic() + 60
+    while (end := marks_end(pravega, stream)) == 0 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    (mark,) = read_watermarks(pravega, stream, 0, end)
+    assert mark == Watermark(1234, 1234, {first: 13, second: 26}, {first: (0.0, 0.5), second: (0.5, 1.0)})
