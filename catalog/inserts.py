@@ -17,6 +17,8 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
+from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
@@ -92,16 +94,22 @@ class Inserts:
         handle: InsertHandle,
         messages: Sequence[str],
         again: bool,
+        epoch: Epoch | None = None,
     ) -> int:
-        """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already."""
+        """Commit an INSERT; return the number of its rows. `again`: a service that ended may have done it already.
+
+        An `epoch` is committed once, however often it is written.
+        """
         pickles = CPickleSerializer()
-        with cancellation.shielded(), self._taken(catalog, table, handle, again=again) as insert:
+        with cancellation.shielded(), self._taken(catalog, table, handle, again=again and epoch is None) as insert:
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
                 insert.abort()
                 raise TransactionMismatchError(
                     f"{len(reports)} of {handle.tasks} tasks reported what they wrote; nothing was committed."
                 )
+            if epoch is not None:
+                return commit_epoch(catalog.pravega, table, insert, reports, epoch)
             return insert.commit(reports, again=again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:

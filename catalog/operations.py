@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
+from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.stream_source.planning import SourceMemory
@@ -110,16 +111,19 @@ class Operations:
                 return streams.end_of_micro_batch(catalog, self._source, request)
             case r.PlanMicroBatch():
                 return streams.plan_micro_batch(catalog, self._source, request)
-            case r.BeginInsert():
+            case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
+            case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets):
+                epoch = Epoch.of_query(query, number, run, offsets)
+                return self._inserts.commit(catalog, table, insert, messages, again, epoch)
             case r.AbortInsert(table, insert):
                 self._inserts.abort(catalog, table, insert)
                 return None
         assert_never(request)
 
-    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert) -> InsertBegun:
+    def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
         table = request.table
         with errors_about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
             options = catalog.options(write=request.options)

@@ -287,6 +287,35 @@ class AbortInsert:
     insert: InsertHandle
 
 
+@dataclass(frozen=True)
+class BeginEpoch:
+    """An `InsertBegun` for one micro-batch of a streaming query, which has an id and, since it was started, a run's."""
+
+    table: StreamTable
+    schema: StructType
+    tasks: int
+    options: Mapping[str, str]
+    query: str
+    run: str
+
+
+@dataclass(frozen=True)
+class CommitEpoch:
+    """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
+
+    The others as in `CommitInsert`.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+    query: str
+    run: str
+    epoch: int
+    offsets: str
+
+
 Request: TypeAlias = (
     DefaultNamespace
     | ListNamespaces
@@ -314,6 +343,8 @@ Request: TypeAlias = (
     | BeginInsert
     | CommitInsert
     | AbortInsert
+    | BeginEpoch
+    | CommitEpoch
 )
 
 

@@ -25,13 +25,14 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
+from pyspark_pravega.client.key_value.table import Entry as Stored
 from pyspark_pravega.client.stream import Stream, segment_number
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
@@ -42,8 +43,12 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .commit_log_rows import Beside, Entry, Head, Version
+
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+_Write: TypeAlias = tuple[bytes, bytes, int]
+"""The key, the value and the version of the row that is replaced."""
 
 TABLE_NAME = "pyspark-pravega-commits"
 KEY_LENGTH = 24
@@ -54,43 +59,6 @@ _LOOK_SECONDS = 0.005
 _STATUS_SECONDS = 0.1
 """Pauses of a writer that waits for its turn: between looks at the queue, and at the transaction before its own."""
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A transaction entered for commit, with what its version will say of it."""
-
-    transaction: uuid.UUID
-    rows: int
-    operation: str
-
-
-@dataclass(frozen=True)
-class Head:
-    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment."""
-
-    version: int = 0
-    queue: tuple[Entry, ...] = ()
-    origin: int | None = None
-    row_version: int = NOT_EXISTS
-
-    @property
-    def committing(self) -> tuple[uuid.UUID, ...]:
-        """Return the ids of the queue's transactions, the first one first."""
-        return tuple(entry.transaction for entry in self.queue)
-
-    def without(self, transaction: uuid.UUID) -> Head:
-        """Return this row with a transaction taken out."""
-        return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
-
-
-@dataclass(frozen=True)
-class Version:
-    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970."""
-
-    number: int
-    cut: StreamCut
-    timestamp: int
 
 
 class CommitLog:
@@ -142,32 +110,80 @@ class CommitLog:
         except PermissionDeniedError:
             return True
 
-    def enter(self, transaction: uuid.UUID, *, rows: int, operation: str) -> bool:
+    def enter(self, transaction: uuid.UUID, *, rows: int, operation: str, beside: Beside | None = None) -> bool:
         """Put the transaction at the end of the queue; the table is made when it is missing.
 
-        Returns False when this user may not write the log: the commit is then as atomic as the server makes it.
+        Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
+        row `beside`, which is written in the same step, that is an error, and so is what the row raises.
         """
         entry = Entry(transaction, rows, operation)
-        self._origin = origin_of(self._pravega, self._stream)
         try:
             try:
-                self._enter(entry)
+                self._enter(entry, beside)
             except KeyValueTableNotFoundError:
                 self._table.create(1, KEY_LENGTH)
-                self._enter(entry)
+                self._enter(entry, beside)
         except PermissionDeniedError:
+            if beside is not None:
+                raise
             return False
         return True
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: Entry, beside: Beside | None) -> None:
+        origin = self._learn_origin()
         while True:
-            old = self._head()
-            if old.origin != self._origin:
-                old = Head(origin=self._origin, row_version=old.row_version)  # rows of an older stream of this name
+            old, stored = self._rows(beside)
+            if old.origin != origin:
+                old = Head(origin=origin, row_version=old.row_version)  # rows of an older stream of this name
             if entry.transaction in old.committing:
                 return
-            if self._replace(old, replace(old, queue=(*old.queue, entry))):
+            also = None if beside is None else beside.entered(entry.transaction, origin, stored)
+            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(beside, also, stored)):
                 return
+
+    def _learn_origin(self) -> int:
+        if self._origin is None:
+            self._origin = origin_of(self._pravega, self._stream)
+        return self._origin
+
+    def _rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
+        """Return the head row, and what is stored of the row beside it."""
+        if beside is None:
+            return self._head(), None
+        head, stored = self._table.get_many([self._key(0), self._key(beside.number)])
+        return self._as_head(head), stored
+
+    def _write(self, beside: Beside | None, value: bytes | None, stored: Stored | None) -> list[_Write]:
+        if beside is None or value is None:
+            return []
+        return [(self._key(beside.number), value, NOT_EXISTS if stored is None else stored.version)]
+
+    def read_beside(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
+        """Read a row of another kind with this number, given what is stored of it and the stream's origin."""
+        try:
+            stored = self._table.get(self._key(number))
+        except KeyValueTableNotFoundError:
+            stored = None
+        return read(stored, self._learn_origin())
+
+    def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
+        """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
+        origin = self._learn_origin()
+        while True:
+            stored = self._table.get(self._key(number))
+            value = change(stored, origin)
+            if value is None:
+                return
+            try:
+                self._table.put(self._key(number), value, NOT_EXISTS if stored is None else stored.version)
+                return
+            except ConditionalUpdateError:
+                continue
+
+    def has_version_of(self, transaction: uuid.UUID) -> bool:
+        """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
+        rows = self._table.entries(self._key(1), self._key((1 << 63) - 1))
+        return any(json.loads(entry.value)["transaction"] == str(transaction) for _, entry in rows)
 
     def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
         """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
@@ -215,18 +231,22 @@ class CommitLog:
         elif status is not TransactionStatus.COMMITTING:
             self._replace(head, head.without(entry.transaction))
 
-    def publish(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> int | None:
+    def publish(
+        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], beside: Beside | None = None
+    ) -> int | None:
         """Take the committed transaction out and add its version; return its number.
 
         `tail` measures the stream's end. None when the stream was dropped meanwhile, or another writer has published
         the transaction.
         """
-        if self._origin is None:
-            self._origin = origin_of(self._pravega, self._stream)
+        origin = self._learn_origin()
         cut = None
         while True:
-            head = self.head()
-            if head is None or head.origin != self._origin:
+            try:
+                head, stored = self._rows(beside)
+            except (KeyValueTableNotFoundError, PermissionDeniedError):
+                return None
+            if head.origin != origin:
                 return None
             for entry in head.queue:
                 if entry.transaction == transaction:
@@ -234,10 +254,11 @@ class CommitLog:
             else:
                 return None
             cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
-            if self._publish(head, entry, cut):
+            also = None if beside is None else beside.published(transaction, stored)
+            if self._publish(head, entry, cut, self._write(beside, also, stored)):
                 return head.version + 1
 
-    def _publish(self, head: Head, entry: Entry, cut: StreamCut) -> bool:
+    def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[_Write] = ()) -> bool:
         new = replace(head.without(entry.transaction), version=head.version + 1)
         record = {
             "stream": self._stream.name,
@@ -248,7 +269,7 @@ class CommitLog:
             "operation": entry.operation,
             "transaction": str(entry.transaction),
         }
-        return self._replace(head, new, record)
+        return self._replace(head, new, [(self._key(new.version), _bytes(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
@@ -329,7 +350,10 @@ class CommitLog:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}
 
     def _head(self) -> Head:
-        entry = self._table.get(self._key(0))
+        return self._as_head(self._table.get(self._key(0)))
+
+    @staticmethod
+    def _as_head(entry: Stored | None) -> Head:
         if entry is None:
             return Head()
         row = json.loads(entry.value)
@@ -341,18 +365,15 @@ class CommitLog:
         record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
         return record
 
-    def _replace(self, old: Head, new: Head, record: dict[str, Any] | None = None) -> bool:
-        """Replace the head row, and write the row of its version in the same atomic step; False if `old` is old."""
+    def _replace(self, old: Head, new: Head, also: Sequence[_Write] = ()) -> bool:
+        """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
         committing = [
             {"transaction": str(entry.transaction), "rows": entry.rows, "operation": entry.operation}
             for entry in new.queue
         ]
         row = {"stream": self._stream.name, "version": new.version, "committing": committing, "origin": new.origin}
-        writes = [(self._key(0), _bytes(row), old.row_version)]
-        if record is not None:
-            writes.append((self._key(new.version), _bytes(record), ANY))
         try:
-            self._table.put_many(writes)
+            self._table.put_many([(self._key(0), _bytes(row), old.row_version), *also])
         except ConditionalUpdateError:
             return False
         return True
@@ -392,3 +413,6 @@ class _Patience:
 
 def _bytes(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
+
+
+__all__ = ["KEY_LENGTH", "TABLE_NAME", "TURN_SECONDS", "CommitLog", "Entry", "Head", "Version", "origin_of"]

@@ -282,6 +282,15 @@ class ConsumerNotFoundError(PravegaError):
     cure = "Look at `pyspark-pravega consumers list`. A query makes its consumer when it is started again."
 
 
+class QueryFencedError(PravegaError):
+    """Another run of a streaming query, or another batch under its number, has written to the table in its place."""
+
+    condition = "PRAVEGA_QUERY_FENCED"
+    sql_state = "40000"
+    cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or taken back to an older \
+state, cannot be gone on with: start the query with a new one, which makes it a new query."
+
+
 class EventTooLargeError(PravegaError):
     """An event is over 8 MiB, the most that official clients can read."""
 

@@ -21,9 +21,12 @@ _INSTEAD = {
     "rows are the events",
     "trigger(continuous)": "Spark's continuous processing is not supported. Leave the trigger out, or use "
     "trigger(processingTime='0 seconds')",
-    "writeStream": "tables are not streamed into yet. Use writeStream.foreachBatch(lambda rows, number: "
-    "rows.writeTo('<catalog>.<namespace>.<table>').append()), which writes each batch in one transaction; a batch that "
-    "Spark repeats after a failure is written again",
+    "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
+    "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
+    "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
+    "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
+    "writeStream": "without the catalog streams are not written yet. Use writeStream.toTable("
+    "'<catalog>.<namespace>.<table>')",
     "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "

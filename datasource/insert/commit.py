@@ -36,6 +36,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log import CommitLog
+from ..commit_log_rows import Beside
 from ..scan.snapshot import tail_cut
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .task import InsertMessage, InsertSpec
@@ -115,8 +116,24 @@ class Insert:
             )
         return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
 
-    def commit(self, messages: Sequence[InsertMessage], operation: str = "INSERT", *, again: bool = False) -> int:
+    @property
+    def settings(self) -> WriteSettings:
+        """Return how it is written."""
+        return self._settings
+
+    def commit(
+        self,
+        messages: Sequence[InsertMessage],
+        operation: str = "INSERT",
+        *,
+        again: bool = False,
+        log: CommitLog | None = None,
+        beside: Beside | None = None,
+    ) -> int:
         """Make all rows of the messages visible at once and return their number.
+
+        `beside` is a row that is written in one step with the transaction's place in the queue of the commit log. Only
+        a user who may write the log can commit with one.
 
         `again`: another process may have done so, in part or wholly, and died before it said so. Raises
         TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it holds
@@ -138,7 +155,7 @@ class Insert:
                 if again:
                     raise (lost := self._lost_track())
                 transaction = self._copy_winners(messages, expected)
-            self._publish(transaction, rows, operation, again)
+            self._publish(transaction, rows, operation, again, log, beside)
         except PravegaError as failed:
             unknown = again and not self._asked and isinstance(failed, NO_ANSWER)
             error = outcome_unknown(self._table.stream, self._transaction.id, failed) if unknown else failed
@@ -250,16 +267,32 @@ class Insert:
                     appender.append(memoryview(window.data)[first:last], len(window.starts))
             appender.flush()
 
-    def _publish(self, transaction: Transaction, rows: int, operation: str, again: bool) -> None:
+    def publish(self, rows: int, operation: str, log: CommitLog, beside: Beside) -> None:
+        """Commit a transaction that was found complete by another process, whatever that has done of the commit."""
+        self._publish(self._transaction, rows, operation, True, log, beside, recorded=True)
+
+    def _publish(
+        self,
+        transaction: Transaction,
+        rows: int,
+        operation: str,
+        again: bool,
+        log: CommitLog | None,
+        beside: Beside | None,
+        *,
+        recorded: bool = False,
+    ) -> None:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
         stream, deadline = self._table.stream, time.monotonic() + self._settings.commit_timeout
-        log = CommitLog(self._pravega, stream, timeout=self._settings.commit_timeout)
+        log = log or CommitLog(self._pravega, stream, timeout=self._settings.commit_timeout)
 
         def tail() -> StreamCut:
             return tail_cut(self._pravega, stream)
 
         asked_for = again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
-        entered = asked_for or log.enter(transaction.id, rows=rows, operation=operation)
+        entered = asked_for or log.enter(
+            transaction.id, rows=rows, operation=operation, beside=None if recorded else beside
+        )
         try:
             if entered and not asked_for:
                 log.wait_for_turn(transaction.id, tail)
@@ -277,7 +310,7 @@ class Insert:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", stream)
             return
         try:
-            log.publish(transaction.id, tail)
+            log.publish(transaction.id, tail, beside)
         except PravegaError as error:
             # The rows are committed and visible, and the next INSERT records their version.
             LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", stream, error)

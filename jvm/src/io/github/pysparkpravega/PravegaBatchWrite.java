@@ -33,26 +33,33 @@ final class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
-    arguments.put("tasks", physical.numPartitions());
+    return begin("begin_insert", physical, Service.JSON.createObjectNode());
+  }
+
+  DataWriterFactory begin(String operation, PhysicalWriteInfo physical, ObjectNode arguments) {
+    arguments.put("schema", info.schema().json()).put("tasks", physical.numPartitions());
     arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
-    JsonNode begun = table.call("begin_insert", arguments);
+    JsonNode begun = table.call(operation, arguments);
     insert = begun.get("insert");
     return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(begun.get("python").asText()),
         PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    commit("commit_insert", Service.JSON.createObjectNode(), messages);
   }
 
   /**
    * A service that ends leaves open what has become of the commit; the one in its place finds out. Other errors say
    * that nothing is visible, or that nobody knows. Either way there is nothing left to abort.
    */
-  @Override
-  public void commit(WriterCommitMessage[] messages) {
+  void commit(String operation, ObjectNode arguments, WriterCommitMessage[] messages) {
     JsonNode committed = insert;
     insert = null;
     for (int services = 1;; services++) {
       try {
-        commit(committed, messages, services > 1);
+        commit(operation, arguments, committed, messages, services > 1);
         return;
       } catch (Exception e) {
         if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
@@ -84,8 +91,9 @@ final class PravegaBatchWrite implements BatchWrite {
   }
 
   /** Even in a thread that is interrupted: whoever cancels the statement must not be left with an unknown outcome. */
-  private void commit(JsonNode insert, WriterCommitMessage[] messages, boolean again) {
-    ObjectNode arguments = Service.JSON.createObjectNode().put("again", again);
+  private void commit(
+      String operation, ObjectNode arguments, JsonNode insert, WriterCommitMessage[] messages, boolean again) {
+    arguments.put("again", again);
     ArrayNode pickled = arguments.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message instanceof PythonWriterCommitMessage python) {
@@ -93,6 +101,6 @@ final class PravegaBatchWrite implements BatchWrite {
       }
     }
     arguments.set("insert", insert);
-    table.finish("commit_insert", arguments);
+    table.finish(operation, arguments);
   }
 }

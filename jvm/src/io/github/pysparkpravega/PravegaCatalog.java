@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +24,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
@@ -31,6 +33,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
@@ -231,13 +234,15 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Map<String, String> properties = new HashMap<>(info.properties());
     if (calledBy(".DataStreamWriter", "toTable", Integer.MAX_VALUE)) {
-      refuse(ident, "writeStream"); // before there is a table that toTable could not write to
+      // Spark takes its default format for the one of a stream's table, unless another is named.
+      properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
     }
-    return create(ident, info, true);
+    return create(ident, info, properties, true);
   }
 
-  private PravegaTable create(Identifier ident, TableInfo info, boolean adopt)
+  private PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode arguments = arguments(ident);
     arguments.put("schema", CatalogV2Util.v2ColumnsToStructType(info.columns()).json());
@@ -256,7 +261,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
         }
       }
     }
-    arguments.set("properties", Service.pairs(info.properties()));
+    arguments.set("properties", Service.pairs(properties));
     arguments.put("adopt", adopt);
     try {
       return new PravegaTable(this, ident, call("create_table", arguments));
@@ -308,7 +313,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public StagedTable stageCreate(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return create(ident, info, false);
+    return create(ident, info, info.properties(), false);
   }
 
   @Override

@@ -85,9 +85,9 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   /** What batches and streams can do. Where it is nothing, the question is answered by the service's sentence. */
   private final class Capabilities extends AbstractSet<TableCapability> {
     // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
-    private static final Set<TableCapability> BATCHES = EnumSet.of(TableCapability.BATCH_READ,
-        TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
-        TableCapability.OVERWRITE_DYNAMIC);
+    private static final Set<TableCapability> ALL = EnumSet.of(TableCapability.BATCH_READ,
+        TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
 
     @Override
     public boolean contains(Object capability) {
@@ -95,20 +95,18 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
         return true;
       } else if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
         refuse(capability == TableCapability.MICRO_BATCH_READ ? "readStream" : "trigger(continuous)");
-      } else if (capability == TableCapability.STREAMING_WRITE) {
-        refuse("writeStream");
       }
-      return BATCHES.contains(capability);
+      return ALL.contains(capability);
     }
 
     @Override
     public Iterator<TableCapability> iterator() {
-      return BATCHES.iterator();
+      return ALL.iterator();
     }
 
     @Override
     public int size() {
-      return BATCHES.size();
+      return ALL.size();
     }
   }
 

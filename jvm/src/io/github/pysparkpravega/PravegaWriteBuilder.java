@@ -1,5 +1,6 @@
 package io.github.pysparkpravega;
 
+import java.util.Locale;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -7,9 +8,15 @@ import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.streaming.continuous.ContinuousExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.streaming.OutputMode;
 
-/** Appends are built; every kind of overwrite is refused with the service's sentence. */
-final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite {
+/** Appends are built; overwrites, and the output modes of streams that need them, are refused with a sentence. */
+final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite,
+    SupportsStreamingUpdateAsAppend {
   private final PravegaTable table;
   private final LogicalWriteInfo info;
 
@@ -31,6 +38,7 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
 
   @Override
   public WriteBuilder truncate() {
+    checkOutputMode();
     return overwrite(new Predicate[0]);
   }
 
@@ -51,6 +59,22 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
       public BatchWrite toBatch() {
         return new PravegaBatchWrite(table, info);
       }
+
+      @Override
+      public StreamingWrite toStreaming() {
+        checkOutputMode();
+        return new PravegaStreamingWrite(table, info);
+      }
     };
+  }
+
+  /** Spark tells it to nobody: it takes every update for an append, and every complete result for an overwrite. */
+  private void checkOutputMode() {
+    StreamExecution query = PravegaStreamingWrite.query(info.queryId());
+    if (query instanceof ContinuousExecution) {
+      table.refuse("trigger(continuous)");
+    } else if (query != null && !query.outputMode().equals(OutputMode.Append())) {
+      table.refuse("writeStream.outputMode('" + query.outputMode().toString().toLowerCase(Locale.ROOT) + "')");
+    }
   }
 }

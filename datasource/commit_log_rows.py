@@ -1,0 +1,62 @@
+"""The rows of the commit log, and what a row of another kind must be that changes in one step with them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pyspark_pravega.client.key_value.table import NOT_EXISTS
+from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.stream_cut import StreamCut
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A transaction entered for commit, with what its version will say of it."""
+
+    transaction: uuid.UUID
+    rows: int
+    operation: str
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment."""
+
+    version: int = 0
+    queue: tuple[Entry, ...] = ()
+    origin: int | None = None
+    row_version: int = NOT_EXISTS
+
+    @property
+    def committing(self) -> tuple[uuid.UUID, ...]:
+        """Return the ids of the queue's transactions, the first one first."""
+        return tuple(entry.transaction for entry in self.queue)
+
+    def without(self, transaction: uuid.UUID) -> Head:
+        """Return this row with a transaction taken out."""
+        return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
+
+
+@dataclass(frozen=True)
+class Version:
+    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970."""
+
+    number: int
+    cut: StreamCut
+    timestamp: int
+
+
+class Beside(Protocol):
+    """A row of the same stream that is replaced in one atomic step with the head row."""
+
+    @property
+    def number(self) -> int:
+        """Return the number in its key: from 2 ** 63 on, which versions do not reach."""
+
+    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+        """Return its value once a transaction is entered, given what is stored. Raises what forbids to commit it."""
+
+    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
+        """Return its value once a transaction is published; None leaves it as it is."""

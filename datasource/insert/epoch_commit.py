@@ -1,0 +1,138 @@
+"""The commit of an epoch: what the ledger has of it is brought to its end, or else this one is recorded and committed.
+
+docs/design/streaming-sink.md has the steps, and why nothing is lost or doubled wherever they are cut off.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.errors import TransactionNotOpenError, TransactionOutcomeUnknownError
+
+from ..commit_log import CommitLog
+from ..tables.stream_table import StreamTable
+from .commit import Insert, WriteSettings, clean_up
+from .ledger import Epoch, LedgerEntry, Recorded
+from .task import InsertMessage
+
+LOG = logging.getLogger(__name__)
+
+_ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+
+
+def commit_epoch(
+    pravega: Pravega, table: StreamTable, insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
+) -> int:
+    """Make the rows of an epoch visible once, however often it is committed; return their number.
+
+    Raises QueryFencedError if another run, or another batch under its number, has taken its place, and what
+    `Insert.commit` does. The epoch can be committed again, whatever has come of it.
+    """
+    rows = sum(message.rows for message in messages)
+    entry = LedgerEntry(table.stream, epoch, rows)
+    log = CommitLog(pravega, table.stream, timeout=insert.settings.commit_timeout)
+    try:
+        row = log.read_beside(entry.number, entry.row)
+        if row.epoch > epoch.number:
+            clean_up(insert.abort)
+            return 0
+        ended = _Former(pravega, table, insert.settings, log, row, entry)
+        if row.epoch == epoch.number:
+            if ended.is_committed():
+                log.replace_beside(entry.number, lambda stored, origin: _taken_over(entry, entry.row(stored, origin)))
+                if row.transaction != insert.transaction.id:
+                    clean_up(insert.abort)
+                return row.rows
+            entry.replaces = row.transaction
+            if rows == 0:
+                log.replace_beside(entry.number, lambda stored, origin: _emptied(entry, entry.row(stored, origin)))
+        elif not row.done:
+            ended.end()
+    except BaseException:
+        clean_up(insert.abort)
+        raise
+    return insert.commit(messages, "STREAM" if epoch.run is not None else "INSERT", log=log, beside=entry)
+
+
+class _Former:
+    """The transaction that the ledger has recorded last."""
+
+    def __init__(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        settings: WriteSettings,
+        log: CommitLog,
+        row: Recorded,
+        entry: LedgerEntry,
+    ) -> None:
+        self._pravega, self._table, self._settings = pravega, table, settings
+        self._log, self._row, self._entry = log, row, entry
+
+    def is_committed(self) -> bool:
+        """Bring it to its end; whether that is a commit. Otherwise nothing of it is or will be visible.
+
+        Raises TransactionOutcomeUnknownError if the server has forgotten it, and no version tells of it.
+        """
+        row, stream = self._row, self._table.stream
+        if row.done or row.transaction is None:
+            return True
+        transaction = Transaction.rejoin(
+            self._pravega.controller, stream, row.transaction, round(self._settings.lease * 1000)
+        )
+        status = transaction.status()
+        if status in _ABORTED:
+            return False
+        if status is TransactionStatus.UNKNOWN:
+            if self._log.has_version_of(row.transaction):
+                return True
+            raise TransactionOutcomeUnknownError(
+                f"Batch {row.epoch} of {row.writer} was being committed to stream {stream} when its driver died, and "
+                f"the server has forgotten transaction {row.transaction} since. All of its rows are visible, or none: "
+                "look at the table, and go on with a new checkpoint that starts after it or with it."
+            )
+        transaction.keep_alive()
+        try:
+            Insert(self._pravega, self._table, transaction, self._settings).publish(
+                row.rows, "STREAM" if self._entry.epoch.run is not None else "INSERT", log=self._log, beside=self._entry
+            )
+        except TransactionNotOpenError as error:
+            LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self._entry.epoch, error.message)
+            return False
+        finally:
+            transaction.stop()
+        return True
+
+    def end(self) -> None:
+        """Bring one of an earlier epoch to its end, which its query does not wait for any more: it is not committed."""
+        row = self._row
+        assert row.transaction is not None
+        try:
+            self._pravega.controller.abort_transaction(self._table.stream, row.transaction)
+        except TransactionNotOpenError:
+            if self.is_committed():
+                self._log.replace_beside(
+                    self._entry.number, lambda stored, origin: self._entry.published(_id(row), stored)
+                )
+
+
+def _id(row: Recorded) -> uuid.UUID:
+    assert row.transaction is not None
+    return row.transaction
+
+
+def _taken_over(entry: LedgerEntry, row: Recorded) -> bytes | None:
+    """Return the row of a committed epoch with the run that has found it, None if that changes nothing."""
+    new = entry.with_run(replace(row, done=True))
+    return None if new == row else new.value()
+
+
+def _emptied(entry: LedgerEntry, row: Recorded) -> bytes:
+    """Return the row of an epoch that came to nothing, and has no rows when it is written again."""
+    return entry.with_run(replace(row, transaction=None, rows=0, done=True)).value()

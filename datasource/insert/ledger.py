@@ -1,0 +1,184 @@
+"""The ledger of a table: which micro-batches of which queries are in it already, one row per query and table.
+
+A row stands beside the commit log's rows of the same stream, so that an epoch and its transaction's place in the queue
+are recorded in one atomic step, and DROP TABLE removes both. A key is the stream's prefix and a number from 2 ** 63 on,
+which versions do not reach: its other 63 bits are of the hash of the query's id.
+
+An epoch is recorded once its transaction is complete and before its commit is asked for. Whoever finds an epoch
+recorded brings that very transaction to its end; only one that came to nothing is replaced by another. What an epoch
+read is recorded too, as a digest, because its number alone does not tell a replay from another batch; and so are the
+runs of the query, of which only the newest may write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import QueryFencedError
+
+KEPT_BATCHES = 100
+"""Epochs of a query whose digests are kept."""
+KEPT_RUNS = 20
+_FIRST = 1 << 63
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One batch of one writer, who may write it again: a micro-batch of a query, or what an application numbers.
+
+    `batch` is a digest of what it read, `run` the id of the query's run; an application tells neither.
+    """
+
+    writer: str
+    number: int
+    run: str | None = None
+    batch: str | None = None
+
+    @classmethod
+    def of_query(cls, query: str, number: int, run: str, offsets: str) -> Epoch:
+        """Return the epoch of a streaming query. `offsets` is the text of what the micro-batch reads."""
+        digest = hashlib.blake2b(offsets.encode(), digest_size=8).hexdigest()
+        return cls(f"query {query}", number, run, digest)
+
+    @classmethod
+    def of_application(cls, application: str, number: int) -> Epoch:
+        """Return the epoch of the write options `txn-app-id` and `txn-version`."""
+        return cls(f"application {application}", number)
+
+    def __str__(self) -> str:
+        what = "micro-batch" if self.run is not None else "version"
+        return f"{what} {self.number} of {self.writer}"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A row: the newest epoch with its transaction, and whether that is known to be committed and published.
+
+    `origin` is that of the stream, as in the commit log. `batches` are digests by epoch, `runs` the newest last.
+    """
+
+    writer: str
+    origin: int
+    epoch: int = -1
+    transaction: uuid.UUID | None = None
+    rows: int = 0
+    done: bool = True
+    runs: tuple[str, ...] = ()
+    batches: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, value: bytes) -> Recorded:
+        """Read a row."""
+        row = json.loads(value)
+        return cls(
+            row["writer"],
+            row["origin"],
+            row["epoch"],
+            None if row["transaction"] is None else uuid.UUID(row["transaction"]),
+            row["rows"],
+            row["done"],
+            tuple(row["runs"]),
+            {int(epoch): digest for epoch, digest in row["batches"].items()},
+        )
+
+    def value(self) -> bytes:
+        """Return the row as it is stored."""
+        row = {
+            "writer": self.writer,
+            "origin": self.origin,
+            "epoch": self.epoch,
+            "transaction": None if self.transaction is None else str(self.transaction),
+            "rows": self.rows,
+            "done": self.done,
+            "runs": list(self.runs),
+            "batches": {str(epoch): digest for epoch, digest in self.batches.items()},
+            "timestamp_ms": time.time_ns() // 1_000_000,
+        }
+        return json.dumps(row).encode()
+
+
+class LedgerEntry:
+    """One epoch's view of its writer's row; a `Beside` of the commit log.
+
+    `replaces` is a transaction that was recorded for this epoch and has come to nothing.
+    """
+
+    def __init__(self, stream: Stream, epoch: Epoch, rows: int) -> None:
+        self.epoch = epoch
+        self.replaces: uuid.UUID | None = None
+        self._stream = stream
+        self._rows = rows
+        digest = hashlib.blake2b(epoch.writer.encode(), digest_size=8).digest()
+        self.number = _FIRST | int.from_bytes(digest, "big")
+
+    def row(self, stored: Stored | None, origin: int) -> Recorded:
+        """Return what is recorded, nothing yet if it is about an older stream of this name.
+
+        Raises QueryFencedError if the row says that this epoch may not be written.
+        """
+        row = Recorded(self.epoch.writer, origin) if stored is None else Recorded.read(stored.value)
+        if row.origin != origin:
+            row = Recorded(self.epoch.writer, origin)
+        self._check(row)
+        return row
+
+    def _check(self, row: Recorded) -> None:
+        epoch = self.epoch
+        if row.writer != epoch.writer:
+            raise QueryFencedError(
+                f"The ledger of stream {self._stream} has one row for {row.writer} and for {epoch.writer}, whose ids "
+                "have the same hash. Start the query with a new checkpoint."
+            )
+        if epoch.run is not None and epoch.run in row.runs[:-1]:
+            raise QueryFencedError(
+                f"Another run ({row.runs[-1]}) of {epoch.writer} writes to stream {self._stream} since; this one "
+                f"({epoch.run}) may not go on, and nothing of its micro-batch {epoch.number} is visible. Two runs with "
+                "one id: was its driver thought dead, or its checkpoint copied? Stop one of them."
+            )
+        if epoch.number > row.epoch or epoch.batch is None:
+            return
+        if row.batches.get(epoch.number) != epoch.batch:
+            raise QueryFencedError(
+                f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its "
+                f"number {epoch.number} was made of other offsets than this one. Nothing of this one is visible. Was "
+                "the checkpoint copied, or taken back to an older state? Go on with the newest checkpoint, or start "
+                "with a new one, which is a new query."
+            )
+
+    def with_run(self, row: Recorded) -> Recorded:
+        """Return the row with this epoch's run as the one that writes."""
+        run = self.epoch.run
+        if run is None or run in row.runs[-1:]:
+            return row
+        return replace(row, runs=(*row.runs, run)[-KEPT_RUNS:])
+
+    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+        """Return the row that records this epoch with its transaction. Raises QueryFencedError."""
+        row, epoch = self.row(stored, origin), self.epoch
+        if epoch.number == row.epoch and row.transaction != self.replaces:
+            raise QueryFencedError(
+                f"Another run of {epoch.writer} has just recorded its batch {epoch.number} for stream {self._stream}. "
+                "Nothing of this one is visible. Two runs with one id: stop one of them."
+            )
+        batches = dict(row.batches)
+        if not row.done:
+            batches.pop(row.epoch, None)  # it came to nothing: whoever still tries to commit it must not think it done
+        if epoch.batch is not None:
+            batches[epoch.number] = epoch.batch
+        kept = dict(sorted(batches.items())[-KEPT_BATCHES:])
+        new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=kept)
+        return self.with_run(new).value()
+
+    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
+        """Return the row that says that the transaction is done, None if the row is about another one by now."""
+        row = None if stored is None else Recorded.read(stored.value)
+        if row is None or row.writer != self.epoch.writer or row.transaction != transaction or row.done:
+            return None
+        return replace(row, done=True).value()

@@ -1,0 +1,70 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.UUID;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+
+/** One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number. */
+final class PravegaStreamingWrite implements StreamingWrite {
+  private final PravegaTable table;
+  private final LogicalWriteInfo info;
+  private final StreamExecution query;
+  private final PravegaBatchWrite batch;
+
+  PravegaStreamingWrite(PravegaTable table, LogicalWriteInfo info) {
+    this.table = table;
+    this.info = info;
+    this.query = query(info.queryId());
+    this.batch = new PravegaBatchWrite(table, info);
+  }
+
+  /** The streaming query of an id, whose session is a copy of the one it was started in; null for a batch's. */
+  static StreamExecution query(String id) {
+    return SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(id));
+  }
+
+  @Override
+  public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
+    return new EpochWrites(batch.begin("begin_epoch", physical, epoch(Service.JSON.createObjectNode())));
+  }
+
+  @Override
+  public void commit(long epoch, WriterCommitMessage[] messages) {
+    ObjectNode arguments = epoch(Service.JSON.createObjectNode().put("epoch", epoch));
+    batch.commit("commit_epoch", arguments.put("offsets", offsets(epoch)), messages);
+  }
+
+  /** What the batch reads, as the query has logged it: offsets alone do not tell the batches of some sources apart. */
+  private String offsets(long epoch) {
+    OffsetSeqBase logged = query.offsetLog().get(epoch).get();
+    return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();
+  }
+
+  @Override
+  public void abort(long epoch, WriterCommitMessage[] messages) {
+    batch.abort(messages);
+  }
+
+  private ObjectNode epoch(ObjectNode arguments) {
+    return arguments.put("query", query.id().toString()).put("run", query.runId().toString());
+  }
+
+  private record EpochWrites(DataWriterFactory tasks) implements StreamingDataWriterFactory {
+    @Override
+    public DataWriter<InternalRow> createWriter(int partition, long task, long epoch) {
+      return tasks.createWriter(partition, task);
+    }
+  }
+}

@@ -1,0 +1,183 @@
+"""Streaming queries into tables: every micro-batch is one transaction and one version, written once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log import CommitLog
+
+
+@pytest.fixture(scope="module")
+def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(client_config) as connected:
+        yield connected
+
+
+@pytest.fixture
+def namespace(spark: SparkSession, fresh_name: str) -> Iterator[str]:
+    """A new namespace of the catalog."""
+    spark.sql(f"CREATE NAMESPACE pravega.{fresh_name}")
+    yield f"pravega.{fresh_name}"
+    spark.sql(f"DROP NAMESPACE pravega.{fresh_name} CASCADE")
+
+
+class Files:
+    """A directory of text files as a source: one file is one micro-batch, and one line `number` one row."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self._spark = spark
+        self._directory = directory
+        directory.mkdir()
+        self._next = 0
+
+    def add(self, rows: int) -> None:
+        """Add a file with the next rows."""
+        lines = "".join(f"{number}\n" for number in range(self._next, self._next + rows))
+        (self._directory / f"{self._next:06}").write_text(lines)
+        self._next += rows
+
+    @property
+    def rows(self) -> list[int]:
+        """All rows added so far."""
+        return list(range(self._next))
+
+    def stream(self) -> DataFrame:
+        """The rows as they come."""
+        lines = self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._directory))
+        return lines.selectExpr("CAST(value AS INT) AS id", "concat('x', value) AS name")
+
+
+@pytest.fixture
+def files(spark: SparkSession, tmp_path: Path) -> Files:
+    return Files(spark, tmp_path / "files")
+
+
+def run(rows: DataFrame, checkpoint: Path, table: str, **options: str) -> None:
+    """Write all there is into a table."""
+    writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).options(**options)
+    query = writer.trigger(availableNow=True).toTable(table)
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def ids(spark: SparkSession, table: str) -> list[int]:
+    return sorted(row.id for row in spark.table(table).collect())
+
+
+def versions(pravega: Pravega, table: str) -> int:
+    _, scope, stream = table.split(".")
+    return len(CommitLog(pravega, Stream(scope, stream)).versions())
+
+
+@pytest.fixture
+def table(spark: SparkSession, namespace: str) -> str:
+    """A table of the rows of `files`."""
+    spark.sql(f"CREATE TABLE {namespace}.t (id INT, name STRING) TBLPROPERTIES ('scaling.min-segments'='3')")
+    return f"{namespace}.t"
+
+
+def test_every_micro_batch_is_a_version(
+    spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        files.add(100)
+    run(files.stream(), tmp_path / "checkpoint", table)
+    assert ids(spark, table) == files.rows
+    assert versions(pravega, table) == 3
+    files.add(50)
+    run(files.stream(), tmp_path / "checkpoint", table)
+    assert ids(spark, table) == files.rows
+    assert versions(pravega, table) == 4
+    run(files.stream(), tmp_path / "checkpoint", table)
+    assert versions(pravega, table) == 4
+
+
+def test_a_replayed_batch_is_written_once(
+    spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    for batch in range(3):
+        files.add(100)
+        run(files.stream(), checkpoint, table)
+        for commit in (f"{batch}", f".{batch}.crc"):
+            (checkpoint / "commits" / commit).unlink()
+        run(files.stream(), checkpoint, table)
+        assert ids(spark, table) == files.rows
+    assert versions(pravega, table) == 3
+
+
+def test_a_copied_checkpoint_is_fenced(
+    spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
+) -> None:
+    checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
+    files.add(10)
+    run(files.stream(), checkpoint, table)
+    shutil.copytree(checkpoint, copy)
+    for _ in range(2):
+        files.add(10)
+        run(files.stream(), checkpoint, table)
+    files.add(10)
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_QUERY_FENCED.*checkpoint copied"):
+        run(files.stream().where("id >= 0"), copy, table)
+    run(files.stream(), checkpoint, table)
+    assert ids(spark, table) == files.rows
+
+
+def test_a_table_that_is_missing_is_created(spark: SparkSession, files: Files, namespace: str, tmp_path: Path) -> None:
+    files.add(10)
+    run(files.stream(), tmp_path / "checkpoint", f"{namespace}.new")
+    assert ids(spark, f"{namespace}.new") == files.rows
+    query = files.stream().writeStream.format("pravega").option("checkpointLocation", str(tmp_path / "other"))
+    started = query.trigger(availableNow=True).toTable(f"{namespace}.other")
+    try:
+        started.awaitTermination()
+    finally:
+        started.stop()
+    assert ids(spark, f"{namespace}.other") == files.rows
+
+
+def test_columns_go_by_their_names_and_must_fit(spark: SparkSession, files: Files, table: str, tmp_path: Path) -> None:
+    files.add(10)
+    run(files.stream().select("name", "id"), tmp_path / "fits", table)
+    assert ids(spark, table) == files.rows
+    with pytest.raises(StreamingQueryException, match=rf"(?s){table}.*do not fit.*Its columns are id int, name string"):
+        run(files.stream().selectExpr("id AS number", "name"), tmp_path / "other", table)
+    assert ids(spark, table) == files.rows
+
+
+@pytest.mark.parametrize("mode", ["complete", "update"])
+def test_output_modes_that_streams_cannot_do(
+    spark: SparkSession, files: Files, namespace: str, tmp_path: Path, mode: str
+) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (name STRING, rows BIGINT)")
+    files.add(10)
+    counts = files.stream().groupBy("name").agg({"*": "count"}).withColumnRenamed("count(1)", "rows")
+    writer = counts.writeStream.outputMode(mode).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).toTable(f"{namespace}.t")
+    with pytest.raises(StreamingQueryException, match=rf"writeStream.outputMode\('{mode}'\) is not possible.*append"):
+        query.awaitTermination()
+
+
+def test_the_rate_source(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (timestamp TIMESTAMP, value BIGINT)")
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    query = rate.writeStream.option("checkpointLocation", str(tmp_path / "c")).toTable(f"{namespace}.t")
+    try:
+        while len(query.recentProgress) < 3 and query.exception() is None:
+            query.awaitTermination(1)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    values = sorted(row.value for row in spark.table(f"{namespace}.t").collect())
+    assert values == list(range(len(values))) and len(values) >= 200
