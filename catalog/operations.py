@@ -11,6 +11,7 @@ from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
+from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.stream_source.planning import SourceMemory
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -25,7 +26,9 @@ from .naming import errors_about
 from .reads import planned_read
 from .replies import InsertBegun, PlannedRead, ScanEnds, TableDescription
 
-Reply: TypeAlias = TableDescription | PlannedRead | InsertBegun | str | int | bool | list[str] | dict[str, str] | None
+Reply: TypeAlias = (
+    TableDescription | PlannedRead | InsertBegun | Limits | str | int | bool | list[str] | dict[str, str] | None
+)
 """Of `replies`, or the plain value that a request's description names."""
 
 
@@ -107,6 +110,8 @@ class Operations:
                 return streams.start_of_stream(catalog, self._source, request)
             case r.LastOfStream():
                 return streams.last_of_stream(catalog, self._source, request)
+            case r.LimitsOfStream():
+                return streams.limits_of_stream(catalog, self._source, request)
             case r.EndOfMicroBatch():
                 return streams.end_of_micro_batch(catalog, self._source, request)
             case r.PlanMicroBatch():

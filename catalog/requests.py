@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, get_args
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import ProtocolError
@@ -233,8 +234,21 @@ class LastOfStream:
 
 
 @dataclass(frozen=True)
+class LimitsOfStream:
+    """The `Limits` that the options of a query give its micro-batches."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class EndOfMicroBatch:
-    """The offset at which the next micro-batch ends: `since` if nothing is new. `last`: not beyond this offset."""
+    """The offset at which the next micro-batch ends: `since` if nothing is new.
+
+    `last`: not beyond this offset. `checkpoint` tells the query from others.
+    """
 
     table: StreamTable
     id: str | None
@@ -242,6 +256,8 @@ class EndOfMicroBatch:
     options: Mapping[str, str]
     since: str
     last: str | None
+    limits: Limits
+    checkpoint: str
 
 
 @dataclass(frozen=True)
@@ -338,6 +354,7 @@ Request: TypeAlias = (
     | PlanNewChanges
     | StartOfStream
     | LastOfStream
+    | LimitsOfStream
     | EndOfMicroBatch
     | PlanMicroBatch
     | BeginInsert

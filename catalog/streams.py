@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.planning import SourceMemory, StreamedTable, TableStream
 from pyspark_pravega.sql.identifiers import quote_all
 
@@ -16,7 +17,7 @@ from .naming import errors_about
 from .reads import planned_read
 from .replies import PlannedRead
 
-_Request: TypeAlias = r.StartOfStream | r.LastOfStream | r.EndOfMicroBatch | r.PlanMicroBatch
+_Request: TypeAlias = r.StartOfStream | r.LastOfStream | r.LimitsOfStream | r.EndOfMicroBatch | r.PlanMicroBatch
 
 
 def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
@@ -31,11 +32,18 @@ def last_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LastOfStre
         return stream.last().to_json()
 
 
+def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
+    """Return the limits that a query's options give."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        return limits_of(read.options)
+
+
 def end_of_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.EndOfMicroBatch) -> str:
     """Return the offset at which the next micro-batch ends."""
     with _asked_for(catalog, memory, request) as (read, stream):
         since = read.read_offset(request.since)
-        end = stream.end(since, None if request.last is None else read.read_offset(request.last))
+        last = None if request.last is None else read.read_offset(request.last)
+        end = stream.end(since, last, request.limits, memory.pacing(request.checkpoint))
         # The same text, even if the query reads other columns now: else Spark takes it for something new.
         return request.since if end is since else end.to_json()
 

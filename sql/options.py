@@ -485,6 +485,38 @@ FAIL_ON_DATA_LOSS = _option(
     "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
     "true",
 )
+MAX_BYTES_PER_TRIGGER = _option(
+    "max-bytes-per-trigger",
+    at_least(BYTE_SIZE, 1, "1"),
+    1 << 30,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: bytes of events that a micro-batch holds at most, over all segments. One event is always read, even if "
+    "it is larger.",
+    "1g",
+)
+MAX_ROWS_PER_TRIGGER = _option(
+    "max-rows-per-trigger",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: events that a micro-batch holds at most, over all segments.",
+)
+MIN_ROWS_PER_TRIGGER = _option(
+    "min-rows-per-trigger",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: a micro-batch waits until there are so many events, but not longer than `max-trigger-delay`. Not with "
+    "the triggers `availableNow` and `once`.",
+)
+MAX_TRIGGER_DELAY = _option(
+    "max-trigger-delay",
+    between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=1), "1d"),
+    timedelta(minutes=15),
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, from the one before.",
+    "15min",
+)
 READ_WINDOW = _option(
     "read-window",
     between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),

@@ -88,6 +88,8 @@ class Resolution:
 
     def __init__(self, declarations: Mapping[str, Option[Any]], environment: Mapping[str, str]) -> None:
         self._declarations = declarations
+        self._spellings = {key.replace("-", ""): key for key in declarations}
+        """Camel case, in lower case: other sources of Spark spell their options like that."""
         self._environment = environment
         self._values: dict[str, Any] = {}
         self._texts: dict[str, str] = {}
@@ -95,7 +97,7 @@ class Resolution:
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
         """Add the settings of one place; all are checked, those that a stronger place set do not count."""
-        for key, given in _fold_case(settings, place).items():
+        for key, given in _fold_case(settings, place, self._spellings).items():
             option = self._find(key, given, place)
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
             self._set(option, text, source, place.describe())
@@ -172,8 +174,8 @@ def _looks_secret(key: str) -> bool:
     )
 
 
-def _fold_case(settings: Mapping[str, str], place: SettableAs) -> dict[str, str]:
-    """Lower the keys and leave out what is Spark's; two spellings of one key may not disagree."""
+def _fold_case(settings: Mapping[str, str], place: SettableAs, spellings: Mapping[str, str]) -> dict[str, str]:
+    """Spell the keys as declared and leave out what is Spark's; two spellings of one key may not disagree."""
     lowered: dict[str, str] = {}
     for key, text in settings.items():
         low = key.lower()
@@ -181,6 +183,7 @@ def _fold_case(settings: Mapping[str, str], place: SettableAs) -> dict[str, str]
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
         if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
+        low = spellings.get(low, low)
         if lowered.get(low, text) != text:
             raise InvalidOptionError(
                 f"The {place.describe()} '{shorten(low)}' is given twice with different values; keep one."

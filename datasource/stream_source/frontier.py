@@ -102,7 +102,8 @@ def entered(segments: StreamSegments, positions: Positions, *bounds: StreamCut |
     """Return positions with the successors of segments that were read to their sealed ends in their places."""
     cuts = [cut for cut in bounds if cut is not None]
     now = dict(positions)
-    infos = {segment: SegmentInfo(0, end, True) for segment in now if (end := segments.sealed_end(segment)) is not None}
+    ends = {segment: segments.sealed_end(segment) for segment in now}
+    infos = {segment: SegmentInfo(0, end or 0, end is not None) for segment, end in ends.items()}
     for old, new in _moves(segments, now, infos, cuts):
         for segment in old:
             del now[segment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +20,50 @@ from ..commit_log import CommitLog, origin_of
 from ..scan.event_planning import named_cut
 from ..scan.snapshot import SegmentSlice, check_cut, tail_cut
 from ..tables.stream_table import StreamTable
+from .admission import Walker, admitted, count_up_to
 from .frontier import Frontier, Positions, StreamSegments, entered, find_frontier
+from .limits import NO_LIMITS, Limits
 from .offset import SourceOffset, check_offset, columns_read
 
 _REMEMBERED = 256
 
 
+class Pacing:
+    """When a query's last micro-batch began, for those that wait until there is enough for another."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def is_due(self, walker: Walker, frontier: Frontier, limits: Limits) -> bool:
+        """Tell whether there is enough for a micro-batch, or the time is over; the first one is always due."""
+        now = time.monotonic()
+        if limits.min_rows is not None and self._began is not None:
+            waits = (now - self._began) * 1000 < limits.max_delay_ms
+            if waits and count_up_to(walker, frontier.begins, frontier.ends, limits.min_rows) < limits.min_rows:
+                return False
+        self._began = now
+        return True
+
+
 class SourceMemory:
-    """Keeps what streaming queries found out about streams' segments. It only saves time; thread-safe."""
+    """Keeps what streaming queries found out about streams' segments, and their pacing. Thread-safe.
+
+    It only saves time, but for the pacing: with another service a micro-batch may begin early.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._streams: OrderedDict[tuple[str, Stream], StreamSegments] = OrderedDict()
+        self._pacing: OrderedDict[str, Pacing] = OrderedDict()
+
+    def pacing(self, checkpoint: str) -> Pacing:
+        """Return the pacing of the query with a checkpoint."""
+        with self._lock:
+            found = self._pacing.setdefault(checkpoint, Pacing())
+            self._pacing.move_to_end(checkpoint)
+            while len(self._pacing) > _REMEMBERED:
+                self._pacing.popitem(last=False)
+            return found
 
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
         """Return what is known of a stream's segments."""
@@ -93,19 +126,26 @@ class TableStream:
         """Return where a query ends that reads what there is now."""
         return self._read.offset(self._tail().positions)
 
-    def end(self, since: SourceOffset, last: SourceOffset | None) -> SourceOffset:
-        """Return where the next micro-batch ends: `since` itself if there is nothing new.
+    def end(
+        self, since: SourceOffset, last: SourceOffset | None, limits: Limits = NO_LIMITS, pacing: Pacing | None = None
+    ) -> SourceOffset:
+        """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
         bounds = [None if last is None else last.cut, self._end_bound()]
-        if not find_frontier(self._segments, since.cut.positions, *bounds).bytes:
+        seen = find_frontier(self._segments, since.cut.positions, *bounds)
+        if not seen.bytes and not seen.lost:
             return since
         frontier = self._log.settled(lambda until: find_frontier(self._segments, since.cut.positions, *bounds, until))
         self._check_lost(frontier)
         if not frontier.bytes:
             return since
-        return self._read.offset(entered(self._segments, frontier.ends, *bounds))
+        walker = Walker(self._pravega, self._read.stream, fail_on_data_loss=self._read.options.get(o.FAIL_ON_DATA_LOSS))
+        if last is None and pacing is not None and not pacing.is_due(walker, frontier, limits):
+            return since
+        ends = admitted(walker, frontier.begins, frontier.ends, limits)
+        return self._read.offset(entered(self._segments, ends, *bounds))
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for events that are there no more."""

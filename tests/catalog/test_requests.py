@@ -16,6 +16,7 @@ from pyspark_pravega.catalog import replies, requests
 from pyspark_pravega.catalog.messages import decode, encode
 from pyspark_pravega.catalog.replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, ProtocolError
@@ -58,9 +59,9 @@ def test_java_writes_the_fields_of_requests() -> None:
 
 def test_java_reads_the_fields_of_replies() -> None:
     read = named(READ) - PIPE
-    described = fields((replies.TableDescription, replies.PlannedRead, replies.InsertBegun))
-    # Java also reads two fields of its own requests again, and of an INSERT's handle the transaction.
-    assert read - {"columns", "options", "transaction"} == described
+    described = fields((replies.TableDescription, replies.PlannedRead, replies.InsertBegun, Limits))
+    # Java also reads some fields of its own requests again, and of an INSERT's handle the transaction.
+    assert read - {"checkpoint", "columns", "options", "transaction"} == described
 
 
 @pytest.mark.parametrize("method", ["alterTable", "create"])

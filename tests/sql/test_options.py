@@ -76,8 +76,8 @@ def test_keys_of_spark_are_left_alone() -> None:
     ("settings", "message"),
     [
         (
-            {"read": {"readwindow": "1m"}},
-            r"no read option 'readwindow' \(value '1m'\). Did you mean 'read-window'",
+            {"read": {"readwndow": "1m"}},
+            r"no read option 'readwndow' \(value '1m'\). Did you mean 'read-window'",
         ),
         ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
         ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),

@@ -72,8 +72,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     streaming = true;
+    arguments.put("checkpoint", checkpointLocation);
     return operation.equals("plan_changes")
-        ? new PravegaChangesStream(table, arguments.put("checkpoint", checkpointLocation))
+        ? new PravegaChangesStream(table, arguments)
         : new PravegaTableStream(table, arguments);
   }
 

@@ -13,12 +13,14 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   private final PravegaTable table;
   private final ObjectNode arguments;
+  private final String checkpoint;
   private String last;
   private JsonNode plan;
 
   PravegaTableStream(PravegaTable table, ObjectNode arguments) {
     this.table = table;
-    this.arguments = arguments.deepCopy().without("limit");
+    this.checkpoint = arguments.get("checkpoint").asText();
+    this.arguments = arguments.deepCopy().retain("columns", "options");
   }
 
   private JsonNode call(String operation, ObjectNode arguments) {
@@ -28,6 +30,11 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
   @Override
   public Offset initialOffset() {
     return new JsonOffset(call("start_of_stream", arguments.deepCopy()).asText());
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return ReadLimits.of(call("limits_of_stream", arguments.deepCopy()));
   }
 
   @Override
@@ -43,6 +50,7 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     ObjectNode since = arguments.deepCopy().put("since", start.json()).put("last", last);
+    since.put("checkpoint", checkpoint).set("limits", ReadLimits.json(limit));
     return new JsonOffset(call("end_of_micro_batch", since).asText());
   }
 

@@ -1,0 +1,105 @@
+"""Admission: how far a micro-batch may go into each segment without passing its limits, always between two events.
+
+A query that is not behind pays nothing for it: that its backlog is within the limits is known by the offsets alone. If
+not, each segment gets a share of the limits in proportion to its backlog, so that segments stay in step, and a walk
+over the headers of its events (all segments at the same time) finds the last border within. What is left of the limits
+then goes to the segments with the largest backlogs. At least one event is admitted, however large it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.segments.event_walk import SMALLEST_EVENT, Walked, walk_events
+from pyspark_pravega.client.stream import Stream
+
+from .limits import Limits
+
+_WALKS = 8
+"""Segments walked over at the same time."""
+_WORTH = 8
+"""The part of a limit, one in so many, that is worth another walk when it is left."""
+
+
+class Walker:
+    """Walks over the events of a stream's segments."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, *, fail_on_data_loss: bool = True) -> None:
+        self._pravega = pravega
+        self._stream = stream
+        self._fail_on_data_loss = fail_on_data_loss
+
+    def walk(self, segment: int, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Walked:
+        """Find the last border between events within the limits."""
+        return walk_events(
+            self._pravega.segments,
+            self._stream,
+            segment,
+            start,
+            end,
+            most_bytes=most_bytes,
+            most_events=most_events,
+            fail_on_data_loss=self._fail_on_data_loss,
+        )
+
+
+def admitted(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int], limits: Limits) -> dict[int, int]:
+    """Return how far a batch may go of what lies between `begins` and `ends`: offsets by segment, between events."""
+    backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
+    total = sum(backlog.values())
+    within_bytes = limits.max_bytes is None or total <= limits.max_bytes
+    if within_bytes and (limits.max_rows is None or total // SMALLEST_EVENT <= limits.max_rows):
+        return dict(ends)
+
+    def share(limit: int | None, segment: int) -> int | None:
+        return None if limit is None else limit * backlog[segment] // total
+
+    def walk(segment: int) -> Walked:
+        return walker.walk(
+            segment,
+            begins[segment],
+            ends[segment],
+            share(limits.max_bytes, segment),
+            share(limits.max_rows, segment),
+        )
+
+    with ThreadPoolExecutor(min(_WALKS, len(backlog))) as threads:
+        walked = dict(zip(backlog, threads.map(cancellation.carried(walk), backlog), strict=True))
+    reached = {**begins, **{segment: each.offset for segment, each in walked.items()}}
+    left_bytes = _less(limits.max_bytes, sum(each.offset - begins[segment] for segment, each in walked.items()))
+    left_rows = _less(limits.max_rows, sum(each.events for each in walked.values()))
+    for segment in sorted(backlog, key=lambda each: reached[each] - ends[each]):
+        if not _worth(left_bytes, limits.max_bytes) or not _worth(left_rows, limits.max_rows):
+            break
+        more = walker.walk(segment, reached[segment], ends[segment], left_bytes, left_rows)
+        left_bytes, left_rows = _less(left_bytes, more.offset - reached[segment]), _less(left_rows, more.events)
+        reached[segment] = more.offset
+    if reached == dict(begins):
+        largest = max(backlog, key=lambda each: backlog[each])
+        reached[largest] = walker.walk(largest, begins[largest], ends[largest], None, 1).offset
+    return reached
+
+
+def count_up_to(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int], enough: int) -> int:
+    """Count the events between two positions, `enough` of them at most."""
+    backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
+    if sum(backlog.values()) // SMALLEST_EVENT < enough:
+        return 0  # they cannot be enough, whatever their number
+    found = 0
+    for segment in backlog:
+        if found < enough:
+            found += walker.walk(segment, begins[segment], ends[segment], None, enough - found).events
+    return found
+
+
+def _less(left: int | None, used: int) -> int | None:
+    return None if left is None else left - used
+
+
+def _worth(left: int | None, limit: int | None) -> bool:
+    return left is None or limit is None or left * _WORTH > limit
+
+
+__all__ = ["Walker", "admitted", "count_up_to"]

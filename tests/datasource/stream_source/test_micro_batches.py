@@ -1,0 +1,199 @@
+"""Micro-batches: all events once, in the order of their keys, within limits, whatever becomes of segments."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import CheckpointError, DataLossError
+from tests.catalog.test_changes_stream import scale
+from tests.catalog.test_debezium import write
+from tests.datasource.stream_source.queries import Batch, Query
+from tests.debezium import Record
+
+NewStream = Callable[..., Stream]
+
+
+def events(numbers: Iterable[int], keys: int = 20, size: int = 0) -> list[Record]:
+    return [Record(f"key-{number % keys}", b"%d:%d;" % (number % keys, number) + bytes(size)) for number in numbers]
+
+
+def numbers_by_key(batches: Iterable[Batch]) -> dict[int, list[int]]:
+    """The numbers of events for each key, in the order of the batches; segments of one batch by their ids."""
+    found: dict[int, list[int]] = {}
+    for batch in batches:
+        for segment in sorted(batch.events):
+            for event in batch.events[segment]:
+                key, number = map(int, event.partition(b";")[0].split(b":"))
+                found.setdefault(key, []).append(number)
+    return found
+
+
+def in_order(count: int, keys: int = 20) -> dict[int, list[int]]:
+    return {key: list(range(key, count, keys)) for key in range(min(keys, count))}
+
+
+@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "7"}, {"maxBytesPerTrigger": "90"}])
+def test_splits_and_merges_between_events(pravega: Pravega, new_stream: NewStream, options: dict[str, str]) -> None:
+    """All scaling has happened before the query reads: batch after batch follows the segments."""
+    stream = new_stream(2)
+    start = Query(pravega, stream).start()
+    for number in range(6):
+        write(pravega, stream, events(range(number * 40, number * 40 + 40)))
+        scale(pravega, stream, number)
+    batches = list(Query(pravega, stream, options).batches(start))
+    assert numbers_by_key(batches) == in_order(240)
+    assert all(batch.count for batch in batches)
+    if "maxRowsPerTrigger" in options:
+        assert max(batch.count for batch in batches) == 7
+    if "maxBytesPerTrigger" in options:
+        assert 60 < max(batch.bytes for batch in batches) <= 90
+
+
+def test_splits_and_merges_while_reading(pravega: Pravega, new_stream: NewStream) -> None:
+    """Between any two batches there may be events, a scaling, or another driver that goes on from the checkpoint."""
+    chance = random.Random(7)
+    stream, written, scalings = new_stream(2), 0, 0
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "25"})
+    since, batches = query.start(), []
+    while written < 800:
+        for _ in range(chance.randrange(3)):
+            write(pravega, stream, events(range(written, written + 20)))
+            written += 20
+        if chance.random() < 0.4:
+            scale(pravega, stream, scalings)
+            scalings += 1
+        if chance.random() < 0.2:
+            query = Query(pravega, stream, query.options)
+        batch = query.next(since)
+        if batch is not None:
+            assert query.batch(since, batch.end) == batch  # a batch that is done again has the same events
+            since = batch.end
+            batches.append(batch)
+    batches += query.batches(since)
+    assert scalings > 5
+    assert numbers_by_key(batches) == in_order(written)
+
+
+def test_successors_wait_for_all_that_were_merged(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    scale(pravega, stream, 0)
+    write(pravega, stream, events(range(300)))
+    merged = {each.segment_id for each in pravega.controller.current_segments(stream) if each.min_key > 0}
+    scale(pravega, stream, 1)  # a merge
+    [successor] = {each.segment_id for each in pravega.controller.current_segments(stream) if each.max_key == 1}
+    write(pravega, stream, events(range(300, 340)))
+    batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "60"}).batches())
+    assert numbers_by_key(batches) == in_order(340)
+    first = next(number for number, batch in enumerate(batches) if successor in batch.events)
+    assert first > 1
+    assert all(merged.isdisjoint(batch.events) for batch in batches[first:])
+
+
+def test_limits_are_fair_between_segments(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(4)
+    write(pravega, stream, events(range(4000), keys=400))
+    whole = {segment: len(each) for segment, each in next(Query(pravega, stream).batches()).events.items()}
+    for number, batch in enumerate(Query(pravega, stream, {"maxRowsPerTrigger": "400"}).batches()):
+        assert batch.count <= 400
+        if number < 8:
+            shares = {segment: len(batch.events[segment]) / count for segment, count in whole.items()}
+            assert min(shares.values()) > 0.5 * max(shares.values())
+
+
+def test_a_limit_smaller_than_an_event(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, events(range(6), size=3000))
+    batches = list(Query(pravega, stream, {"maxBytesPerTrigger": "1"}).batches())
+    assert [batch.count for batch in batches] == [1] * 6
+    assert numbers_by_key(batches) == in_order(6)
+
+
+def test_what_is_available_now_does_not_grow(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, events(range(100)))
+    scale(pravega, stream, 0)
+    write(pravega, stream, events(range(100, 200)))
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "30"})
+    last = query.read()[1].last()
+    write(pravega, stream, events(range(200, 300)))
+    scale(pravega, stream, 1)
+    write(pravega, stream, events(range(300, 400)))
+    batches, since = [], query.start()
+    while (batch := query.next(since, last)) is not None:
+        batches.append(batch)
+        since = batch.end
+    assert numbers_by_key(batches) == in_order(200)
+    assert numbers_by_key([*batches, *query.batches(since)]) == in_order(400)
+
+
+def test_too_few_rows_are_waited_for(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, events(range(10)))
+    query = Query(pravega, stream, {"minRowsPerTrigger": "50", "maxTriggerDelay": "1h"})
+    first = query.next(query.start())
+    assert first is not None
+    assert first.count == 10  # the first is not waited for
+    write(pravega, stream, events(range(10, 40)))
+    assert query.next(first.end) is None
+    write(pravega, stream, events(range(40, 60)))
+    second = query.next(first.end)
+    assert second is not None
+    assert second.count == 50
+    write(pravega, stream, events(range(60, 70)))
+    query.options = {"minRowsPerTrigger": "50", "maxTriggerDelay": "1ms"}
+    third = query.next(second.end)
+    assert third is not None
+    assert third.count == 10
+
+
+def test_a_sealed_stream(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, events(range(10)))
+    scale(pravega, stream, 0)
+    write(pravega, stream, events(range(10, 20)))
+    pravega.controller.seal_stream(stream)
+    query = Query(pravega, stream)
+    batches = list(query.batches())
+    assert numbers_by_key(batches) == in_order(20)
+    assert Query(pravega, stream, {"start-stream-cut": "latest"}).start() == batches[-1].end
+
+
+def test_what_retention_removed(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    query = Query(pravega, stream)
+    start = query.start()
+    write(pravega, stream, events(range(100)))
+    first = query.next(start)
+    assert first is not None
+    scale(pravega, stream, 0)
+    write(pravega, stream, events(range(100, 200)))
+    middle = query.read()[1].last()
+    write(pravega, stream, events(range(200, 300)))
+    pravega.controller.truncate_stream(middle.cut)
+    rest = Query(pravega, stream, {"fail-on-data-loss": "false"})
+    for begin in (start, first.end):
+        for strict in (query, Query(pravega, stream)):
+            with pytest.raises(DataLossError, match=r"[Bb]ytes .* of segment .* were removed before"):
+                strict.next(begin)
+        assert sum(batch.count for batch in rest.batches(begin)) == 100
+    with pytest.raises(DataLossError, match="were removed before"):
+        query.batch(start, first.end)
+    assert rest.batch(start, first.end).count == 0
+    assert sum(batch.count for batch in query.batches(middle)) == 100
+
+
+def test_a_stream_made_again(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, events(range(10)))
+    query = Query(pravega, stream, identity=f"{stream}/0")
+    since = query.start()
+    pravega.controller.seal_stream(stream)
+    pravega.controller.delete_stream(stream)
+    new_stream(2)
+    with pytest.raises(CheckpointError, match="was dropped and made again"):
+        query.next(since)
