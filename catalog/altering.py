@@ -13,7 +13,6 @@ from pyspark_pravega.datasource.tables.routing_key import routing_key_column
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -45,7 +44,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
 
     Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
     """
-    shown = quote_all((catalog.name, *namespace, name))
+    shown = catalog.named(*namespace, name)
     if TYPE_SIGN in name:
         raise UnsupportedOperationError(
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "

@@ -13,7 +13,6 @@ from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import quote_all
 
 from . import tables
 from .connections import Catalog
@@ -63,7 +62,7 @@ class AskedFor:
 def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[AskedFor]:
     """Resolve the options of a query with CHANGES; errors are told to be about its changes."""
     assert table.changes is not None
-    name = f"changes of {quote_all((catalog.name, table.stream.scope, table.stream.name))}"
+    name = f"changes of {catalog.named(table.stream.scope, table.stream.name)}"
     with errors_about("The", name):
         resolved = catalog.options(read=without_sparks(options), properties=table.scan_properties)
         yield AskedFor(name, table, table.changes, resolved)

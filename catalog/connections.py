@@ -5,22 +5,25 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TypeAlias
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
 
 from .naming import errors_about
 
-_OWN_KEYS = frozenset(("catalog-name",))
+BY_OPTIONS = "by-options"
+"""Marks the conf of what `format("pravega")` names, whose options say how to connect and which stream is meant."""
+_OWN_KEYS = frozenset(("catalog-name", BY_OPTIONS))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16
 """Connections without a user that are kept for the next one."""
-_SAID_BY_TABLE = (o.SCOPE, o.STREAM, o.FORMAT, o.FRAMING)
+_SAID_BY_TABLE = (o.CATALOG, o.SCOPE, o.STREAM, o.FORMAT, o.FRAMING)
 
 
 class Catalog:
@@ -29,9 +32,14 @@ class Catalog:
     def __init__(self, conf: Mapping[str, str], pravega: Pravega, hold: Hold = lambda: lambda: None) -> None:
         """`hold` keeps the connection open after the call, until what it returns is called."""
         self.name = conf.get("catalog-name", "pravega")
+        self.by_options = BY_OPTIONS in conf
         self.conf = catalog_conf(conf)
         self.pravega = pravega
         self.hold = hold
+
+    def named(self, *parts: str) -> str:
+        """Return how messages name something in this catalog; what options name is in none."""
+        return "/".join(parts) if self.by_options else quote_all((self.name, *parts))
 
     def options(
         self,
@@ -44,17 +52,28 @@ class Catalog:
 
         Raises InvalidOptionError also for read and write options which say what the catalog and the table say.
         """
+        if self.by_options:
+            read, write = (None if given is None else _rest(given) for given in (read, write))
         options = resolve(conf=self.conf, properties=properties, read=read, write=write)
         for option in OPTIONS.values():
             if options.source(option) is not Source.QUERY:
                 continue
-            if option.connection or option in _SAID_BY_TABLE:
+            if _said(option):
                 said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
                 raise InvalidOptionError(
                     f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
                     "use spark.read.format('pravega') or df.write.format('pravega')."
                 )
         return options
+
+
+def _said(option: o.Option[Any]) -> bool:
+    return option.connection or option in _SAID_BY_TABLE
+
+
+def _rest(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without those that named the table, which was loaded with them."""
+    return {key: text for key, text in options.items() if not (key.lower() in OPTIONS and _said(OPTIONS[key.lower()]))}
 
 
 def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
@@ -87,7 +106,8 @@ class Connections:
     @contextmanager
     def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
         """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
-        with errors_about("Catalog", conf.get("catalog-name", "pravega")):
+        name = conf.get("catalog-name")
+        with errors_about("Catalog", name) if name is not None else nullcontext():
             options = resolve(conf=catalog_conf(conf))
             key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
             with self._lock:

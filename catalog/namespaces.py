@@ -56,7 +56,7 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
     scope = scope_of(namespace)
     if set(properties) - _SPARK_SETS:
         statement = "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES"
-        raise UnsupportedOperationError(refusal(statement, quote_all((catalog.name, scope))))
+        raise UnsupportedOperationError(refusal(statement, catalog.named(scope)))
     catalog.pravega.controller.create_scope(scope)
 
 

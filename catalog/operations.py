@@ -15,19 +15,28 @@ from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.stream_source.planning import SourceMemory
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.refusals import refusal
 
-from . import altering, changes, namespaces, streams, tables
+from . import altering, changes, namespaces, sources, streams, tables
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
 from .naming import errors_about
 from .reads import planned_read
-from .replies import InsertBegun, PlannedRead, ScanEnds, TableDescription
+from .replies import InsertBegun, PlannedRead, ScanEnds, SourceDescription, TableDescription
 
 Reply: TypeAlias = (
-    TableDescription | PlannedRead | InsertBegun | Limits | str | int | bool | list[str] | dict[str, str] | None
+    TableDescription
+    | SourceDescription
+    | PlannedRead
+    | InsertBegun
+    | Limits
+    | str
+    | int
+    | bool
+    | list[str]
+    | dict[str, str]
+    | None
 )
 """Of `replies`, or the plain value that a request's description names."""
 
@@ -43,8 +52,13 @@ class Operations:
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
         """Carry one request out, the call of this number; raises what went wrong."""
+        request = envelope.request
+        if isinstance(request, r.LoadSource):
+            conf = sources.conf_of(envelope.conf, request)
+            with self._connections.catalog(conf) as catalog:
+                return sources.load(catalog, conf, request)
         with self._connections.catalog(envelope.conf) as catalog:
-            return self._answer(number, catalog, envelope.request)
+            return self._answer(number, catalog, request)
 
     def take_back(self, number: int) -> None:
         """Abort the INSERT that was begun by a call whose answer nobody has read."""
@@ -58,7 +72,7 @@ class Operations:
         """Close all connections."""
         self._connections.close()
 
-    def _answer(self, number: int, catalog: Catalog, request: r.Request) -> Reply:
+    def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
         match request:
             case r.DefaultNamespace():
                 return namespaces.default_namespace(catalog)
@@ -71,7 +85,7 @@ class Operations:
                 return None
             case r.AlterNamespace(namespace):
                 namespaces.load_namespace(catalog, namespace)
-                raise UnsupportedOperationError(refusal("ALTER NAMESPACE", quote_all((catalog.name, *namespace))))
+                raise UnsupportedOperationError(refusal("ALTER NAMESPACE", catalog.named(*namespace)))
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
             case r.ListTables(namespace):
@@ -91,7 +105,9 @@ class Operations:
                 with shielded():
                     return tables.drop(catalog, namespace, name)
             case r.Refuse(namespace, name, statement):
-                raise UnsupportedOperationError(refusal(statement, quote_all((catalog.name, *namespace, name))))
+                if catalog.by_options and statement == "INSERT OVERWRITE":
+                    statement = "mode('overwrite')"
+                raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name)))
             case r.PlanScan():
                 return _plan_scan(catalog, request)
             case r.PlanChanges():
@@ -130,7 +146,7 @@ class Operations:
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
         table = request.table
-        with errors_about("Table", quote_all((catalog.name, table.stream.scope, table.stream.name))):
+        with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
             options = catalog.options(write=request.options)
             table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
         return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options)
@@ -151,7 +167,7 @@ def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
 
 def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
-    name = quote_all((catalog.name, table.stream.scope, table.stream.name))
+    name = catalog.named(table.stream.scope, table.stream.name)
     ends = request.ends or ScanEnds()
     with errors_about("Table", name):
         options = catalog.options(read=request.options, properties=table.scan_properties)

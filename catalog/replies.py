@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.types import DataType, StructType
 
@@ -36,6 +36,18 @@ class TableDescription:
     id: str | None
     events_are_rows: bool
     row_key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceDescription:
+    """A table that options name. `conf` goes with every request about it, as that of a catalog.
+
+    `identifier` has its scope and its name.
+    """
+
+    conf: Mapping[str, str] = field(repr=False)
+    identifier: tuple[str, str]
+    table: TableDescription
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args
 
 from pyspark.sql.types import StructType
@@ -77,6 +77,20 @@ class LoadTable:
     name: str
     options: Mapping[str, str]
     writing: bool
+
+
+@dataclass(frozen=True)
+class LoadSource:
+    """The `SourceDescription` of what `format("pravega")` with these options reads or writes.
+
+    It comes with the conf of the catalog that counts, if one does, and the names of the session's `catalogs`. `schema`
+    is that of the rows to write, or the one that the user gave for reading.
+    """
+
+    options: Mapping[str, str] = field(repr=False)
+    schema: StructType | None
+    writing: bool
+    catalogs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -332,7 +346,7 @@ class CommitEpoch:
     offsets: str
 
 
-Request: TypeAlias = (
+CatalogRequest: TypeAlias = (
     DefaultNamespace
     | ListNamespaces
     | LoadNamespace
@@ -363,6 +377,9 @@ Request: TypeAlias = (
     | BeginEpoch
     | CommitEpoch
 )
+"""Requests about one configured catalog."""
+
+Request: TypeAlias = CatalogRequest | LoadSource
 
 
 def operation(kind: type) -> str:

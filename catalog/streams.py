@@ -9,7 +9,6 @@ from typing import TypeAlias
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.planning import SourceMemory, StreamedTable, TableStream
-from pyspark_pravega.sql.identifiers import quote_all
 
 from . import requests as r
 from .connections import Catalog
@@ -63,11 +62,11 @@ def _asked_for(
     catalog: Catalog, memory: SourceMemory, request: _Request
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
-    with errors_about("Table", quote_all((catalog.name, table.stream.scope, kind_of(table).name(table)))):
+    with errors_about("Table", catalog.named(table.stream.scope, kind_of(table).name(table))):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         read = StreamedTable(table, request.id, request.columns, options)
         yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)
 
 
 def _name(catalog: Catalog, read: StreamedTable) -> str:
-    return quote_all((catalog.name, read.stream.scope, kind_of(read.table).name(read.table)))
+    return catalog.named(read.stream.scope, kind_of(read.table).name(read.table))

@@ -23,7 +23,7 @@ from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.routing_key import routing_key_column
-from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, REGISTRY_CODECS
+from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
     InvalidNameError,
@@ -41,7 +41,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_format, format_of_registry
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal, quote_all
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from . import adopting, table_properties
@@ -77,25 +77,29 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
 
     `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL.
     """
-    table = loaded.table
-    names = {name.lower() for name in table.schema.fieldNames()}
-    kind = kind_of(table)
+    table, kind = loaded.table, kind_of(loaded.table)
     return TableDescription(
-        name=quote_all((catalog.name, stream.scope, kind.name(table))),
+        name=catalog.named(stream.scope, kind.name(table)),
         schema=nullable(table.schema) if permissive else table.schema,
         properties=table_properties.shown(loaded),
-        metadata_columns=tuple(
-            HiddenColumn(field.name, field.dataType, field.nullable, comment)
-            for field, comment in map(METADATA_COLUMNS.__getitem__, kind.hidden_columns)
-            if field.name not in names
-        ),
+        metadata_columns=hidden_columns(table, table.schema),
         table=table,
-        id=_identity(catalog, stream),
+        id=identity(catalog, stream),
         events_are_rows=kind.events_are_rows,
     )
 
 
-def _identity(catalog: Catalog, stream: Stream) -> str | None:
+def hidden_columns(table: StreamTable, columns: StructType) -> tuple[HiddenColumn, ...]:
+    """Return the metadata columns of a table that are none of the columns which it shows."""
+    names = {name.lower() for name in columns.fieldNames()}
+    return tuple(
+        HiddenColumn(field.name, field.dataType, field.nullable, comment)
+        for field, comment in map(METADATA_COLUMNS.__getitem__, kind_of(table).hidden_columns)
+        if field.name not in names
+    )
+
+
+def identity(catalog: Catalog, stream: Stream) -> str | None:
     """Identify a stream, also against one made again under its name; None for a user who may only read."""
     try:
         return f"{stream}/{origin_of(catalog.pravega, stream)}"
@@ -117,7 +121,7 @@ def load(
     """
     stream_name, sign, part = name.partition(TYPE_SIGN)
     stream = stream_of(namespace, stream_name)
-    shown = quote_all((catalog.name, *namespace, name))
+    shown = catalog.named(*namespace, name)
     if _impossible(namespace, stream_name) or (sign and not part):
         raise StreamNotFoundError(f"There is no table {shown}.")
     read = {} if writing else options or {}
@@ -163,7 +167,7 @@ def create(
     """
     if not name or len(name) > MAX_STREAM_NAME:
         check_new_stream(name)
-    shown = quote_all((catalog.name, *namespace, name))
+    shown = catalog.named(*namespace, name)
     with errors_about("Table", shown):
         stream = stream_of(namespace, name)
         if is_internal(stream.scope):

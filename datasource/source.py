@@ -1,4 +1,7 @@
-"""The data source `pravega` of `spark.read` and `df.write`: the same scans and INSERTs without the catalog."""
+"""The data source `pravega` of `spark.read` and `df.write` where the adapter's jar is not on the class path.
+
+Where it is, Spark takes `PravegaSource` of the jar for the name, which asks the catalog service.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
@@ -28,12 +29,10 @@ from .connection import client_config
 from .insert.commit import Insert, WriteSettings, clean_up
 from .insert.prepare import write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
-from .kinds.dispatch import kind_of, load
+from .kinds.dispatch import kind_of
 from .scan.event_planning import full_schema
-from .tables.declared import declared_settings
-from .tables.hidden_columns import METADATA_COLUMNS
-from .tables.loading import TYPE_SIGN
-from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
+from .table_of_options import table_of_options
+from .tables.stream_table import StreamTable
 from .user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
@@ -69,17 +68,17 @@ class PravegaDataSource(DataSource):
         """Return the stream's columns and its metadata columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
-        options = o.resolve(read=self.options)
+        options = _resolved(read=self.options)
         with connect(client_config(options)) as pravega:
-            table = _table(pravega, options, None)
+            table = table_of_options(pravega, options, None)
             return full_schema(table, _reading(self.options, table))
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `TableKind.plan_scan`."""
-        options = o.resolve(read=self.options)
+        options = _resolved(read=self.options)
         with connect(client_config(options)) as pravega:
-            table = _table(pravega, options, schema)
+            table = table_of_options(pravega, options, schema)
             return kind_of(table).plan_scan(pravega, table, schema, _reading(self.options, table)).reader
 
     @concise
@@ -87,12 +86,12 @@ class PravegaDataSource(DataSource):
         """Begin the transaction of one `df.write`."""
         if overwrite:
             raise self._refusal("mode('overwrite')")
-        options = o.resolve(write=self.options)
+        options = _resolved(write=self.options)
         # No service keeps this transaction alive: every task does, and the longest lease covers the time between.
         found = write_settings(options)
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
-            table = _table(pravega, options, schema)
+            table = table_of_options(pravega, options, schema)
             table = kind_of(table).prepare_insert(pravega, table, schema, options)
             insert = Insert.begin(pravega, table, settings)
             try:
@@ -102,16 +101,16 @@ class PravegaDataSource(DataSource):
                 raise
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what refuses the first question with the sentence that says what can be streamed.
+        """Return what refuses the first question with the sentence that says what streams need.
 
         Spark loses what is raised here.
         """
-        return _RefusedReader(self._refusal("readStream"))
+        return _RefusedReader(self._refusal("readStream without the adapter's jar"))
 
     @concise
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Refuse with the sentence that says how to write batches."""
-        raise self._refusal("writeStream")
+        """Refuse with the sentence that says what streams need."""
+        raise self._refusal("writeStream without the adapter's jar")
 
     def _refusal(self, statement: str) -> UnsupportedOperationError:
         given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]
@@ -163,46 +162,16 @@ class TransactionalWriter(InsertWriter):
         return Insert(pravega, spec.table, transaction, self._settings)
 
 
+def _resolved(*, read: Mapping[str, str] | None = None, write: Mapping[str, str] | None = None) -> o.Options:
+    options = o.resolve(read=read, write=write)
+    if options.is_set(o.CATALOG):
+        raise InvalidOptionError(
+            f"'{o.CATALOG.key}'='{options.get(o.CATALOG)}' means nothing without the adapter's jar. Build the session "
+            "with pyspark_pravega.configure(), or leave the option out."
+        )
+    return options
+
+
 def _reading(read: Mapping[str, str], table: StreamTable) -> o.Options:
     """Return the options of a read together with those that the table has."""
     return o.resolve(read=read, properties=table.scan_properties)
-
-
-def _table(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
-    """Return the table of the options: as stored, unless format or framing are given.
-
-    The stream may be `name$type`, for its events of one type, or `name$changelog`.
-    """
-    name, _, part = options.require(o.STREAM).partition(TYPE_SIGN)
-    stream = Stream(options.require(o.SCOPE), name)
-    version = options.get(o.SCHEMA_VERSION)
-    if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
-        return load(pravega, stream, part, schema_version=version).table
-    settings = declared_settings(options)
-    pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
-    if settings.format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
-    if settings.framing == "registry":
-        return load(pravega, stream, part, schema_version=version).table
-    if schema is None and settings.format in FIXED_COLUMNS:
-        schema = FIXED_COLUMNS[settings.format]
-    if schema is None:
-        raise InvalidOptionError(
-            f"Stream {stream} is read with 'format'='{settings.format}' and 'framing'='none', so nothing says which "
-            "columns its events have. Give them with .schema('a INT, b STRING')."
-        )
-    format = find_format(settings.format)
-    if settings.format in FIXED_COLUMNS:
-        schema = FIXED_COLUMNS[settings.format]
-    else:
-        schema = StructType([field for field in schema if field.name not in METADATA_COLUMNS])
-    return StreamTable(
-        stream,
-        settings.format,
-        "none",
-        schema,
-        None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
-        routing_key=settings.routing_key,
-        kind=kind_of_format(settings.format),
-        settings=settings.format_settings,
-    )

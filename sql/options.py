@@ -207,6 +207,15 @@ SCOPE = _option(
     "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
     env="PRAVEGA_SCOPE",
 )
+CATALOG = _option(
+    "catalog",
+    optional(TEXT),
+    None,
+    _QUERY,
+    'For `spark.read.format("pravega")` and the like: the catalog whose conf says how to connect. Not set: the options '
+    "of the query, if one of them does; else the session's catalog of Pravega, if it has only one; else the "
+    "environment.",
+)
 STREAM = _option(
     "stream",
     optional(TEXT),

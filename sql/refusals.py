@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+_ADAPTER = (
+    "build the session with pyspark_pravega.configure(SparkSession.builder), or start it by `pyspark-pravega pyspark` "
+    "or `pyspark-pravega submit`"
+)
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
@@ -25,8 +29,8 @@ _INSTEAD = {
     "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
-    "writeStream": "without the catalog streams are not written yet. Use writeStream.toTable("
-    "'<catalog>.<namespace>.<table>')",
+    "readStream without the adapter's jar": _ADAPTER,
+    "writeStream without the adapter's jar": _ADAPTER,
     "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "

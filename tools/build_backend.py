@@ -180,8 +180,9 @@ def compile_adapter() -> bool:
     spark = _spark_home()
     spark_version = _version_in(spark / "version.py")
     sources = sorted(SOURCES.rglob("*.java"))
+    services = sorted((SOURCES / "META-INF").rglob("*.*"))
     digest = hashlib.sha256()
-    for source in sources:
+    for source in [*sources, *services]:
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     manifest = (
         "Manifest-Version: 1.0\r\n"
@@ -204,6 +205,8 @@ def compile_adapter() -> bool:
         files = {"META-INF/MANIFEST.MF": manifest}
         for path in sorted(Path(classes).rglob("*.class")):
             files[path.relative_to(classes).as_posix()] = path.read_bytes()
+        for path in services:
+            files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
         _write_zip(JAR, files)
     return True
 

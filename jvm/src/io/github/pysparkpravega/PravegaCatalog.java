@@ -39,16 +39,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
 public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
   private String name;
-  private String python;
-  private ArrayNode conf;
+  private PravegaService service;
   private volatile String[] selected;
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
-    this.conf = Service.pairs(options.asCaseSensitiveMap());
-    this.python = Interpreter.ofService(options);
-    conf.addArray().add("catalog-name").add(name);
+    this.service = PravegaService.of(options);
+    service.conf().addArray().add("catalog-name").add(name);
   }
 
   @Override
@@ -62,13 +60,12 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return Set.of(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
   }
 
-  JsonNode call(String operation, ObjectNode arguments) {
-    return Service.call(python, operation, conf, arguments);
+  PravegaService service() {
+    return service;
   }
 
-  /** As call, whatever interrupts the thread. */
-  JsonNode finish(String operation, ObjectNode arguments) {
-    return Service.finish(python, operation, conf, arguments);
+  private JsonNode call(String operation, ObjectNode arguments) {
+    return service.call(operation, arguments);
   }
 
   // Namespaces
@@ -182,7 +179,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     ObjectNode arguments = arguments(ident).put("writing", writing);
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     try {
-      return new PravegaTable(this, ident, call("load_table", arguments));
+      return new PravegaTable(service, ident, call("load_table", arguments));
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -196,7 +193,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     PravegaChangelog.describe(context, arguments.putObject("range"));
     try {
       JsonNode described = call("load_changelog", arguments);
-      return new PravegaChangelog(new PravegaTable(this, ident, described), described.get("row_key"));
+      return new PravegaChangelog(new PravegaTable(service, ident, described), described.get("row_key"));
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -264,7 +261,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     arguments.set("properties", Service.pairs(properties));
     arguments.put("adopt", adopt);
     try {
-      return new PravegaTable(this, ident, call("create_table", arguments));
+      return new PravegaTable(service, ident, call("create_table", arguments));
     } catch (Exception e) {
       if (PravegaException.is(e, "PRAVEGA_STREAM_EXISTS")) {
         throw new TableAlreadyExistsException(ident);
@@ -287,7 +284,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
       }
     }
     try {
-      return new PravegaTable(this, ident, call("alter_table", arguments));
+      return new PravegaTable(service, ident, call("alter_table", arguments));
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -303,9 +300,8 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     refuse(from, "RENAME");
   }
 
-  /** Throws the service's sentence about a statement that streams cannot do. */
-  void refuse(Identifier ident, String statement) {
-    call("refuse", arguments(ident).put("statement", statement));
+  private void refuse(Identifier ident, String statement) {
+    service.refuse(ident, statement);
   }
 
   // Staging: CREATE TABLE AS SELECT is undone as a whole; REPLACE is refused before anything is dropped.

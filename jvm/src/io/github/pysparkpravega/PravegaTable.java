@@ -35,14 +35,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
 final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
     SupportsRowLevelOperations, TruncatableTable {
-  private final PravegaCatalog catalog;
+  private final PravegaService service;
   private final Identifier ident;
   private final JsonNode description;
   private final String version = UUID.randomUUID().toString();
   private JsonNode ends = NullNode.getInstance();
 
-  PravegaTable(PravegaCatalog catalog, Identifier ident, JsonNode description) {
-    this.catalog = catalog;
+  PravegaTable(PravegaService service, Identifier ident, JsonNode description) {
+    this.service = service;
     this.ident = ident;
     this.description = description;
   }
@@ -156,23 +156,23 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public void abortStagedChanges() {
-    catalog.finish("drop_table", PravegaCatalog.arguments(ident));
+    service.finish("drop_table", PravegaCatalog.arguments(ident));
   }
 
   void refuse(String statement) {
-    catalog.refuse(ident, statement);
+    service.refuse(ident, statement);
   }
 
   /** Calls the service about this table, with the description it gave when the table was loaded. */
   JsonNode call(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
-    return catalog.call(operation, arguments);
+    return service.call(operation, arguments);
   }
 
   /** As call, whatever interrupts the thread. */
   JsonNode finish(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
-    return catalog.finish(operation, arguments);
+    return service.finish(operation, arguments);
   }
 
   /** As call, about the stream as it was when the table was loaded. */

@@ -1,0 +1,137 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.AbstractSet;
+import java.util.EnumSet;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The table that options name. It is loaded anew for every scan and write, because Spark keeps this one as long as the
+ * DataFrame or the view lives.
+ */
+final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
+  private static final String CATALOGS = "spark.sql.catalog.";
+
+  private final Map<String, String> options;
+  private final StructType given;
+  private PravegaTable described;
+
+  /** @param given the schema of the user or of the rows to write, null for that of the stream. */
+  PravegaSourceTable(Map<String, String> options, StructType given) {
+    this.options = options;
+    this.given = given;
+  }
+
+  @Override
+  public String name() {
+    return "pravega";
+  }
+
+  StructType shown() {
+    return given != null ? given : CatalogV2Util.v2ColumnsToStructType(described().columns());
+  }
+
+  @Override
+  public Column[] columns() {
+    return CatalogV2Util.structTypeToV2Columns(shown(), false);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    return described().metadataColumns();
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return new Capabilities();
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return load(shown(), false).newScanBuilder(options);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return load(info.schema(), true).newWriteBuilder(info);
+  }
+
+  private synchronized PravegaTable described() {
+    if (described == null) {
+      described = load(given, false);
+    }
+    return described;
+  }
+
+  private PravegaTable load(StructType schema, boolean writing) {
+    TreeSet<String> session = new TreeSet<>();
+    CollectionConverters.asJava(SQLConf.get().getAllConfs()).forEach((key, text) -> {
+      if (key.startsWith(CATALOGS) && text.equals(PravegaCatalog.class.getName())) {
+        session.add(key.substring(CATALOGS.length()));
+      }
+    });
+    ObjectNode arguments = Service.JSON.createObjectNode().put("writing", writing);
+    arguments.set("options", Service.pairs(options));
+    arguments.put("schema", schema == null ? null : schema.json());
+    ArrayNode catalogs = arguments.putArray("catalogs");
+    session.forEach(catalogs::add);
+    String only = session.size() == 1 ? session.first() : "";
+    String wanted = new CaseInsensitiveStringMap(options).getOrDefault("catalog", only);
+    PravegaService service = session.contains(wanted)
+        ? ((PravegaCatalog) SparkSession.active().sessionState().catalogManager().catalog(wanted)).service()
+        : PravegaService.of(CaseInsensitiveStringMap.empty());
+    JsonNode source = service.call("load_source", arguments);
+    JsonNode stream = source.get("identifier");
+    return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("conf")),
+        Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
+  }
+
+  /** Whether it can be streamed is asked of the table itself; of batches Spark asks often, and all can do them. */
+  private final class Capabilities extends AbstractSet<TableCapability> {
+    // The service checks what is written, because to Spark's checks rows and table have the same schema.
+    private static final Set<TableCapability> BATCHES = EnumSet.of(TableCapability.BATCH_READ,
+        TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
+
+    @Override
+    public boolean contains(Object capability) {
+      if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
+        return described().capabilities().contains(capability);
+      }
+      if (capability == TableCapability.STREAMING_WRITE) {
+        return load(given, true).capabilities().contains(capability);
+      }
+      return BATCHES.contains(capability);
+    }
+
+    @Override
+    public Iterator<TableCapability> iterator() {
+      return BATCHES.iterator();
+    }
+
+    @Override
+    public int size() {
+      return BATCHES.size();
+    }
+  }
+}
