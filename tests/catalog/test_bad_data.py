@@ -198,7 +198,7 @@ def test_null_events_of_a_raw_table(watched: Watched) -> None:
 # spark.read and df.write without a catalog
 
 NEEDED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({}, ("'controller-uri' is needed", "PRAVEGA_CONTROLLER_URI")),
+    ({"controller-uri": None}, ("'controller-uri' is needed", "PRAVEGA_CONTROLLER_URI")),
     ({"scope": None}, ("'scope' is needed", "PRAVEGA_SCOPE")),
     ({"stream": None}, ("'stream' is needed", "read option")),
 ]
@@ -209,6 +209,9 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"format": "parquet"}, ("'parquet'", "avro, csv, debezium-avro, debezium-json, json")),
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
     ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
+    ({"catalog": "nowhere"}, ("'catalog'='nowhere'", "no catalog of Pravega", "pravega")),
+    ({"catalog": "pravega"}, ("'controller-uri'", "'catalog'='pravega'", "Leave one of them out")),
+    ({"security.password": "${{env:SECRET}}"}, ("'security.password'", "only the conf of a catalog can")),
     ({"transaction.lease": "20s"}, ("'transaction.lease' cannot be a read option",)),
 ]
 
@@ -223,7 +226,7 @@ def reader(spark: SparkSession, options: dict[str, str], changes: Mapping[str, s
 def test_wrong_read_options(
     watched: Watched, spark: SparkSession, options: dict[str, str], changes: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    chosen = reader(spark, options if changes else {}, changes)
+    chosen = reader(spark, options, changes)
     watched.refused(lambda: chosen.load().collect(), OPTION, *words)
 
 

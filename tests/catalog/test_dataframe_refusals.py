@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.local.state import ClusterInfo
 from tests.bad_input import Watched
 from tests.sql_clients import PySparkClient
 
@@ -104,23 +102,6 @@ def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: W
         assert sorted(spark.table(copy).collect()) == [(1, "x"), (2, "y")]
     finally:
         spark.sql(f"DROP TABLE {copy}")
-
-
-def test_streams_without_the_catalog(
-    spark: SparkSession, watched: Watched, rate: DataFrame, cluster: ClusterInfo, tmp_path: Path
-) -> None:
-    options = {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
-    options |= {"scope": watched.scope, "stream": "t", "checkpointLocation": str(tmp_path)}
-    into = rate.writeStream.format("pravega").options(**options)
-    out = spark.readStream.format("pravega").options(**options).load().writeStream.format("noop")
-    for writer, word, advice in ((into, "writeStream", "toTable("), (out, "readStream", "readStream.changes(")):
-        query = writer.option("checkpointLocation", str(tmp_path / word)).start()
-        with pytest.raises(StreamingQueryException) as caught:
-            query.awaitTermination()
-        message = str(caught.value)
-        assert f"[{OPERATION}] {word} is not possible on {watched.scope}/t" in message and advice in message
-        assert "Traceback" not in message
-    assert sorted(spark.table(f"{watched.name}.t").collect()) == [(1, "x"), (2, "y")]
 
 
 def test_functions_while_the_catalog_is_used(spark: SparkSession, watched: Watched) -> None:

@@ -1,12 +1,21 @@
-"""The source `pravega` of `spark.read`, `df.write` and temporary views, which need no catalog."""
+"""The source `pravega` of `spark.read`, `df.write`, `spark.readStream` and temporary views: tables by options."""
 
 from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.streams import into_memory, run_available
+
+PLAIN_DRIVER = Path(__file__).with_name("plain_driver.py")
 
 
 @pytest.fixture
@@ -56,3 +65,84 @@ def test_tables_of_sparks_own_catalog_are_refused(spark: SparkSession, options: 
     with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW") as caught:
         spark.sql(f"CREATE TABLE spark_catalog.default.rooms USING pravega OPTIONS ({given})")
     assert "PRAVEGA_UNSUPPORTED_OPERATION" in str(caught.value)
+
+
+def test_a_data_frame_reads_what_has_come_since(spark: SparkSession, scope: str, options: dict[str, str]) -> None:
+    found = spark.read.format("pravega").options(**options).load()
+    for number in range(1, 3):
+        spark.sql(f"INSERT INTO pravega.`{scope}`.rooms VALUES ({number}, 20.5)")
+        assert found.count() == number
+
+
+def test_columns_that_are_asked_for(spark: SparkSession, scope: str, options: dict[str, str]) -> None:
+    spark.sql(f"INSERT INTO pravega.`{scope}`.rooms VALUES (1, 20.5)")
+    some = spark.read.format("pravega").options(**options).schema("temp DOUBLE").load()
+    assert some.columns == ["temp"]
+    assert [tuple(row) for row in some.select("temp", "_schema_version").collect()] == [(20.5, 0)]
+    assert some.where("temp > 21").collect() == []
+
+
+def test_the_sessions_only_catalog_counts(spark: SparkSession, scope: str, options: dict[str, str]) -> None:
+    session = spark.newSession()  # which has the confs that the application was started with
+    named = {"scope": scope, "stream": "rooms"}
+    session.createDataFrame([(1, 20.5)], "id INT, temp DOUBLE").write.format("pravega").options(**named).mode(
+        "append"
+    ).save()
+    assert session.read.format("pravega").options(**named).load().count() == 1
+    session.conf.set("spark.sql.catalog.another", "io.github.pysparkpravega.PravegaCatalog")
+    with pytest.raises(PySparkException, match="'controller-uri' is needed"):
+        session.read.format("pravega").options(**named).load()
+    found = session.read.format("pravega").options(**named, catalog="pravega").load()
+    assert [tuple(row) for row in found.select("id", "temp").collect()] == [(1, 20.5)]
+
+
+def test_options_that_say_how_to_connect_send_nothing_of_a_catalog(spark: SparkSession, scope: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.catalog.pravega.request-timeout", "nonsense")
+    reader = session.read.format("pravega").option("scope", scope).option("stream", "rooms")
+    with pytest.raises(PySparkException, match="'nonsense'"):
+        reader.load()
+    with pytest.raises(PySparkException, match="'controller-uri' is needed"):
+        reader.option("security.username", "somebody").load()
+
+
+def test_a_stream(spark: SparkSession, scope: str, options: dict[str, str], tmp_path: Path) -> None:
+    spark.sql(f"INSERT INTO pravega.`{scope}`.rooms VALUES (1, 20.5)")
+    rows = spark.readStream.format("pravega").options(**options).load()
+    assert rows.columns == ["id", "temp", "_segment", "_offset", "_event_pointer"]
+    with into_memory(rows.select("id", "temp", "_schema_version"), tmp_path) as sink:
+        assert sink.rows() == [(1, 20.5, 0)]
+        spark.sql(f"INSERT INTO pravega.`{scope}`.rooms VALUES (2, NULL)")
+        assert sorted(sink.rows()) == [(1, 20.5, 0), (2, None, 0)]
+
+
+def test_a_stream_into_a_stream(spark: SparkSession, scope: str, options: dict[str, str], tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.copy (id INT NOT NULL, temp DOUBLE) USING pravega")
+    rows = spark.readStream.format("pravega").options(**options).load().select("temp", "id")
+    copy = {**options, "stream": "copy", "transaction.lease": "20s"}
+    for number in range(2):
+        spark.sql(f"INSERT INTO pravega.`{scope}`.rooms VALUES ({number}, 20.5), ({number + 10}, NULL)")
+        [progress] = run_available(rows.writeStream.format("pravega").options(**copy), tmp_path)
+        assert progress["numInputRows"] == 2
+    wanted = [(0, 20.5), (1, 20.5), (10, None), (11, None)]
+    assert sorted(tuple(row) for row in spark.table(f"pravega.`{scope}`.copy").collect()) == wanted
+
+
+def test_without_the_adapters_jar(
+    spark: SparkSession, scope: str, options: dict[str, str], cluster: ClusterInfo, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PLAIN_DRIVER), json.dumps(options), str(tmp_path)],
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["rows"] == [[number, number / 2] for number in range(4)]
+    for refused in ("readStream", "writeStream"):
+        assert f"[PRAVEGA_UNSUPPORTED_OPERATION] {refused} without the adapter's jar" in found[refused]
+        assert "pyspark_pravega.configure(" in found[refused]
+    assert "'catalog'='pravega'" in found["catalog"] and "pyspark_pravega.configure(" in found["catalog"]
+    assert spark.table(f"pravega.`{scope}`.rooms").count() == 4

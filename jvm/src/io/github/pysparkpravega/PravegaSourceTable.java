@@ -36,6 +36,8 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
   private final Map<String, String> options;
   private final StructType given;
   private PravegaTable described;
+  private PravegaTable written;
+  private String writer;
 
   /** @param given the schema of the user or of the rows to write, null for that of the stream. */
   PravegaSourceTable(Map<String, String> options, StructType given) {
@@ -72,9 +74,14 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     return load(shown(), false).newScanBuilder(options);
   }
 
+  /** All micro-batches of one streaming query write the table as it was when the first did. */
   @Override
-  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return load(info.schema(), true).newWriteBuilder(info);
+  public synchronized WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    if (!info.queryId().equals(writer)) {
+      written = load(info.schema(), true);
+      writer = info.queryId();
+    }
+    return written.newWriteBuilder(info);
   }
 
   private synchronized PravegaTable described() {
@@ -107,31 +114,28 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
         Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
   }
 
-  /** Whether it can be streamed is asked of the table itself; of batches Spark asks often, and all can do them. */
+  /** Whether its rows can be streamed is asked of the table itself; all the rest is possible with every table. */
   private final class Capabilities extends AbstractSet<TableCapability> {
     // The service checks what is written, because to Spark's checks rows and table have the same schema.
-    private static final Set<TableCapability> BATCHES = EnumSet.of(TableCapability.BATCH_READ,
-        TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
+    private static final Set<TableCapability> ALL = EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE,
+        TableCapability.STREAMING_WRITE, TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
 
     @Override
     public boolean contains(Object capability) {
       if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
         return described().capabilities().contains(capability);
       }
-      if (capability == TableCapability.STREAMING_WRITE) {
-        return load(given, true).capabilities().contains(capability);
-      }
-      return BATCHES.contains(capability);
+      return ALL.contains(capability);
     }
 
     @Override
     public Iterator<TableCapability> iterator() {
-      return BATCHES.iterator();
+      return ALL.iterator();
     }
 
     @Override
     public int size() {
-      return BATCHES.size();
+      return ALL.size();
     }
   }
 }
