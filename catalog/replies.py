@@ -40,12 +40,12 @@ class TableDescription:
 
 @dataclass(frozen=True)
 class SourceDescription:
-    """A table that options name. `conf` goes with every request about it, as that of a catalog.
+    """A table that options name. `connection` goes with every request about it, as the conf of a catalog.
 
     `identifier` has its scope and its name.
     """
 
-    conf: Mapping[str, str] = field(repr=False)
+    connection: Mapping[str, str] = field(repr=False)
     identifier: tuple[str, str]
     table: TableDescription
 

@@ -28,8 +28,8 @@ Conditions and SQLSTATEs are stable, so programs can match them; the sentences m
 | `configure`, this package used in Python | `error.condition` | `error.sql_state` |
 
 Spark wraps some errors. Over JDBC and Spark Connect a stack trace of the server follows the sentence. What goes wrong
-in `spark.read.format("pravega")` without the adapter's jar has a condition of Spark such as `PYTHON_DATA_SOURCE_ERROR`, and
-what goes wrong in a streaming query has `STREAM_FAILED`. Our condition and sentence then stand inside the message.
+in `spark.read.format("pravega")` without the adapter's jar has a condition of Spark such as `PYTHON_DATA_SOURCE_ERROR`,
+and what goes wrong in a streaming query has `STREAM_FAILED`. Our condition and sentence then stand inside the message.
 
 When nothing works, `pyspark-pravega doctor` tries Java, Python, Spark, the jar, the servers and the credentials, and
 says what to do.

@@ -110,7 +110,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
         : PravegaService.of(CaseInsensitiveStringMap.empty());
     JsonNode source = service.call("load_source", arguments);
     JsonNode stream = source.get("identifier");
-    return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("conf")),
+    return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("connection")),
         Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
   }
 
