@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.datasource.connection import client_config
@@ -52,28 +52,19 @@ class Catalog:
 
         Raises InvalidOptionError also for read and write options which say what the catalog and the table say.
         """
-        if self.by_options:
-            read, write = (None if given is None else _rest(given) for given in (read, write))
         options = resolve(conf=self.conf, properties=properties, read=read, write=write)
+        if self.by_options:
+            return options
         for option in OPTIONS.values():
             if options.source(option) is not Source.QUERY:
                 continue
-            if _said(option):
+            if option.connection or option in _SAID_BY_TABLE:
                 said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
                 raise InvalidOptionError(
                     f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
                     "use spark.read.format('pravega') or df.write.format('pravega')."
                 )
         return options
-
-
-def _said(option: o.Option[Any]) -> bool:
-    return option.connection or option in _SAID_BY_TABLE
-
-
-def _rest(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without those that named the table, which was loaded with them."""
-    return {key: text for key, text in options.items() if not (key.lower() in OPTIONS and _said(OPTIONS[key.lower()]))}
 
 
 def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:

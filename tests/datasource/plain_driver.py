@@ -17,7 +17,7 @@ def main(options_json: str, directory: str) -> None:
     rows = spark.range(0, 4, 1, 2).selectExpr("CAST(id AS INT) AS id", "id / 2 AS temp")
     rows.write.format("pravega").mode("append").options(**options).save()
     reader = spark.read.format("pravega").options(**options)
-    found = {"rows": sorted(list(row) for row in reader.load().select("id", "temp").collect())}
+    found: dict[str, object] = {"rows": sorted(list(row) for row in reader.load().select("id", "temp").collect())}
     stream = spark.readStream.format("pravega").options(**options).load()
     out = stream.writeStream.format("noop").option("checkpointLocation", f"{directory}/out")
     rate = spark.readStream.format("rate").load()
