@@ -105,8 +105,9 @@ bench-queries: jar native ## Measure queries and INSERTs of JSON and Avro agains
 	$(BIN)/python -m bench.end_to_end $(BENCH_ARGS)
 
 .PHONY: bench-changes
-bench-changes: jar native ## Measure micro-batches of streams of changes (BENCH_ARGS)
+bench-changes: jar native ## Measure streams of changes, and the search for truncations (BENCH_ARGS)
 	$(BIN)/python -m bench.changes_stream $(BENCH_ARGS)
+	$(BIN)/python -m bench.truncations $(BENCH_ARGS)
 
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another

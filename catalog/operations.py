@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
+from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
@@ -182,6 +183,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
             limit=_limit(request),
             count_bad_events=True,
             tail=None if known is None else known.offsets(),
+            search=Search.of_request(request.found),
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
@@ -199,6 +201,7 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
             asked.options,
             limit=_limit(request),
             earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
+            search=Search.of_request(request.found),
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
@@ -217,6 +220,7 @@ def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Chang
             Position.from_json(request.until),
             request.checkpoint,
             memory,
+            Search.of_request(request.found),
         )
     return planned_read(asked.name, asked.table, request.columns, planned)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.changes.truncation_search import FOUND
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
-from .replies import PlannedRead, ScanEnds
+from .replies import PlannedRead, PlannedTasks, ScanEnds
 
 
 def planned_read(
@@ -20,17 +22,19 @@ def planned_read(
     limit: int | None = None,
 ) -> PlannedRead:
     """Return the reply of a planned scan of what has this name. `columns` are those that Spark asked for."""
-    function, partitions = pickled_read(planned.reader, planned.output)
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
     return PlannedRead(
-        function=function,
-        python=PYTHON,
-        partitions=tuple(partitions),
+        tasks=_tasks(planned.reader, planned.schema, planned.output) if planned.whole else None,
+        search=None if planned.search is None else _tasks(planned.search, FOUND, FOUND),
         schema=planned.schema,
-        output=planned.output,
         affinities=tuple(planned.affinities),
         bytes=planned.bytes,
         description=text if limit is None else f"{text}; limit: {limit}",
         ends=ends,
     )
+
+
+def _tasks(reader: DataSourceReader, schema: StructType, output: StructType) -> PlannedTasks:
+    function, partitions = pickled_read(reader, output)
+    return PlannedTasks(function, PYTHON, tuple(partitions), schema, output)

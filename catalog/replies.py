@@ -80,13 +80,11 @@ class ScanEnds:
 
 
 @dataclass(frozen=True)
-class PlannedRead:
-    """A planned scan: the pickled function and its pickled partitions in base64, and what Spark shows of it.
+class PlannedTasks:
+    """What tasks read: the pickled function and its pickled partitions in base64.
 
     `python` is the version of Python that they are for, such as 3.11.
     `schema` is that of the rows, `output` that of what the tasks make: rows, maybe with a count of bad events.
-    `affinities` has a number for each partition, or none: the same executor should read those of the same number.
-    `bytes` are those of the events. `ends`: for the next scan of the table in the same query.
     """
 
     function: str
@@ -94,6 +92,21 @@ class PlannedRead:
     partitions: tuple[str, ...]
     schema: StructType
     output: StructType
+
+
+@dataclass(frozen=True)
+class PlannedRead:
+    """A planned scan, and what Spark shows of it.
+
+    `tasks` are None where the scan must be planned again to be run. The tasks of `search`, if there, are to be run
+    before that: each of their rows is a text that the next request has in `found`.
+    `affinities` has a number for each partition, or none: the same executor should read those of the same number.
+    `bytes` are those of the events. `ends`: for the next scan of the table in the same query.
+    """
+
+    tasks: PlannedTasks | None
+    search: PlannedTasks | None
+    schema: StructType
     affinities: tuple[int, ...]
     bytes: int
     description: str

@@ -174,7 +174,8 @@ class Refuse:
 class PlanScan:
     """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
 
-    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail.
+    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
+    None until the scan is run, then what the tasks of a `search` found, each in a text.
     """
 
     table: StreamTable
@@ -182,6 +183,7 @@ class PlanScan:
     options: Mapping[str, str]
     limit: int
     ends: ScanEnds | None
+    found: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,7 @@ class PlanChanges:
     options: Mapping[str, str]
     limit: int
     ends: ScanEnds | None
+    found: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,7 @@ class PlanNewChanges:
     since: str
     until: str
     checkpoint: str
+    found: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega
 refuses names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream
-name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the row of version n.
+name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^63 on
+are hashes: of queries (`insert/ledger.py`), and of ways to read the events (`changes/truncation_memory.py`).
 
 The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
 out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
@@ -70,7 +71,6 @@ class CommitLog:
         self._stream = stream
         self._timeout = timeout
         self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
-        self._prefix = hashlib.blake2b(stream.name.encode(), digest_size=16).digest()
         self._origin: int | None = None
 
     def head(self) -> Head | None:
@@ -379,7 +379,12 @@ class CommitLog:
         return True
 
     def _key(self, number: int) -> bytes:
-        return self._prefix + number.to_bytes(8, "big")
+        return row_key(self._stream, number)
+
+
+def row_key(stream: Stream, number: int) -> bytes:
+    """Return the key of a row of a stream."""
+    return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
 
 
 def origin_of(pravega: Pravega, stream: Stream) -> int:

@@ -15,8 +15,8 @@ from ..scan.event_planning import choose_columns, measure_scan, nullable
 from ..scan.planned_scan import PlannedScan
 from ..tables.stream_table import StreamTable
 from .current_rows_reader import CurrentRowsReader
-from .group_planning import check_whole, clears, group_partitions, group_plan, groups_of_keys
-from .group_reader import find_truncates
+from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .truncation_search import Search, Unsearched, truncations_in
 
 
 def plan_current_rows(
@@ -28,6 +28,7 @@ def plan_current_rows(
     *,
     limit: int | None,
     tail: Mapping[int, int] | None,
+    search: Search,
 ) -> PlannedScan:
     """Fix how the current rows are read, now, or up to the tail of an earlier scan.
 
@@ -40,8 +41,12 @@ def plan_current_rows(
     check_whole(options, "current rows")
     plan = group_plan(pravega, table, output, columns, options, rule, limit)
     groups = groups_of_keys(pravega, table, slices)
-    if len(groups) > 1 and clears(table):
-        find_truncates(pravega, plan, slices, plan.truncates)
+    if len(groups) > 1:
+        truncations = truncations_in(pravega, plan, slices, search)
+        if isinstance(truncations, Unsearched):
+            return PlannedScan.unfinished(output, slices, truncations.reader)
+        for each in truncations:
+            plan.truncates.add(each.origin, each.segment, each.truncate)
     reader = CurrentRowsReader(plan, group_partitions(pravega, table, groups))
     return PlannedScan.of(reader, output, output, slices)
 

@@ -5,8 +5,6 @@ See `rows/history.py` for what is a change of a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
@@ -17,13 +15,13 @@ from pyspark_pravega.sql import options as o
 from ..scan.bad_events import BadEventRule
 from ..scan.event_planning import measure_slices, nullable
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice, up_to
+from ..scan.snapshot import up_to
 from ..tables.change_range import Bounds
 from ..tables.stream_table import StreamTable
-from .group_planning import check_whole, clears, group_partitions, group_plan, groups_of_keys
-from .group_reader import GroupPlan, find_truncates
+from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .group_reader import GroupPlan
 from .row_changes_reader import ChangesPlan, ChangesReader
-from .rows.history import AllTruncates, Truncation
+from .truncation_search import Search, Unsearched, truncations_in
 
 
 def plan_row_changes(
@@ -35,6 +33,7 @@ def plan_row_changes(
     rule: BadEventRule,
     *,
     earlier: EarlierScan | None,
+    search: Search,
 ) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
@@ -46,7 +45,9 @@ def plan_row_changes(
         slices = up_to(slices, earlier.tail)
     groups = groups_of_keys(pravega, table, slices)
     keyed = bool(key_columns(table.settings))
-    truncations = truncations_in(pravega, plan, slices) if len(slices) > 1 and keyed else None
+    truncations = truncations_in(pravega, plan, slices, search) if len(slices) > 1 and keyed else None
+    if isinstance(truncations, Unsearched):
+        return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     reader = ChangesReader(ChangesPlan(plan, bounds, truncations), group_partitions(pravega, table, groups))
     return PlannedScan.of(reader, plan.schema, plan.schema, slices)
 
@@ -65,11 +66,3 @@ def row_changes_plan(
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
     return group_plan(pravega, table, schema, columns, options, rule)
-
-
-def truncations_in(pravega: Pravega, plan: GroupPlan, slices: Sequence[SegmentSlice]) -> tuple[Truncation, ...]:
-    """Return the truncations among these events, as far as they count."""
-    found = AllTruncates()
-    if clears(plan.table):
-        find_truncates(pravega, plan, slices, found)
-    return tuple(found.all)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from pyspark.sql.types import StructType
 
@@ -32,48 +30,21 @@ from .group_planning import group_partitions
 from .group_reader import GroupPlan
 from .lineage import by_lineage
 from .position import Position, check_endless
-from .row_changes_planning import row_changes_plan, truncations_in
+from .recent import Recent
+from .row_changes_planning import row_changes_plan
 from .row_changes_reader import NewChangesPartition, NewChangesPlan, NewChangesReader
 from .rows.history import Truncation
+from .truncation_search import Search, Unsearched, truncations_in
 
-T = TypeVar("T")
 Truncations = tuple[Truncation, ...] | None
 """None where each task sees all of them itself."""
-
-_RECENT = 256
-
-
-class _Recent(Generic[T]):
-    """Remembers what was found out lately; thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, T] = OrderedDict()
-
-    def get(self, name: Hashable, find: Callable[[], T]) -> T:
-        """Return what is known by a name, else what `find` finds."""
-        with self._lock:
-            if name in self._found:
-                return self._found[name]
-        found = find()
-        self.put(name, found)
-        return found
-
-    def put(self, name: Hashable, found: T) -> None:
-        with self._lock:
-            self._found[name] = found
-            self._found.move_to_end(name)
-            while len(self._found) > _RECENT:
-                self._found.popitem(last=False)
 
 
 class ChangesMemory:
     """Keeps what batches of streams of changes find out for those after them. It only saves time."""
 
     def __init__(self) -> None:
-        self.truncations: _Recent[tuple[Truncation, ...]] = _Recent()
-        """All up to a position."""
-        self.groups: _Recent[list[frozenset[int]]] = _Recent()
+        self.groups: Recent[list[frozenset[int]]] = Recent()
         """Sets of segments in groups that share keys. They stay so: of a segment's successors, one is in the set."""
 
 
@@ -104,6 +75,7 @@ def plan_new_row_changes(
     until: Position,
     checkpoint: str,
     memory: ChangesMemory,
+    search: Search,
 ) -> PlannedScan:
     """Fix what a batch reads between two positions. `checkpoint` tells this query from others."""
     plan = row_changes_plan(pravega, table, required, options, rule)
@@ -113,7 +85,10 @@ def plan_new_row_changes(
     # What scaling made of those where the query began tells groups even if retention has removed what is in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in (*past, *new)}.union(*(cut.positions for cut in cuts))
-    old, found = _truncations(pravega, plan, past, new, segments, (query, since, until), memory)
+    truncations = _truncations(pravega, plan, past, new, segments, search)
+    if isinstance(truncations, Unsearched):
+        return PlannedScan.unfinished(required, new, truncations.reader)
+    old, found = truncations
     groups = memory.groups.get((table.stream, frozenset(segments)), lambda: _groups(pravega, table.stream, segments))
     every = (*(old or ()), *(found or ()))
     befores, afters = (
@@ -146,17 +121,16 @@ def _truncations(
     past: Sequence[SegmentSlice],
     new: Sequence[SegmentSlice],
     segments: set[int],
-    between: tuple[str, Position, Position],
-    memory: ChangesMemory,
-) -> tuple[Truncations, Truncations]:
+    search: Search,
+) -> tuple[Truncations, Truncations] | Unsearched:
     """Return the truncations before a batch and those in it."""
     if len(segments) < 2:
         return None, None
-    query, since, until = between
-    old = memory.truncations.get((query, since.cut), lambda: truncations_in(pravega, plan, past))
-    found = truncations_in(pravega, plan, new)
-    memory.truncations.put((query, until.cut), (*old, *found))
-    return old, found
+    old = truncations_in(pravega, plan, past, search)
+    if isinstance(old, Unsearched):
+        return old
+    found = truncations_in(pravega, plan, new, search)
+    return found if isinstance(found, Unsearched) else (old, found)
 
 
 def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:

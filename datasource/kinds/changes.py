@@ -18,6 +18,7 @@ from ..changes.current_rows_planning import plan_current_rows, rule_for_rows
 from ..changes.position import Position, check_options, check_positions, end_position
 from ..changes.row_changes_planning import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesMemory, check_stream_of_rows, plan_new_row_changes
+from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
 from ..scan.dead_letters import check_target
@@ -55,9 +56,11 @@ class ChangeTable(TableKind):
         limit: int | None = None,
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
-        return plan_current_rows(pravega, table, required, options, rule, limit=limit, tail=tail)
+        search = search or Search()
+        return plan_current_rows(pravega, table, required, options, rule, limit=limit, tail=tail, search=search)
 
     def plan_micro_batch(
         self,
@@ -97,12 +100,14 @@ class ChangeTable(TableKind):
         *,
         limit: int | None = None,
         earlier: EarlierScan | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         check_options(options)
         bounds = changes.bounds()
         check_key_of_table(options)
         table, rule = self._prepare(pravega, table, options)
-        return plan_row_changes(pravega, table, bounds, required, options, rule, earlier=earlier)
+        search = search or Search()
+        return plan_row_changes(pravega, table, bounds, required, options, rule, earlier=earlier, search=search)
 
     def start_of_changes(
         self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options
@@ -125,12 +130,15 @@ class ChangeTable(TableKind):
         until: Position,
         checkpoint: str,
         memory: ChangesMemory,
+        search: Search,
     ) -> PlannedScan:
         check_stream_of_rows(table, changes, options)
         since = check_positions(pravega, table.stream, since, until)
         check_key_of_table(options)
         table, rule = self._prepare(pravega, table, options)
-        return plan_new_row_changes(pravega, table, changes, required, options, rule, since, until, checkpoint, memory)
+        return plan_new_row_changes(
+            pravega, table, changes, required, options, rule, since, until, checkpoint, memory, search
+        )
 
     def _prepare(self, pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
         """Return the table as one read sees it, and what becomes of its bad events."""

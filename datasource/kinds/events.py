@@ -16,6 +16,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
 from ..changes.position import Position, check_endless, check_options, check_positions, end_position
 from ..changes.row_changes_stream import ChangesMemory
+from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule, bad_event_rule
 from ..scan.dead_letters import check_target
@@ -55,6 +56,7 @@ class EventTable(TableKind):
         limit: int | None = None,
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         slices = measure_scan(pravega, table, options, tail)
@@ -91,6 +93,7 @@ class EventTable(TableKind):
         *,
         limit: int | None = None,
         earlier: EarlierScan | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         check_options(options)
         bounds = changes.bounds()
@@ -117,6 +120,7 @@ class EventTable(TableKind):
         until: Position,
         checkpoint: str,
         memory: ChangesMemory,
+        search: Search,
     ) -> PlannedScan:
         check_endless(changes, options)
         since = check_positions(pravega, table.stream, since, until)

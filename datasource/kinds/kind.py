@@ -14,6 +14,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory
+from ..changes.truncation_search import Search
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
@@ -54,14 +55,15 @@ class TableKind(ABC):
         limit: int | None = None,
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
 
         `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
         table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
-        mode lets there be any. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not
-        fit, InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
-        PermissionDeniedError.
+        mode lets there be any. `search` is what may be done for it before, by default all. Raises InvalidOptionError
+        for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for columns that the table does not
+        have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """
 
     @abstractmethod
@@ -108,6 +110,7 @@ class TableKind(ABC):
         *,
         limit: int | None = None,
         earlier: EarlierScan | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
@@ -140,6 +143,7 @@ class TableKind(ABC):
         until: Position,
         checkpoint: str,
         memory: ChangesMemory,
+        search: Search,
     ) -> PlannedScan:
         """Fix what a batch of a stream of changes reads. `checkpoint` tells this query from others.
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
-from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .snapshot import SegmentSlice
+
+
+class _Nothing(DataSourceReader):
+    """The reader of a scan that was not planned whole."""
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        raise AssertionError("the scan is to be planned again before it is run")
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,10 @@ class PlannedScan:
     tail: Mapping[int, int]
     newest: int = 0
     """The newest version that was known, where versions count."""
+    whole: bool = True
+    """False if only what EXPLAIN shows was planned, and `reader` reads nothing."""
+    search: DataSourceReader | None = None
+    """What is to be read before the whole scan can be planned, see `changes/truncation_search.py`."""
     affinities: Sequence[int] = ()
     """For each partition, if given, a number: the same executor should read those of the same number."""
 
@@ -48,6 +60,13 @@ class PlannedScan:
             {piece.segment_id: piece.end for piece in slices},
             affinities=affinities,
         )
+
+    @classmethod
+    def unfinished(
+        cls, schema: StructType, slices: Sequence[SegmentSlice], search: DataSourceReader | None
+    ) -> PlannedScan:
+        """Tell what is known of a scan that is to be planned again."""
+        return replace(cls.of(_Nothing(), schema, schema, slices), whole=False, search=search)
 
 
 @dataclass(frozen=True)

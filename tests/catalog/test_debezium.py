@@ -25,6 +25,8 @@ from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.changes.lineage import by_lineage
+from pyspark_pravega.datasource.changes.truncation_memory import TruncationMemory
+from pyspark_pravega.datasource.kinds.dispatch import load
 from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
@@ -149,6 +151,38 @@ def test_truncations_clear_the_rows_of_segments_that_share_no_key(
     key = table.key[0]
     found = sorted(row[0] for row in spark.sql(f"SELECT {key} FROM {shown}").collect())
     assert found == sorted(int(str(row[key])) for row in table.rows)
+
+
+def test_queries_alone_search_for_truncations_and_tasks_do_where_there_is_much(
+    spark: SparkSession, client_config: ClientConfig, scope: str
+) -> None:
+    """EXPLAIN does not; what was found is remembered."""
+    stream, shown = Stream(scope, "large"), f"pravega.`{scope}`.large"
+
+    def event(op: str, key: int | None, ts: int, v: str = "") -> Record:
+        envelope = {"op": op, "before": None, "after": None if key is None else {"id": key, "v": v}, "ts_ms": ts}
+        return Record(None if key is None else str(key), json.dumps(envelope).encode())
+
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, 3)
+        spark.sql(
+            f"CREATE TABLE {shown} (id INT, v STRING) USING pravega "
+            "TBLPROPERTIES ('format'='debezium-json', 'framing'='none', 'primary-key'='id')"
+        )
+        large = "x" * (6 << 20)
+        write(pravega, stream, [event("c", key, 1, large) for key in range(6)])
+        write(pravega, stream, [event("t", None, 2), *(event("c", key, 3) for key in range(6, 9))])
+        table = load(pravega, stream).table
+        (plan,) = spark.sql(f"EXPLAIN SELECT id FROM {shown}").first()
+        assert "bytes: 3" in plan
+        assert not TruncationMemory(pravega, table).recall().ranges
+        assert sorted(row.id for row in spark.sql(f"SELECT id FROM {shown}").collect()) == [6, 7, 8]
+        assert len(TruncationMemory(pravega, table).recall().truncations) == 1
+        write(pravega, stream, [event("c", 9, 4, large), event("c", 10, 4, large), event("c", 11, 4, large)])
+        write(pravega, stream, [Record(None, b'{"op":"t", ?}')])
+        spark.sql(f"EXPLAIN SELECT id FROM {shown}").collect()
+        with pytest.raises(PySparkException, match=r"PRAVEGA_MALFORMED_EVENT.*cannot be decoded"):
+            spark.sql(f"SELECT id FROM {shown}").collect()
 
 
 def test_inserted_rows_are_changes_beside_debeziums(

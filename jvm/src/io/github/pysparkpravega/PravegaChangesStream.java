@@ -67,8 +67,10 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     ObjectNode between = arguments.deepCopy().<ObjectNode>without("limit").put("since", start.json()).put("until", end.json());
-    plan = table.call("plan_new_changes", between);
-    InputPartition[] partitions = PravegaScan.partitions(plan);
+    between.putArray("found");
+    plan = PravegaScan.planned(
+        table.call("plan_new_changes", between), between, () -> table.call("plan_new_changes", between));
+    InputPartition[] partitions = PravegaScan.partitions(plan.get("tasks"));
     List<BlockManagerId> executors = executors();
     for (int index = 0; index < plan.get("affinities").size() && !executors.isEmpty(); index++) {
       int place = Math.floorMod(plan.get("affinities").get(index).asLong(), executors.size());
@@ -80,7 +82,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   /** Spark asks for it after the partitions of the same batch. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new HomeReaderFactory(PravegaScan.readerFactory(plan));
+    return new HomeReaderFactory(PravegaScan.readerFactory(plan.get("tasks")));
   }
 
   @Override

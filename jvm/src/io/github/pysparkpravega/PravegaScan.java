@@ -1,11 +1,15 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
+import java.util.List;
 import java.util.OptionalLong;
+import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -14,10 +18,13 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.collection.immutable.Map$;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** A scan as the service plans it: Spark's Python readers run its function over its partitions. */
 final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
@@ -33,12 +40,37 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     this.arguments = arguments;
   }
 
-  /** Planned as soon as Spark asks for the columns of a batch; a stream is planned batch by batch. */
+  /** Planned as soon as Spark asks for the columns of a batch, without its tasks if they take long to plan. */
   private synchronized JsonNode plan() {
     if (plan == null) {
       plan = table.planScan(operation, arguments);
     }
     return plan;
+  }
+
+  private synchronized JsonNode tasks() {
+    plan = planned(plan(), arguments, () -> table.planScan(operation, arguments));
+    return plan.get("tasks");
+  }
+
+  /** The plan of a scan that is run: EXPLAIN needs less. What it needs to know before, tasks search for. */
+  static JsonNode planned(JsonNode plan, ObjectNode arguments, Supplier<JsonNode> again) {
+    while (plan.get("tasks").isNull()) {
+      arguments.set("found", search(plan.get("search")));
+      plan = again.get();
+    }
+    return plan;
+  }
+
+  private static ArrayNode search(JsonNode tasks) {
+    ArrayNode found = Service.JSON.createArrayNode();
+    if (!tasks.isNull()) {
+      List<Option<InputPartition>> partitions = Arrays.stream(partitions(tasks)).map(Option::apply).toList();
+      new DataSourceRDD(SparkContext.getOrCreate(), CollectionConverters.asScala(partitions).toSeq(),
+          readerFactory(tasks), false, Map$.MODULE$.empty())
+          .toJavaRDD().map(row -> row.getString(0)).collect().forEach(found::add);
+    }
+    return found;
   }
 
   @Override
@@ -80,17 +112,17 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return partitions(plan());
+    return partitions(tasks());
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory rows = readerFactory(plan());
+    PartitionReaderFactory rows = readerFactory(tasks());
     return arguments.path("limit").asInt(-1) < 0 ? rows : new DrainingReaderFactory(rows);
   }
 
-  static InputPartition[] partitions(JsonNode plan) {
-    JsonNode planned = plan.get("partitions");
+  static InputPartition[] partitions(JsonNode tasks) {
+    JsonNode planned = tasks.get("partitions");
     InputPartition[] partitions = new InputPartition[planned.size()];
     for (int index = 0; index < partitions.length; index++) {
       partitions[index] = new PythonInputPartition(index, bytes(planned.get(index)));
@@ -98,11 +130,11 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return partitions;
   }
 
-  static PartitionReaderFactory readerFactory(JsonNode plan) {
-    StructType schema = PravegaTable.struct(plan.get("schema").asText());
-    StructType output = PravegaTable.struct(plan.get("output").asText());
+  static PartitionReaderFactory readerFactory(JsonNode tasks) {
+    StructType schema = PravegaTable.struct(tasks.get("schema").asText());
+    StructType output = PravegaTable.struct(tasks.get("output").asText());
     PartitionReaderFactory python = new TaskErrors.Reads(new PythonPartitionReaderFactory(
-        PythonWorkers.source(plan.get("python").asText()), bytes(plan.get("function")), output, PythonWorkers.artifacts(),
+        PythonWorkers.source(tasks.get("python").asText()), bytes(tasks.get("function")), output, PythonWorkers.artifacts(),
         Option.empty()));
     return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
   }

@@ -62,13 +62,13 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     plan = call("plan_micro_batch", arguments.deepCopy().put("since", start.json()).put("until", end.json()));
-    return PravegaScan.partitions(plan);
+    return PravegaScan.partitions(plan.get("tasks"));
   }
 
   /** Spark asks for it after the partitions of the same batch. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return PravegaScan.readerFactory(plan);
+    return PravegaScan.readerFactory(plan.get("tasks"));
   }
 
   @Override

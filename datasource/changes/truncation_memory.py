@@ -1,0 +1,162 @@
+"""Remembers which truncations there are in a stream, so that each event is searched for them once.
+
+What was found is a row of the scope's commit table, beside the stream's own: so all users of the stream share it, it
+ends with DROP TABLE, and a stream made again under the name, whose segments have other ids, takes nothing from it. Who
+may not write the table searches all the same, and remembers it in the process. It only saves time: a lost row costs
+another search.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
+from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
+from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
+
+from ..commit_log import KEY_LENGTH, TABLE_NAME, row_key
+from ..scan.snapshot import SegmentSlice
+from ..tables.stream_table import StreamTable
+from .recent import Recent
+from .rows.entries import Truncate
+from .rows.history import Truncation
+
+_LOG = logging.getLogger(__name__)
+_FORMAT = 1
+_FIRST_ROW = 1 << 63
+"""Rows of the commit table from this number on are of this kind; those before are versions."""
+
+_HERE: Recent[Searched] = Recent()
+"""What could not be written, by cluster, stream and settings."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Ranges of segments that were searched, by segment as first and last offset, and the truncations in them."""
+
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    truncations: tuple[Truncation, ...] = ()
+
+    def rest(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+        """Return what is still to be searched of some slices."""
+        left = []
+        for piece in slices:
+            first, last = self.ranges.get(piece.segment_id, (0, -1))
+            known = first <= piece.start <= last
+            left.append(replace(piece, start=max(piece.start, last)) if known else piece)
+        return [piece for piece in left if piece.start < piece.end]
+
+    def among(self, slices: Iterable[SegmentSlice]) -> tuple[Truncation, ...]:
+        """Return the truncations in some slices, all of them searched."""
+        ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
+        return tuple(each for each in self.truncations if _within(each, ranges))
+
+    def joined(self, other: Searched) -> Searched:
+        """Return both; where their ranges of a segment do not meet, the longer one."""
+        ranges = dict(self.ranges)
+        for segment, (first, last) in other.ranges.items():
+            mine = ranges.get(segment, (first, last))
+            if first <= mine[1] and mine[0] <= last:
+                ranges[segment] = min(first, mine[0]), max(last, mine[1])
+            else:
+                ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
+        every = {*self.truncations, *other.truncations}
+        ordered = sorted(every, key=lambda each: (each.segment, each.truncate.offset))
+        return Searched(ranges, tuple(each for each in ordered if _within(each, ranges)))
+
+    def of(self, segments: Iterable[int]) -> Searched:
+        """Return what is known of these segments."""
+        wanted = set(segments)
+        ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
+        return Searched(ranges, tuple(each for each in self.truncations if each.segment in wanted))
+
+    def to_json(self) -> str:
+        """Return a text of it."""
+        ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
+        truncations = [[each.origin, each.segment, *astuple(each.truncate)] for each in self.truncations]
+        return json.dumps({"format": _FORMAT, "ranges": ranges, "truncations": truncations}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Searched:
+        """Read what `to_json` wrote; nothing of a format that this release does not know."""
+        value: dict[str, Any] = json.loads(text)
+        if value["format"] != _FORMAT:
+            return cls()
+        ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
+        truncations = [
+            Truncation(origin, segment, Truncate(tuple(position), *rest))
+            for origin, segment, position, *rest in value["truncations"]
+        ]
+        return cls(ranges, tuple(truncations))
+
+
+def _within(truncation: Truncation, ranges: Mapping[int, tuple[int, int]]) -> bool:
+    first, last = ranges.get(truncation.segment, (0, 0))
+    return first <= truncation.truncate.offset < last
+
+
+class TruncationMemory:
+    """What is known of one stream, by one way of reading its events."""
+
+    def __init__(self, pravega: Pravega, table: StreamTable) -> None:
+        """Nothing is sent yet."""
+        # The key of rows does not matter: a truncation has none.
+        settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
+        shown = json.dumps([table.format, table.framing, sorted(settings.items())])
+        digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
+        self._key = row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
+        self._name = (pravega.config.controller_uri, table.stream, digest)
+        self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
+        self._stream = table.stream
+
+    def recall(self) -> Searched:
+        """Return what was searched so far."""
+        return self._row()[0].joined(_HERE.find(self._name) or Searched())
+
+    def remember(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+        """Add what was found in a search among these slices."""
+        try:
+            self._write(found, slices)
+        except KeyValueTableNotFoundError:
+            try:
+                self._rows.create(1, KEY_LENGTH)
+                self._write(found, slices)
+            except PermissionDeniedError:
+                self._remember_here(found)
+        except PermissionDeniedError:
+            self._remember_here(found)
+
+    def _remember_here(self, found: Searched) -> None:
+        _HERE.put(self._name, found.joined(_HERE.find(self._name) or Searched()))
+
+    def _write(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+        known, version = self._row()
+        every = known.joined(found)
+        for candidate in (every, every.of(piece.segment_id for piece in slices)):
+            value = zlib.compress(candidate.to_json().encode())
+            if len(value) <= MAX_VALUE_BYTES:
+                break
+        else:
+            _LOG.warning("Stream %s has too many truncations to remember them all.", self._stream)
+            return self._remember_here(found)
+        try:
+            self._rows.put(self._key, value, version)
+        except ConditionalUpdateError:
+            # Another query has remembered its own search meanwhile; the next one will find what this one did.
+            self._remember_here(found)
+
+    def _row(self) -> tuple[Searched, int]:
+        try:
+            entry = self._rows.get(self._key)
+        except (KeyValueTableNotFoundError, PermissionDeniedError):
+            return Searched(), NOT_EXISTS
+        if entry is None:
+            return Searched(), NOT_EXISTS
+        return Searched.from_json(zlib.decompress(entry.value)), entry.version
