@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -54,10 +55,11 @@ class _ProgramCommand(click.Command):
         from pyspark_pravega.launch import PROGRAMS
         from pyspark_pravega.spark_arguments import take_options
 
-        names = {name for option in self.params if isinstance(option, click.Option) for name in option.opts}
+        options = [option for option in self.params if isinstance(option, click.Option)]
+        names = {name for option in options if not option.is_flag for name in option.opts}
         if self.name is None or not PROGRAMS[self.name].spark:
             return super().parse_args(ctx, args)
-        ours, rest = take_options(args, names - {"--help"}, mixed=PROGRAMS[self.name].mixed)
+        ours, rest = take_options(args, names, mixed=PROGRAMS[self.name].mixed)
         # A name without value is at the end: click is asked about it, and says so.
         return super().parse_args(ctx, ours if len(ours) % 2 else [*ours, *rest])
 
@@ -157,6 +159,37 @@ def _hive_confs(host: str | None, port: int | None) -> list[str]:
 
 for _name in _ABOUT:
     _add_program(_name)
+
+
+@main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
+@_connection_options
+@click.option("--check", is_flag=True, help="Look for errors of syntax and settings; run nothing.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(
+    arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
+) -> None:
+    """Run a SQL script, with statements that read a STREAM as streaming queries.
+
+    All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
+    run the script again to go on from there. Exit code: 0 when the script has ended, 1 when a statement or a query
+    failed, 130 and 143 when a signal stopped it.
+
+    \b
+    Example:
+      pyspark-pravega run --master "local[2]" job.sql
+    """
+    from pyspark_pravega.launch import plan
+    from pyspark_pravega.script.program import run_script
+    from pyspark_pravega.spark_arguments import take_program
+
+    # Click sees only options that stand before all arguments.
+    script, rest = take_program([argument for argument in arguments if argument != "--check"])
+    if script is None:
+        raise click.UsageError("Name the script: pyspark-pravega run script.sql")
+    with _errors():
+        settings = _settings(controller_uri, schema_registry_uri)
+        launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
+    sys.exit(run_script(Path(script), launch, check=check or "--check" in arguments))
 
 
 @main.command()

@@ -386,6 +386,14 @@ class ServiceError(PravegaError):
 pyspark-pravega installed by `PYSPARK_PYTHON` or the catalog's conf `python`."
 
 
+class InvalidScriptError(PravegaError):
+    """A script of `pyspark-pravega run` cannot be run as it is; the message names the line."""
+
+    condition = "PRAVEGA_INVALID_SCRIPT"
+    sql_state = "42601"
+    cure = "Correct the statement that the message names. [Streaming](streaming.md) says what a script may have."
+
+
 class StatementCancelledError(PravegaError):
     """The statement was cancelled, for example by Ctrl-C, while it waited for the servers."""
 

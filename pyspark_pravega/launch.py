@@ -58,6 +58,8 @@ PROGRAMS: Mapping[str, Program] = {
     "pyspark": Program("pyspark", mixed=False),
     "shell": Program("spark-shell", mixed=False),
     "submit": Program("spark-submit", mixed=False),
+    # The script's own program, which starts Spark's driver with the arguments of spark-submit.
+    "run": Program("spark-submit"),
 }
 
 

@@ -73,6 +73,20 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
     return taken, [*rest, *remaining]
 
 
+def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Take the first argument that is neither an option of Spark's nor its value; returns it and the rest."""
+    rest = list(arguments)
+    index = 0
+    while index < len(rest):
+        if rest[index] in _WITH_VALUE:
+            index += 2
+        elif rest[index].startswith("-"):
+            index += 1
+        else:
+            return rest.pop(index), rest
+    return None, rest
+
+
 def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:
     """Return the jars that Spark would take with these arguments, comma-separated."""
     return _setting(arguments, "--jars", "spark.jars", mixed, environment, spark_home)

@@ -27,6 +27,8 @@ class SettableAs(enum.Flag):
     """Option of a read: `spark.read.option(...)`, `SELECT ... FROM t WITH ('<key>'='...')`."""
     WRITE = enum.auto()
     """Option of a write: `df.write.option(...)`, `INSERT INTO t WITH ('<key>'='...')`."""
+    SCRIPT = enum.auto()
+    """Setting of a script that `pyspark-pravega run` runs: `SET <key> = ...`."""
 
     def describe(self) -> str:
         """Name the places in words, as a list."""
@@ -46,6 +48,7 @@ _WORDS = {
     SettableAs.PROPERTY: "table property",
     SettableAs.READ: "read option",
     SettableAs.WRITE: "write option",
+    SettableAs.SCRIPT: "script setting",
 }
 
 
@@ -113,6 +116,16 @@ _DURATION_UNITS: Mapping[str, timedelta] = {
     ]
     for name in names.split()
 }
+
+
+def _trigger(text: str) -> timedelta | str:
+    words = " ".join(text.lower().replace("-", " ").split())
+    if words in ("available now", "once"):
+        return words
+    try:
+        return _duration(words)
+    except ValueError:
+        raise ValueError("expected an interval such as 10 seconds or 5 min, or: available now, once") from None
 
 
 def _byte_size(text: str) -> int:
@@ -202,6 +215,7 @@ TEXT: OptionType[str] = OptionType("text", lambda text: text)
 BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _boolean)
 DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _duration)
 BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _byte_size)
+TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _trigger)
 URI: OptionType[str] = OptionType("URI", _uri)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _plug_in)
 STREAM_CUT: OptionType[str] = OptionType(

@@ -28,6 +28,7 @@ from .option_types import (
     PLUG_IN,
     STREAM_CUT,
     TEXT,
+    TRIGGER,
     URI,
     Option,
     OptionType,
@@ -598,6 +599,42 @@ SPOOL_MEMORY = _option(
     "32m",
 )
 
+# Streaming statements of scripts.
+
+CHECKPOINT = _option(
+    "pravega.stream.checkpoint",
+    optional(TEXT),
+    None,
+    SettableAs.SCRIPT,
+    "Directory of the checkpoints. Every streaming statement keeps its own in a folder below it that has its name.",
+)
+STREAM_NAME = _option(
+    "pravega.stream.name",
+    optional(TEXT),
+    None,
+    SettableAs.SCRIPT,
+    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Needed where "
+    "two statements of a script write to one table.",
+    "the full name of the table it writes to",
+)
+TRIGGER_OF_BATCHES = _option(
+    "pravega.stream.trigger",
+    optional(TRIGGER),
+    None,
+    SettableAs.SCRIPT,
+    "When a micro-batch begins: every so often, or with `available now` until all is read that was there at the start, "
+    "in batches within the limits; `once` does that in one batch.",
+    "when the one before it ends",
+)
+OUTPUT_MODE = _option(
+    "pravega.stream.output-mode",
+    one_of("append", "complete", "update"),
+    "append",
+    SettableAs.SCRIPT,
+    "Spark's output mode. Tables of Pravega take `append`.",
+    "append",
+)
+
 _LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
 _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
 
@@ -608,6 +645,7 @@ def resolve(
     properties: Mapping[str, str] | None = None,
     read: Mapping[str, str] | None = None,
     write: Mapping[str, str] | None = None,
+    script: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Options:
     """Check and type the options of all places; keys in any case. `env` None means the process environment.
@@ -619,6 +657,7 @@ def resolve(
     resolution = Resolution(OPTIONS, environment)
     resolution.add(SettableAs.READ, Source.QUERY, read or {})
     resolution.add(SettableAs.WRITE, Source.QUERY, write or {})
+    resolution.add(SettableAs.SCRIPT, Source.QUERY, script or {})
     resolution.add(SettableAs.PROPERTY, Source.PROPERTY, properties or {})
     resolution.add(SettableAs.CATALOG, Source.CATALOG, conf or {})
     resolution.add_environment()

@@ -22,6 +22,7 @@ key, a key in the wrong place and a value that does not fit are errors; they say
 - **table property**: `CREATE TABLE ... TBLPROPERTIES ('<key>'='<value>')`
 - **read option**: `spark.read.option("<key>", "<value>")`, `SELECT ... FROM t WITH ('<key>'='<value>')`
 - **write option**: `df.write.option("<key>", "<value>")`, `INSERT INTO t WITH ('<key>'='<value>') ...`
+- **script setting**: `SET <key> = ...` in a script of `pyspark-pravega run`; see [Streaming](streaming.md#sql-scripts)
 
 Secrets are never shown, logged or accepted as table properties. In a catalog conf, write `${env:NAME}` instead
 of the secret: the catalog reads the driver's environment variable `NAME`. Do this before the driver starts, for
@@ -33,6 +34,7 @@ The units of byte sizes are `k`, `m`, `g`, `t` (powers of 1024), those of durati
 _SECTIONS: dict[str, Callable[[Option[Any]], bool]] = {
     "Connection": lambda option: option.connection,
     "Table properties": lambda option: SettableAs.PROPERTY in option.allowed,
+    "Scripts": lambda option: SettableAs.SCRIPT in option.allowed,
     "Catalog, reading and writing": lambda option: True,
 }
 

@@ -211,6 +211,7 @@ def test_any_text_is_a_value_or_a_clear_error(key: str, text: str) -> None:
         SettableAs.PROPERTY: "properties",
         SettableAs.READ: "read",
         SettableAs.WRITE: "write",
+        SettableAs.SCRIPT: "script",
     }
     keyword = next(name for where, name in place.items() if where in option.allowed)
     try:

@@ -1,0 +1,45 @@
+"""What a user is told when a statement or a query of a script fails: the line, and the sentence without stack and plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql.script import Statement
+
+from .streaming_insert import not_streaming
+
+_STREAM_IN_BATCH = "_LEGACY_ERROR_TEMP_3102"
+"""Spark's condition for "Queries with streaming sources must be executed with writeStream.start()"."""
+_STACK = "\n\nJVM stacktrace:"
+_QUERY = "\n=== Streaming Query ==="
+_PLAN = re.compile(r";\s*\n['~+A-Z].*", re.DOTALL)
+"""An unresolved plan, which Spark appends to the message of an analysis that failed."""
+
+
+class ScriptFailedError(Exception):
+    """A statement or a streaming query failed; the text is for the user."""
+
+
+@contextmanager
+def failures_of(statement: Statement) -> Iterator[None]:
+    """Turn errors of Spark and of this package into a ScriptFailedError that names the statement's line."""
+    try:
+        yield
+    except PySparkException as error:
+        if error.getCondition() == _STREAM_IN_BATCH:
+            raise ScriptFailedError(str(not_streaming(statement))) from error
+        raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}") from error
+    except PravegaError as error:
+        text = str(error)
+        raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error
+
+
+def sentence(error: PySparkException) -> str:
+    """Return the message of an error without the stack, without plans, and without empty lines."""
+    text = str(error).partition(_STACK)[0].partition(_QUERY)[0]
+    return "\n".join(line for line in _PLAN.sub("", text).splitlines() if line.strip())

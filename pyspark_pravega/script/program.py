@@ -1,0 +1,109 @@
+"""The program `pyspark-pravega run`: a Spark driver for one script, its signals and its exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.launch import Launch
+from pyspark_pravega.sql.script import Statement, statements
+
+FAILED = 1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
+"""Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
+_CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, which print each error once more, as JSON with its stack."""
+
+
+def run_script(path: Path, launch: Launch, *, check: bool) -> int:
+    """Run a script in a driver that is started with the arguments of `launch`; returns the exit code.
+
+    The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
+    """
+    try:
+        script = read_script(path)
+    except PravegaError as error:
+        return _failed(path, str(error))
+    os.environ.update(launch.environment)
+    arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
+    for name in _CONTEXT_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from .failures import ScriptFailedError, sentence
+    from .progress import ProgressDisplay
+    from .runner import ScriptRunner
+
+    try:
+        spark = SparkSession.builder.appName(path.name).getOrCreate()
+    except PySparkException as error:
+        return _failed(path, f"Spark did not start: {sentence(error)}")
+    signals = _Signals()  # after PySpark has set its own
+    display = ProgressDisplay()
+    try:
+        runner = ScriptRunner(spark, script, display)
+        if check:
+            runner.check()
+            display.message(f"{path}: {len(script)} statements, no errors found")
+            return 0
+        if runner.run(signals.came):
+            return 0
+        display.message(f"{path}: stopped by {signals.name()}; run it again to go on from there")
+        return signals.exit_code()
+    except ScriptFailedError as error:
+        return _failed(path, str(error))
+    finally:
+        spark.stop()
+
+
+def read_script(path: Path) -> Sequence[Statement]:
+    """Read and split a script. Raises InvalidScriptError, also for one without statements."""
+    try:
+        found = statements(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidScriptError(f"The script cannot be read: {error}.") from error
+    if not found:
+        raise InvalidScriptError("The script has no statement.")
+    return found
+
+
+class _Signals:
+    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self._came: signal.Signals | None = None
+        for number in _SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._came = signal.Signals(number)
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+
+    def came(self) -> bool:
+        """Tell whether a signal came."""
+        return self._came is not None
+
+    def name(self) -> str:
+        """Return the signal's name."""
+        return self._came.name if self._came else ""
+
+    def exit_code(self) -> int:
+        """Return the exit code that shells give to a program that a signal ends."""
+        return 128 + (self._came or 0)
+
+
+def _failed(path: Path, text: str) -> int:
+    print(f"{path}: {text}", file=sys.stderr, flush=True)
+    return FAILED

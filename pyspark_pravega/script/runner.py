@@ -1,0 +1,149 @@
+"""Running the statements of a script: ordinary ones one after the other, streaming ones side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_pravega.errors import InvalidScriptError
+from pyspark_pravega.sql.script import Statement
+
+from .failures import ScriptFailedError, failures_of, sentence
+from .progress import ProgressDisplay
+from .streaming_insert import (
+    ends_by_itself,
+    name_of,
+    not_streaming,
+    parse,
+    script_settings,
+    start,
+    streaming_insert,
+)
+
+LOOK_EVERY = 0.1
+"""Seconds between two looks at queries and signals."""
+CANCELLED_WITHIN = 10.0
+"""Seconds that a cancelled statement may take to end."""
+MOST_ROWS = 1000
+"""As many rows of a SELECT are shown."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    statement: Statement
+    query: StreamingQuery
+    bounded: bool
+
+
+class ScriptRunner:
+    """Runs one script in a session.
+
+    Statements run in a thread, so that the main one can show progress, notice a query that fails, and take signals while
+    a statement runs.
+    """
+
+    def __init__(self, spark: SparkSession, script: Sequence[Statement], display: ProgressDisplay) -> None:
+        self._spark = spark
+        self._script = script
+        self._display = display
+        self._running: list[_Running] = []
+        self._failure: Exception | None = None
+        self._ending = False
+
+    def check(self) -> None:
+        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError."""
+        for statement in self._script:
+            with failures_of(statement):
+                parse(self._spark, statement)
+                if statement.is_setting:
+                    self._spark.sql(statement.in_place())
+                    script_settings(self._spark)
+
+    def run(self, stop_asked: Callable[[], bool]) -> bool:
+        """Run the script until all of it has ended, or until `stop_asked`; tells whether it ended by itself.
+
+        Raises ScriptFailedError when a statement or a query fails. All queries have stopped when this returns.
+        """
+        statements = threading.Thread(target=self._run_statements, name="statements", daemon=True)
+        statements.start()
+        try:
+            while not stop_asked():
+                if self._failure is not None:
+                    raise self._failure
+                self._raise_if_failed()
+                if not statements.is_alive() and not any(one.query.isActive for one in self._running):
+                    self._raise_if_failed()  # it may have failed since
+                    return True
+                self._display.show([one.query for one in self._running])
+                time.sleep(LOOK_EVERY)
+            return False
+        finally:
+            self._end(statements)
+
+    def _end(self, statements: threading.Thread) -> None:
+        self._ending = True
+        self._stop_queries()
+        if statements.is_alive():
+            self._spark.sparkContext.cancelAllJobs()
+            statements.join(CANCELLED_WITHIN)
+            self._stop_queries()  # one that started meanwhile
+        self._display.show([one.query for one in self._running], now=True)
+        self._display.leave()
+
+    def _stop_queries(self) -> None:
+        for one in list(self._running):
+            one.query.stop()
+
+    def _raise_if_failed(self) -> None:
+        for one in self._running:
+            if (error := one.query.exception()) is not None:
+                line = one.statement.line
+                raise ScriptFailedError(f"Line {line}: the query {one.query.name} failed: {sentence(error)}")
+
+    def _run_statements(self) -> None:
+        try:
+            for statement in self._script:
+                if self._ending:
+                    return
+                with failures_of(statement):
+                    self._run_statement(statement)
+        except Exception as error:  # raised again in the main thread
+            self._failure = error
+
+    def _run_statement(self, statement: Statement) -> None:
+        insert = streaming_insert(self._spark, statement)
+        if insert is not None:
+            settings = script_settings(self._spark)
+            name = name_of(insert, settings)
+            if same := next((one for one in self._running if one.query.name == name), None):
+                raise InvalidScriptError(
+                    f"The statements of lines {same.statement.line} and {statement.line} are both named {name}, and "
+                    "would share a checkpoint. Give the second one another name: SET pravega.stream.name = '...'."
+                )
+            query = start(insert, settings)
+            self._running.append(_Running(statement, query, ends_by_itself(settings)))
+            self._display.message(f"Line {statement.line}: started {name}")
+            return
+        if not statement.changes_session_only:
+            self._wait_for_bounded_queries()
+        began = time.monotonic()
+        result = self._spark.sql(statement.in_place())
+        if statement.is_setting:
+            script_settings(self._spark)
+            return
+        if result.isStreaming:
+            raise not_streaming(statement)
+        self._display.message(f"Line {statement.line}: {statement.summary}  ({time.monotonic() - began:.1f} s)")
+        if result.columns:
+            result.show(MOST_ROWS, truncate=False)
+
+    def _wait_for_bounded_queries(self) -> None:
+        """Wait for the queries that end by themselves: a statement after them may read what they write."""
+        while not self._ending and any(one.query.isActive for one in self._running if one.bounded):
+            time.sleep(LOOK_EVERY)
+        self._raise_if_failed()

@@ -1,0 +1,150 @@
+"""INSERT statements whose query reads a STREAM: told apart from ordinary ones, and started as streaming queries.
+
+Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any other
+INSERT. It only does not run one: that is done with the query of the analyzed plan. PySpark has no public way to a plan,
+hence the calls into the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_pravega.errors import InvalidScriptError
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.options import (
+    CHECKPOINT,
+    OUTPUT_MODE,
+    STREAM_NAME,
+    TRIGGER_OF_BATCHES,
+    Options,
+    resolve,
+)
+from pyspark_pravega.sql.script import Statement
+
+PREFIX = "pravega.stream."
+"""What the keys of script settings begin with."""
+
+_INSERT = "InsertIntoStatement"
+_INSTEAD = (
+    "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table before, "
+    "and leave out OVERWRITE, REPLACE and PARTITION"
+)
+
+
+@dataclass(frozen=True)
+class StreamingInsert:
+    """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns."""
+
+    statement: Statement
+    table: tuple[str, ...]
+    options: Mapping[str, str]
+    rows: DataFrame
+
+
+def parse(spark: SparkSession, statement: Statement) -> Any:
+    """Parse a statement with Spark's parser; returns the plan in the JVM."""
+    session = spark._jsparkSession
+    # Variables such as ${name} are looked up in the active session.
+    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(session)
+    return session.sessionState().sqlParser().parsePlan(statement.in_place())
+
+
+def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
+    """Analyze a statement; None when it is not an INSERT with a query that reads a STREAM.
+
+    Raises InvalidScriptError for an INSERT of another form that reads one.
+    """
+    if statement.words[0] not in ("INSERT", "WITH"):
+        return None
+    session, jvm = spark._jsparkSession, spark._jvm
+    assert jvm is not None
+    parsed = parse(spark, statement)
+    insert = parsed.child() if _kind(parsed) == "UnresolvedWith" else parsed
+    if _kind(insert) != _INSERT:
+        return None
+    skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    analyzed = session.sessionState().executePlan(parsed, skip).analyzed()
+    if not analyzed.isStreaming():
+        return None
+    target = insert.table()
+    special = insert.overwrite() or insert.replaceCriteriaOpt().isDefined() or not insert.partitionSpec().isEmpty()
+    if special or _kind(target) != "UnresolvedRelation":
+        raise not_streaming(statement)
+    # Spark's own mark beside the options tells the catalog which privileges are needed.
+    given = dict(target.options().asCaseSensitiveMap())
+    options = {key: text for key, text in given.items() if not key.startswith("__")}
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
+    name = target.multipartIdentifier()
+    parts = tuple(str(name.apply(number)) for number in range(name.size()))
+    return StreamingInsert(statement, _full_name(spark, parts), options, DataFrame(rows, spark))
+
+
+def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
+    """Start the streaming query of an INSERT with the settings that are in force."""
+    name = name_of(insert, settings)
+    root = settings.get(CHECKPOINT)
+    if root is None:
+        raise InvalidScriptError(
+            f"Line {insert.statement.line}: a streaming statement needs a checkpoint, the directory where Spark notes "
+            f"how far it has read. Write before it: SET {CHECKPOINT.key} = '/a/directory'."
+        )
+    writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
+    writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
+    match settings.get(TRIGGER_OF_BATCHES):
+        case "available now":
+            writer = writer.trigger(availableNow=True)
+        case "once":
+            writer = writer.trigger(once=True)
+        case timedelta() as interval:
+            writer = writer.trigger(processingTime=f"{interval // timedelta(milliseconds=1)} milliseconds")
+        case _:
+            pass
+    return writer.toTable(quote_all(insert.table))
+
+
+def name_of(insert: StreamingInsert, settings: Options) -> str:
+    """Return the name of a streaming statement."""
+    return settings.get(STREAM_NAME) or ".".join(insert.table)
+
+
+def ends_by_itself(settings: Options) -> bool:
+    """Tell whether streaming statements that start with these settings end."""
+    return isinstance(settings.get(TRIGGER_OF_BATCHES), str)
+
+
+def script_settings(spark: SparkSession) -> Options:
+    """Return the session's settings of streaming statements. Raises InvalidOptionError."""
+    confs = {key: text for key, text in spark.conf.getAll.items() if key.lower().startswith(PREFIX)}
+    return resolve(script={key: _without_quotes(text) for key, text in confs.items()}, env={})
+
+
+def not_streaming(statement: Statement) -> InvalidScriptError:
+    """Return the error for a statement that reads a STREAM and cannot be run."""
+    return InvalidScriptError(f"Line {statement.line}: {_INSTEAD}.")
+
+
+def _kind(plan: Any) -> str:
+    return str(plan.getClass().getSimpleName())
+
+
+def _without_quotes(text: str) -> str:
+    """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
+    stripped = text.strip()
+    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
+    return stripped[1:-1] if quoted else stripped
+
+
+def _full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Complete a table's name by the current catalog and namespace, as Spark does."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
+        return parts
+    current = (str(manager.currentCatalog().name()),)
+    return (*current, *(str(part) for part in manager.currentNamespace()), *parts) if len(parts) == 1 else current + parts

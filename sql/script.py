@@ -1,0 +1,80 @@
+"""SQL scripts: their statements, each with its place in the script.
+
+The text is taken apart by sqlglot's tokenizer, which knows Spark's strings, names and comments. What a statement means is
+for Spark to say: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from pyspark_pravega.errors import InvalidScriptError
+
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
+_LONGEST = 70
+_SESSION_ONLY = ("SET", "RESET", "USE")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a script, with the line and column of its first character, both counted from 1."""
+
+    text: str
+    line: int
+    column: int
+    words: tuple[str, ...]
+    """Its tokens in upper case; strings, and names in backticks, are empty."""
+    summary: str
+    """Its beginning on one line: up to the first string, which may be a secret."""
+
+    def in_place(self) -> str:
+        """Return the text behind as many empty lines as the script has before it: Spark then names the script's lines."""
+        return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether the statement sets or resets a conf of the session."""
+        return self.words[0] in ("SET", "RESET")
+
+    @property
+    def changes_session_only(self) -> bool:
+        """Whether the statement reads and writes no data: settings, USE, definitions of views."""
+        return self.words[0] in _SESSION_ONLY or (self.words[0] in ("CREATE", "DROP") and "VIEW" in self.words[1:6])
+
+
+def statements(script: str) -> list[Statement]:
+    """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
+    try:
+        tokens = sqlglot.tokenize(script, read="spark")
+    except TokenError as error:
+        reason = f"{error}. {error.__cause__ or ''}".strip()
+        raise InvalidScriptError(
+            f"The script cannot be split into statements: {reason}. Look for a quote or a comment that is not closed."
+        ) from error
+    groups: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    return [_statement(script, group) for group in groups if group]
+
+
+def _statement(script: str, tokens: list[Token]) -> Statement:
+    start, end = tokens[0].start, tokens[-1].end + 1
+    line_start = script.rfind("\n", 0, start) + 1
+    words = tuple("" if token.token_type in (*_TEXTS, TokenType.IDENTIFIER) else token.text.upper() for token in tokens)
+    line = script.count("\n", 0, start) + 1
+    if words[0] == "BEGIN" or words[1:3] == (":", "BEGIN"):
+        raise InvalidScriptError(
+            f"Line {line}: a script may not have BEGIN ... END blocks, whose semicolons would end the statement. Write "
+            "the statements of the block one after the other, or run it in the SQL shell."
+        )
+    shown_end = next((token.start for token in tokens if token.token_type in _TEXTS), end)
+    shown = " ".join(script[start:shown_end].split())
+    summary = shown if shown_end == end and len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+    return Statement(script[start:end], line, start - line_start + 1, words, summary)
