@@ -613,9 +613,8 @@ STREAM_NAME = _option(
     optional(TEXT),
     None,
     SettableAs.SCRIPT,
-    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Needed where "
-    "two statements of a script write to one table.",
-    "the full name of the table it writes to",
+    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Without it, "
+    "that is the full name of the table that is written to; two statements with one table need names.",
 )
 TRIGGER_OF_BATCHES = _option(
     "pravega.stream.trigger",
@@ -623,8 +622,7 @@ TRIGGER_OF_BATCHES = _option(
     None,
     SettableAs.SCRIPT,
     "When a micro-batch begins: every so often, or with `available now` until all is read that was there at the start, "
-    "in batches within the limits; `once` does that in one batch.",
-    "when the one before it ends",
+    "in batches within the limits; `once` does that in one batch. Without it, when the one before ends.",
 )
 OUTPUT_MODE = _option(
     "pravega.stream.output-mode",

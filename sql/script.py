@@ -1,7 +1,7 @@
 """SQL scripts: their statements, each with its place in the script.
 
-The text is taken apart by sqlglot's tokenizer, which knows Spark's strings, names and comments. What a statement means is
-for Spark to say: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
+The text is taken apart by sqlglot's tokenizer, which knows Spark's strings, names and comments. What a statement means
+is for Spark to say: its grammar has STREAM and WATERMARK, which sqlglot's parser does not know.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlglot
+from sqlglot import Token, TokenType
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
 
 from pyspark_pravega.errors import InvalidScriptError
 
@@ -32,7 +32,7 @@ class Statement:
     """Its beginning on one line: up to the first string, which may be a secret."""
 
     def in_place(self) -> str:
-        """Return the text behind as many empty lines as the script has before it: Spark then names the script's lines."""
+        """Return the text behind as many lines as it has before it in the script, so that Spark counts them too."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
     @property

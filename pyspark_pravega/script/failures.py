@@ -1,4 +1,4 @@
-"""What a user is told when a statement or a query of a script fails: the line, and the sentence without stack and plan."""
+"""What a user is told when a statement or a query of a script fails: the line and a sentence, no stack, no plan."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class _Running:
 class ScriptRunner:
     """Runs one script in a session.
 
-    Statements run in a thread, so that the main one can show progress, notice a query that fails, and take signals while
-    a statement runs.
+    Statements run in a thread, so that the main one can show progress, notice a query that fails, and take signals
+    while a statement runs.
     """
 
     def __init__(self, spark: SparkSession, script: Sequence[Statement], display: ProgressDisplay) -> None:

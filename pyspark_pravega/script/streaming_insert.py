@@ -1,8 +1,8 @@
 """INSERT statements whose query reads a STREAM: told apart from ordinary ones, and started as streaming queries.
 
-Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any other
-INSERT. It only does not run one: that is done with the query of the analyzed plan. PySpark has no public way to a plan,
-hence the calls into the JVM.
+Spark parses and analyzes the whole INSERT, so columns are matched, cast, filled with defaults and refused as in any
+other INSERT. It only does not run one: that is done with the query of the analyzed plan. PySpark has no public way to a
+plan, hence the calls into the JVM.
 """
 
 from __future__ import annotations
@@ -146,5 +146,6 @@ def _full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
         return parts
-    current = (str(manager.currentCatalog().name()),)
-    return (*current, *(str(part) for part in manager.currentNamespace()), *parts) if len(parts) == 1 else current + parts
+    catalog = str(manager.currentCatalog().name())
+    namespace = manager.currentNamespace() if len(parts) == 1 else ()
+    return (catalog, *(str(part) for part in namespace), *parts)

@@ -20,7 +20,7 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 def test_help_lists_every_command() -> None:
     shown = run("--help").output
-    own = ("local", "conf", "doctor", "consumers")
+    own = ("local", "run", "conf", "doctor", "consumers")
     for command in (*own, "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit"):
         assert f"\n  {command} " in shown, command
     assert __version__ in run("--version").output
@@ -60,6 +60,8 @@ def test_jar_prints_one_path() -> None:
         (("sql", "-e", "SELECT 1", "--controller-uri"), "Option '--controller-uri' requires an argument"),
         (("thriftserver", "--port", "port"), "is not a valid integer"),
         (("thriftserver", "--master", "local", "--port=port"), "is not a valid integer"),
+        (("run", "--master", "local[1]"), "Name the script"),
+        (("run", "job.sql", "--catalog", "system"), "is Spark's own"),
         (("sequel",), "No such command 'sequel'"),
     ],
 )

@@ -1,0 +1,191 @@
+"""Scripts with streaming statements, run in the tests' session: what they write, show, wait for, and refuse."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.script.failures import ScriptFailedError
+from pyspark_pravega.script.progress import ProgressDisplay
+from pyspark_pravega.script.runner import ScriptRunner
+from pyspark_pravega.sql.script import statements
+from tests.conftest import new_scope
+from tests.streams import PATIENCE
+
+EVENTS = "(id INT, at TIMESTAMP, name STRING)"
+ROWS = "(1, TIMESTAMP'2020-01-01 00:00:00', 'a'), (2, TIMESTAMP'2020-01-02 00:00:00', 'b')"
+
+
+class Scripts:
+    """Runs scripts in a session of its own each, as the program does."""
+
+    def __init__(self, spark: SparkSession, scope: str, target: str, checkpoint: Path) -> None:
+        self.spark = spark
+        self.scope = scope
+        self.names = {"source": f"pravega.`{scope}`.events", "target": target, "checkpoint": str(checkpoint)}
+
+    def text(self, script: str) -> str:
+        for name, value in self.names.items():
+            script = script.replace(f"<{name}>", value)
+        return script
+
+    def run(self, script: str, stop_asked: Callable[[], bool] = lambda: False) -> tuple[bool, str]:
+        """Run a script; returns whether it ended by itself, and what was said on the way."""
+        out = io.StringIO()
+        runner = ScriptRunner(self.spark.newSession(), statements(self.text(script)), ProgressDisplay(out))
+        return runner.run(stop_asked), out.getvalue()
+
+    def stream(self, script: str) -> tuple[bool, str]:
+        """Run a script that takes what there is."""
+        return self.run(
+            "SET pravega.stream.checkpoint = '<checkpoint>'; SET pravega.stream.trigger = 'available now';\n" + script
+        )
+
+    def rows(self) -> list[tuple[object, ...]]:
+        self.spark.sql(f"REFRESH TABLE {self.names['target']}")
+        return sorted(tuple(row) for row in self.spark.table(self.names["target"]).collect())
+
+
+@pytest.fixture(scope="module")
+def shared_scope(spark: SparkSession, client_config: ClientConfig) -> Iterator[str]:
+    """A scope with a table of two events."""
+    with new_scope(client_config) as name:
+        spark.sql(f"CREATE TABLE pravega.`{name}`.events {EVENTS} USING pravega")
+        spark.sql(f"INSERT INTO pravega.`{name}`.events VALUES {ROWS}")
+        yield name
+
+
+@pytest.fixture
+def scripts(spark: SparkSession, shared_scope: str, tmp_path: Path) -> Iterator[Scripts]:
+    """Scripts that read the table of two events, and a file table for them to write to."""
+    target = f"spark_catalog.default.t{uuid.uuid4().hex}"
+    spark.sql(f"CREATE TABLE {target} (number BIGINT, text STRING, flag INT DEFAULT 7) USING parquet")
+    yield Scripts(spark, shared_scope, target, tmp_path / "checkpoint")
+    spark.sql(f"DROP TABLE {target}")
+
+
+def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = """
+    -- Columns by position, cast as INSERT casts them; a column that is not named has its default.
+    INSERT INTO <target> (text, number)
+      SELECT name, id FROM STREAM <source>;
+    SELECT 'there are ' || count(*) AS answer FROM <target>;
+    """
+    ended, said = scripts.stream(job)
+    assert ended and "Line 4: started spark_catalog.default.t" in said and "batch 0" in said
+    assert "|there are 2|" in capsys.readouterr().out  # the SELECT has waited
+    assert scripts.rows() == [(1, "a", 7), (2, "b", 7)]
+    scripts.spark.sql(scripts.text("INSERT INTO <source> VALUES (3, TIMESTAMP'2020-01-03 00:00:00', 'c')"))
+    scripts.stream(job)
+    assert scripts.rows() == [(1, "a", 7), (2, "b", 7), (3, "c", 7)]
+
+
+def test_views_watermarks_and_variables(scripts: Scripts) -> None:
+    scripts.stream("""
+    SET first = 2020;
+    CREATE TEMPORARY VIEW timed AS SELECT * FROM STREAM <source> WATERMARK at DELAY OF INTERVAL 1 HOUR;
+    WITH days AS (SELECT window(at, '1 day').start AS day, count(*) AS n FROM timed GROUP BY window(at, '1 day'))
+    INSERT INTO <target> BY NAME SELECT n AS number, string(day) AS text FROM days WHERE year(day) >= ${first};
+    """)
+    # The watermark has not passed the second day.
+    assert scripts.rows() == [(1, "2020-01-01 00:00:00", 7)]
+
+
+def test_streaming_statements_run_side_by_side_until_they_are_stopped(scripts: Scripts, shared_scope: str) -> None:
+    second = scripts.names["target"] + "_2"
+    scripts.spark.sql(f"CREATE TABLE {second} (id INT) USING parquet")
+
+    began = time.monotonic()
+    expected = scripts.spark.table(scripts.names["source"]).count()
+
+    def both_have_rows() -> bool:
+        assert time.monotonic() - began < PATIENCE, counts
+        counts.clear()
+        for table in (scripts.names["target"], second):
+            scripts.spark.sql(f"REFRESH TABLE {table}")
+            counts.append(scripts.spark.table(table).count())
+        return counts == [expected, expected]
+
+    counts: list[int] = []
+
+    try:
+        ended, said = scripts.run(
+            f"""
+            SET pravega.stream.checkpoint = '<checkpoint>/';
+            SET pravega.stream.trigger = 200 ms;
+            USE pravega.`{shared_scope}`;
+            INSERT INTO <target> (number) SELECT id FROM STREAM events;
+            INSERT INTO {second} SELECT id FROM STREAM(events)
+            """,
+            stop_asked=both_have_rows,
+        )
+    finally:
+        scripts.spark.sql(f"DROP TABLE {second}")
+    assert not ended
+    assert said.count("started") == 2
+    assert not scripts.spark.streams.active
+    checkpoints = Path(scripts.names["checkpoint"]).iterdir()
+    assert sorted(each.name for each in checkpoints) == [scripts.names["target"], second]
+
+
+def test_a_query_that_fails_ends_the_script(scripts: Scripts) -> None:
+    with pytest.raises(ScriptFailedError) as caught:
+        scripts.run("""SET pravega.stream.checkpoint = '<checkpoint>';
+            SET pravega.stream.name = ratios;
+            INSERT INTO <target> (number) SELECT raise_error('spoilt ' || id) FROM STREAM <source>;""")
+    text = str(caught.value)
+    assert text.startswith("Line 3: the query ratios failed: ") and "spoilt" in text
+    assert "Streaming Query" not in text and "stacktrace" not in text
+
+
+def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None:
+    before = scripts.spark.table(scripts.names["source"]).count()
+    with pytest.raises(ScriptFailedError, match="USER_RAISED_EXCEPTION.*spoilt"):
+        scripts.stream("""INSERT INTO <target> (number) SELECT raise_error('spoilt ' || id) FROM STREAM <source>;
+            INSERT INTO <source> SELECT 3, current_timestamp(), 'c'""")
+    assert scripts.spark.table(scripts.names["source"]).count() == before
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("SELECT 1;\n\n SELEC 2", r"Line 3: \[PARSE_SYNTAX_ERROR\].*\(line 3, pos 1\)"),
+        ("SELECT id,\n nam FROM <source>", r"Line 1: \[UNRESOLVED_COLUMN.*line 2 pos 1$"),
+        ("\nINSERT INTO nowhere SELECT * FROM STREAM <source>", r"Line 2: \[TABLE_OR_VIEW_NOT_FOUND\]"),
+        ("INSERT INTO <target> SELECT id, name, 1 FROM STREAM <source>", "Line 1: .* needs a checkpoint"),
+        (
+            "INSERT INTO <target> (number) SELECT at FROM STREAM <source>",
+            r"Line 1: \[INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST\]",
+        ),
+        ("INSERT INTO <target> BY NAME SELECT id FROM STREAM <source>", r"Cannot write extra columns `id`"),
+        ("SET pravega.stream.triger = '1 s'", r"Line 1: \[PRAVEGA_INVALID_OPTION\].*Did you mean 'pravega.stream.trig"),
+        ("SET pravega.stream.trigger = 'at noon'", r"Line 1: .*'at noon' of 'pravega.stream.trigger'.*available now"),
+        ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),
+        ("CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>", "Line 1: only INSERT INTO"),
+        ("INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>", "Line 1: only INSERT INTO"),
+        ("FROM STREAM <source> INSERT INTO <target> (number) SELECT id", "Line 1: only INSERT INTO"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(scripts: Scripts, script: str, message: str) -> None:
+    with pytest.raises(ScriptFailedError) as caught:
+        scripts.run(script)
+    text = str(caught.value)
+    assert re.search(message, text, re.DOTALL), text
+    assert "JVM stacktrace" not in text and "Relation" not in text and "\n\n" not in text, text
+    assert scripts.rows() == []
+
+
+def test_two_statements_of_one_name_are_refused(scripts: Scripts) -> None:
+    with pytest.raises(ScriptFailedError, match=r"lines 2 and 3 are both named spark_catalog\.default\.t\w+, and"):
+        scripts.stream("""INSERT INTO <target> (number) SELECT id FROM STREAM <source>;
+            INSERT INTO <target> (number) SELECT id + 10 FROM STREAM <source>""")
