@@ -81,9 +81,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 
-def _resolve(
-    request: LoadSource, conf: Mapping[str, str], properties: Mapping[str, str] | None = None
-) -> o.Options:
+def _resolve(request: LoadSource, conf: Mapping[str, str], properties: Mapping[str, str] | None = None) -> o.Options:
     if request.writing:
         return o.resolve(conf=conf, properties=properties, write=request.options)
     return o.resolve(conf=conf, properties=properties, read=request.options)
