@@ -11,11 +11,11 @@ from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.bounds import bounds_text
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.stream_source.limits import Limits
-from pyspark_pravega.datasource.stream_source.planning import SourceMemory
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.errors import UnsupportedOperationError
-from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
 from . import altering, changes, namespaces, sources, streams, tables
@@ -24,13 +24,14 @@ from .connections import Catalog, Connections
 from .inserts import Inserts
 from .naming import errors_about
 from .reads import planned_read
-from .replies import InsertBegun, PlannedRead, ScanEnds, SourceDescription, TableDescription
+from .replies import InsertBegun, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
 
 Reply: TypeAlias = (
     TableDescription
     | SourceDescription
     | PlannedRead
     | InsertBegun
+    | MicroBatchEnd
     | Limits
     | str
     | int
@@ -173,7 +174,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     with errors_about("Table", name):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
-        bounds = options.get(o.START_STREAM_CUT), options.get(o.END_STREAM_CUT)
+        bounds = bounds_text(options)
         known = ends.find(*bounds)
         planned = kind_of(table).plan_scan(
             catalog.pravega,

@@ -129,3 +129,15 @@ class InsertBegun:
     insert: InsertHandle
     function: str
     python: str
+
+
+@dataclass(frozen=True)
+class MicroBatchEnd:
+    """Where a micro-batch ends, and where the table ends now: offsets. `metrics`: how far the query will be behind.
+
+    The end is where the micro-batch begins if there is none.
+    """
+
+    offset: str
+    latest: str
+    metrics: Mapping[str, str]

@@ -263,7 +263,7 @@ class LimitsOfStream:
 
 @dataclass(frozen=True)
 class EndOfMicroBatch:
-    """The offset at which the next micro-batch ends: `since` if nothing is new.
+    """A `MicroBatchEnd`, that of the next micro-batch.
 
     `last`: not beyond this offset. `checkpoint` tells the query from others.
     """

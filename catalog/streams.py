@@ -8,13 +8,14 @@ from typing import TypeAlias
 
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
-from pyspark_pravega.datasource.stream_source.planning import SourceMemory, StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 
 from . import requests as r
 from .connections import Catalog
 from .naming import errors_about
 from .reads import planned_read
-from .replies import PlannedRead
+from .replies import MicroBatchEnd, PlannedRead
 
 _Request: TypeAlias = r.StartOfStream | r.LastOfStream | r.LimitsOfStream | r.EndOfMicroBatch | r.PlanMicroBatch
 
@@ -37,14 +38,15 @@ def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOf
         return limits_of(read.options)
 
 
-def end_of_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.EndOfMicroBatch) -> str:
+def end_of_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.EndOfMicroBatch) -> MicroBatchEnd:
     """Return the offset at which the next micro-batch ends."""
     with _asked_for(catalog, memory, request) as (read, stream):
         since = read.read_offset(request.since)
         last = None if request.last is None else read.read_offset(request.last)
-        end = stream.end(since, last, request.limits, memory.pacing(request.checkpoint))
+        end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
         # The same text, even if the query reads other columns now: else Spark takes it for something new.
-        return request.since if end is since else end.to_json()
+        reached = request.since if end.offset is since else end.offset.to_json()
+        return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
 
 
 def plan_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.PlanMicroBatch) -> PlannedRead:

@@ -6,11 +6,12 @@ raises `ValueError` with a sentence that completes "value ... : ", and `options.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -208,6 +209,19 @@ def optional(option_type: OptionType[T]) -> OptionType[T | None]:
     return OptionType(option_type.name, option_type.parse)
 
 
+def _timestamp(text: str) -> datetime:
+    moment = None
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        number = re.fullmatch(r"\d{1,15}", text)
+        moment = datetime.fromtimestamp(int(text) / 1000, UTC) if number else datetime.fromisoformat(text)
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(
+            "expected a time with its zone, for example 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00, or "
+            "milliseconds since 1970"
+        )
+    return moment
+
+
 FORMAT_NAME: OptionType[str] = OptionType(
     "`avro`, `csv`, `json`, `protobuf`, `raw`, `text`, or an installed format's name", _format_name
 )
@@ -216,6 +230,7 @@ BOOLEAN: OptionType[bool] = OptionType("`true` or `false`", _boolean)
 DURATION: OptionType[timedelta] = OptionType("duration (`500ms`, `10s`, `5min`, `1h`, `2d`)", _duration)
 BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _byte_size)
 TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _trigger)
+TIMESTAMP: OptionType[datetime] = OptionType("time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _timestamp)
 URI: OptionType[str] = OptionType("URI", _uri)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _plug_in)
 STREAM_CUT: OptionType[str] = OptionType(

@@ -28,6 +28,7 @@ from .option_types import (
     PLUG_IN,
     STREAM_CUT,
     TEXT,
+    TIMESTAMP,
     TRIGGER,
     URI,
     Option,
@@ -476,7 +477,8 @@ START_STREAM_CUT = _option(
     STREAM_CUT,
     "earliest",
     SettableAs.READ,
-    "Where the scan begins. `earliest` and `unbounded`: the oldest event that is still there.",
+    "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, for streams "
+    "only: what comes after the query has started. A streaming query with a checkpoint goes on where that says.",
     "earliest",
 )
 END_STREAM_CUT = _option(
@@ -484,8 +486,36 @@ END_STREAM_CUT = _option(
     STREAM_CUT,
     "latest",
     SettableAs.READ,
-    "Where the scan ends. `latest` and `unbounded`: the newest event when the query is planned.",
+    "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; of a stream, nowhere.",
     "latest",
+)
+START_VERSION = _option(
+    "start-version",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.READ,
+    "The first version of the table to read: the versions of `CHANGES`, one for each commit.",
+)
+END_VERSION = _option(
+    "end-version",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.READ,
+    "The last version of the table to read.",
+)
+START_TIMESTAMP = _option(
+    "start-timestamp",
+    optional(TIMESTAMP),
+    None,
+    SettableAs.READ,
+    "Read the versions that were published from this time on, and what others appended since the version before.",
+)
+END_TIMESTAMP = _option(
+    "end-timestamp",
+    optional(TIMESTAMP),
+    None,
+    SettableAs.READ,
+    "Read the versions that were published up to this time.",
 )
 FAIL_ON_DATA_LOSS = _option(
     "fail-on-data-loss",

@@ -13,6 +13,7 @@ from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog
+from ..scan.bounds import check_unbounded
 from ..scan.snapshot import tail_cut
 from ..tables.change_range import ChangeRange
 
@@ -55,10 +56,7 @@ class Position:
 
 def check_options(options: o.Options) -> None:
     """Raise InvalidOptionError for bounds of a scan."""
-    if options.get(o.START_STREAM_CUT) not in ("earliest", "unbounded") or options.is_set(o.END_STREAM_CUT):
-        raise InvalidOptionError(
-            f"CHANGES has bounds of its own. Leave '{o.START_STREAM_CUT.key}' and '{o.END_STREAM_CUT.key}' out."
-        )
+    check_unbounded(options, "CHANGES has bounds of its own.")
 
 
 def check_endless(changes: ChangeRange, options: o.Options) -> None:

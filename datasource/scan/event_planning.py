@@ -17,12 +17,11 @@ from ..commit_log import CommitLog
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
+from .bounds import end_cut, start_cut
 from .event_plan import EventScanPlan, SegmentVersions
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
-
-_OPEN_ENDS = ("earliest", "latest", "unbounded")
 
 
 def measure_scan(
@@ -32,7 +31,10 @@ def measure_scan(
 
     Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
-    start, end = _cut(options, o.START_STREAM_CUT, "latest"), _cut(options, o.END_STREAM_CUT, "earliest")
+    for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
+        if options.get(option) == nonsense:
+            raise InvalidOptionError(f"'{option.key}'='{nonsense}' leaves nothing to read. Leave the option out.")
+    start, end = start_cut(pravega, table.stream, options), end_cut(pravega, table.stream, options)
     slices = measure_slices(pravega, table, options, start, end)
     return slices if tail is None else up_to(slices, tail)
 
@@ -125,24 +127,6 @@ def full_schema(table: StreamTable, options: o.Options | None = None) -> StructT
     hidden = [METADATA_COLUMNS[name][0] for name in wanted if name not in names]
     columns = nullable(table.schema) if permissive else table.schema
     return _strings(StructType([*columns.fields, *hidden]))
-
-
-def _cut(options: o.Options, option: o.Option[str], nonsense: str) -> StreamCut | None:
-    text = options.get(option)
-    if text == nonsense:
-        raise InvalidOptionError(f"'{option.key}'='{text}' leaves nothing to read. Leave the option out.")
-    return named_cut(options, option)
-
-
-def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
-    """Return the stream cut that an option names, None for an open end. Raises InvalidOptionError."""
-    text = options.get(option)
-    if text in _OPEN_ENDS:
-        return None
-    try:
-        return StreamCut.from_text(text)
-    except InvalidOptionError as error:
-        raise InvalidOptionError(f"'{option.key}': {error.message}.") from None
 
 
 def _strings(schema: StructType) -> StructType:

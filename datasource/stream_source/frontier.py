@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark_pravega.client import Pravega
@@ -34,12 +34,23 @@ class StreamSegments:
         self._successors: dict[int, dict[int, list[int]]] = {}
         self._none_until: dict[int, float] = {}
         self._ends: dict[int, int] = {}
+        self._bounds: dict[str, StreamCut | None] = {}
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the state of segments now, leaving out those that are not there."""
         found = self.pravega.segments.segment_infos(self.stream, segments)
         with self._lock:
             self._ends.update({segment: info.write_offset for segment, info in found.items() if info.sealed})
+        return found
+
+    def bound(self, name: str, find: Callable[[], StreamCut | None]) -> StreamCut | None:
+        """Return the cut that an end bound means, which `find` finds the first time."""
+        with self._lock:
+            if name in self._bounds:
+                return self._bounds[name]
+        found = find()
+        with self._lock:
+            self._bounds[name] = found
         return found
 
     def sealed_end(self, segment: int) -> int | None:
@@ -65,7 +76,7 @@ class StreamSegments:
 
 @dataclass
 class Frontier:
-    """Where each segment of the frontier is read from, and how far it can be read now.
+    """Where each segment of the frontier is read from, how far it can be read now, and where it ends (`tails`).
 
     `lost` are the ranges that were removed before they were read: segment, first byte, and the byte after the last,
     None if that is not known.
@@ -74,6 +85,7 @@ class Frontier:
     begins: dict[int, int]
     ends: dict[int, int]
     lost: list[tuple[int, int, int | None]] = field(default_factory=list)
+    tails: dict[int, int] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -95,7 +107,8 @@ def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut
             begins |= entered
             lost += more
     ends = {segment: max(_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
-    return Frontier(begins, ends, lost)
+    tails = {segment: infos[segment].write_offset if segment in infos else begin for segment, begin in begins.items()}
+    return Frontier(begins, ends, lost, tails)
 
 
 def entered(segments: StreamSegments, positions: Positions, *bounds: StreamCut | None) -> dict[int, int]:

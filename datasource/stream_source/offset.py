@@ -18,7 +18,7 @@ FORMAT = 1
 """The version of the JSON below. Older ones stay readable; their examples are tests' golden files."""
 _LONGEST_TYPE = 100
 """Characters of a column's type that are kept as they are."""
-_RESET = "Start the query with a new checkpoint location."
+START_ANEW = "Start the query with a new checkpoint location."
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SourceOffset:
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"The checkpoint's offset {text} is none of a Pravega table ({type(error).__name__}: {error}). Is the "
-                f"checkpoint that of another query? {_RESET}"
+                f"checkpoint that of another query? {START_ANEW}"
             ) from None
         raise CheckpointError(
             f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
@@ -90,24 +90,24 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
     if offset.cut.stream != stream:
         raise CheckpointError(
             f"The checkpoint is that of a query on stream {offset.cut.stream}, and this one reads stream {stream}. "
-            f"{_RESET}"
+            f"{START_ANEW}"
         )
     if None not in (identity, offset.identity) and identity != offset.identity:
         raise CheckpointError(
             f"Stream {stream} was dropped and made again since the checkpoint was written, so that its positions mean "
-            f"nothing in the new one. {_RESET}"
+            f"nothing in the new one. {START_ANEW}"
         )
     now = columns_read(table, table)
     for name, type in offset.columns.items():
         if name not in now:
             raise CheckpointError(
                 f"The query read column {name} ({type}) of stream {stream} so far, and its table has no such column "
-                f"any more. Add the column again, read another 'schema-version', or: {_RESET}"
+                f"any more. Add the column again, read another 'schema-version', or: {START_ANEW}"
             )
         if now[name] != type:
             raise CheckpointError(
                 f"Column {name} of stream {stream} was {type} when the checkpoint was written, and is {now[name]} now. "
-                f"Go on with the older 'schema-version', or: {_RESET}"
+                f"Go on with the older 'schema-version', or: {START_ANEW}"
             )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -17,65 +14,15 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoun
 from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog, origin_of
-from ..scan.event_planning import named_cut
+from ..scan.bounds import bounds_text, end_cut, start_cut
 from ..scan.snapshot import SegmentSlice, check_cut, tail_cut
 from ..tables.stream_table import StreamTable
-from .admission import Walker, admitted, count_up_to
+from .admission import Walker, admitted
 from .frontier import Frontier, Positions, StreamSegments, entered, find_frontier
 from .limits import NO_LIMITS, Limits
-from .offset import SourceOffset, check_offset, columns_read
-
-_REMEMBERED = 256
-
-
-class Pacing:
-    """When a query's last micro-batch began, for those that wait until there is enough for another."""
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-
-    def is_due(self, walker: Walker, frontier: Frontier, limits: Limits) -> bool:
-        """Tell whether there is enough for a micro-batch, or the time is over; the first one is always due."""
-        now = time.monotonic()
-        if limits.min_rows is not None and self._began is not None:
-            waits = (now - self._began) * 1000 < limits.max_delay_ms
-            if waits and count_up_to(walker, frontier.begins, frontier.ends, limits.min_rows) < limits.min_rows:
-                return False
-        self._began = now
-        return True
-
-
-class SourceMemory:
-    """Keeps what streaming queries found out about streams' segments, and their pacing. Thread-safe.
-
-    It only saves time, but for the pacing: with another service a micro-batch may begin early.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._streams: OrderedDict[tuple[str, Stream], StreamSegments] = OrderedDict()
-        self._pacing: OrderedDict[str, Pacing] = OrderedDict()
-
-    def pacing(self, checkpoint: str) -> Pacing:
-        """Return the pacing of the query with a checkpoint."""
-        with self._lock:
-            found = self._pacing.setdefault(checkpoint, Pacing())
-            self._pacing.move_to_end(checkpoint)
-            while len(self._pacing) > _REMEMBERED:
-                self._pacing.popitem(last=False)
-            return found
-
-    def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
-        """Return what is known of a stream's segments."""
-        key = (str(pravega.config.controller_uri), stream)
-        with self._lock:
-            found = self._streams.get(key)
-            if found is None or found.pravega is not pravega:
-                found = self._streams[key] = StreamSegments(pravega, stream)
-            self._streams.move_to_end(key)
-            while len(self._streams) > _REMEMBERED:
-                self._streams.popitem(last=False)
-            return found
+from .memory import QueryMemory
+from .offset import START_ANEW, SourceOffset, check_offset, columns_read
+from .progress import Progress
 
 
 @dataclass(frozen=True)
@@ -104,6 +51,15 @@ class StreamedTable:
         return offset
 
 
+@dataclass(frozen=True)
+class BatchEnd:
+    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
+
+    offset: SourceOffset
+    latest: SourceOffset
+    metrics: Mapping[str, str]
+
+
 class TableStream:
     """One streaming query's table, at one cluster."""
 
@@ -112,40 +68,60 @@ class TableStream:
         self._segments = segments
         self._read = read
         self._log = CommitLog(pravega, read.stream, timeout=read.options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+        self._progress = Progress(pravega, segments, self._log)
 
     def start(self) -> SourceOffset:
         """Return where a query begins that has no checkpoint. Raises InvalidOptionError for a place that is none."""
-        if self._read.options.get(o.START_STREAM_CUT) == "latest":
-            return self._read.offset(self._tail().positions)
-        cut = named_cut(self._read.options, o.START_STREAM_CUT)
-        if cut is not None:
-            check_cut(self._pravega, self._read.stream, o.START_STREAM_CUT.key, cut)
-        return self._read.offset((cut or self._pravega.controller.head(self._read.stream)).positions)
+        options, stream = self._read.options, self._read.stream
+        cut = start_cut(self._pravega, stream, options)
+        end = self._end_bound()
+        if end is not None:
+            check_cut(self._pravega, stream, "end-stream-cut", end)
+        if options.get(o.START_STREAM_CUT) == "latest":
+            cut = self._tail()
+        if cut is None:
+            cut = self._pravega.controller.head(stream)
+        check_cut(self._pravega, stream, "start-stream-cut", cut)
+        return self._read.offset(cut.positions)
 
     def last(self) -> SourceOffset:
         """Return where a query ends that reads what there is now."""
         return self._read.offset(self._tail().positions)
 
     def end(
-        self, since: SourceOffset, last: SourceOffset | None, limits: Limits = NO_LIMITS, pacing: Pacing | None = None
-    ) -> SourceOffset:
+        self,
+        since: SourceOffset,
+        last: SourceOffset | None = None,
+        limits: Limits = NO_LIMITS,
+        memory: QueryMemory | None = None,
+    ) -> BatchEnd:
         """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
 
         Raises DataLossError for events that were removed before the query could read them.
         """
+        memory = QueryMemory() if memory is None else memory
         bounds = [None if last is None else last.cut, self._end_bound()]
         seen = find_frontier(self._segments, since.cut.positions, *bounds)
         if not seen.bytes and not seen.lost:
-            return since
+            return self._nothing_new(since, seen, memory)
         frontier = self._log.settled(lambda until: find_frontier(self._segments, since.cut.positions, *bounds, until))
         self._check_lost(frontier)
-        if not frontier.bytes:
-            return since
-        walker = Walker(self._pravega, self._read.stream, fail_on_data_loss=self._read.options.get(o.FAIL_ON_DATA_LOSS))
-        if last is None and pacing is not None and not pacing.is_due(walker, frontier, limits):
-            return since
+        walker = self._walker()
+        if not frontier.bytes or (last is None and not memory.is_due(walker, frontier, limits)):
+            return self._nothing_new(since, frontier, memory)
+        memory.begin(frontier)
         ends = admitted(walker, frontier.begins, frontier.ends, limits)
-        return self._read.offset(entered(self._segments, ends, *bounds))
+        reached = entered(self._segments, ends, *bounds)
+        metrics = self._progress.behind(reached, frontier.tails, walker, memory)
+        return BatchEnd(self._read.offset(reached), self._read.offset(frontier.tails), metrics)
+
+    def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
+        metrics = self._progress.behind(frontier.begins, frontier.tails, self._walker(), memory)
+        return BatchEnd(since, self._read.offset(frontier.tails), metrics)
+
+    def _walker(self) -> Walker:
+        strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
+        return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for events that are there no more."""
@@ -159,7 +135,10 @@ class TableStream:
                 if end is None or begin < end:
                     frontier.lost.append((segment, begin, end))
                 continue
-            assert end is not None, "a segment that was left is sealed"
+            if end is None:
+                raise CheckpointError(
+                    f"The checkpoint's offsets {since.cut} and {until.cut} do not follow each other. {START_ANEW}"
+                )
             if begin < info.start_offset and begin < end:
                 frontier.lost.append((segment, begin, min(info.start_offset, end)))
             frontier.begins[segment], frontier.ends[segment] = max(begin, info.start_offset), end
@@ -171,7 +150,8 @@ class TableStream:
         ]
 
     def _end_bound(self) -> StreamCut | None:
-        return named_cut(self._read.options, o.END_STREAM_CUT)
+        options, stream = self._read.options, self._read.stream
+        return self._segments.bound(bounds_text(options)[1], lambda: end_cut(self._pravega, stream, options))
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends; of a sealed one, the ends of its last segments."""
@@ -204,8 +184,7 @@ class TableStream:
         identity = self._read.identity
         if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
             raise CheckpointError(
-                f"Stream {stream} was dropped and made again while the query was reading it. Start the query with a "
-                "new checkpoint location."
+                f"Stream {stream} was dropped and made again while the query was reading it. {START_ANEW}"
             )
 
 
@@ -219,4 +198,4 @@ def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:
     return text[0].upper() + text[1:]
 
 
-__all__ = ["SourceMemory", "StreamedTable", "TableStream"]
+__all__ = ["BatchEnd", "StreamedTable", "TableStream"]

@@ -59,7 +59,9 @@ def test_java_writes_the_fields_of_requests() -> None:
 
 def test_java_reads_the_fields_of_replies() -> None:
     read = named(READ) - PIPE
-    described = fields((replies.SourceDescription, replies.PlannedRead, replies.InsertBegun, Limits))
+    described = fields(
+        (replies.SourceDescription, replies.PlannedRead, replies.InsertBegun, replies.MicroBatchEnd, Limits)
+    )
     # Java also reads some fields of its own requests again, and of an INSERT's handle the transaction.
     assert read - {"checkpoint", "columns", "options", "transaction"} == described
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from tests.streams import ParquetSink, into_memory
+
+
+@pytest.fixture
+def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(client_config) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -58,3 +70,70 @@ def test_a_table_of_changes_is_refused(spark: SparkSession, scope: str, tmp_path
     with into_memory(spark.readStream.table(f"pravega.`{scope}`.`customers$changelog`"), tmp_path) as sink:
         [row] = sink.rows()
     assert row.after.id == 1
+
+
+def test_bounds_of_streams_are_those_of_batches(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    for number in range(1, 5):
+        spark.sql(f"INSERT INTO {table} VALUES ({number}, 'x'), ({number}, 'y')")
+    changes = spark.sql(f"SELECT DISTINCT _commit_version, _commit_timestamp FROM {table} CHANGES FROM VERSION 1")
+    published = {row[0]: row[1] for row in changes.collect()}
+    moments = {number: moment.astimezone(UTC) for number, moment in published.items()}
+    before_third = (moments[3] - timedelta(microseconds=1)).isoformat()
+    millis = str(int(moments[2].timestamp() * 1000) + 1)
+    for number, (options, expected) in enumerate(
+        [
+            ({}, {1, 2, 3, 4}),
+            ({"start-version": "3"}, {3, 4}),
+            ({"startVersion": "2", "endVersion": "3"}, {2, 3}),
+            ({"start-timestamp": moments[3].isoformat()}, {3, 4}),
+            ({"start-timestamp": before_third, "end-version": "3"}, {3}),
+            ({"end-timestamp": millis}, {1, 2}),
+            ({"start-version": "5"}, set()),
+        ]
+    ):
+        sink = ParquetSink(spark, tmp_path / str(number))
+        sink.take(spark.readStream.options(**options).table(table))
+        found = {row.id for row in sink.rows()} if expected else set()
+        assert found == expected, options
+        assert {row.id for row in spark.read.options(**options).table(table).collect()} == expected, options
+
+
+def test_bounds_without_sense(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'x')")
+    for number, (options, words) in enumerate(
+        [
+            ({"start-version": "3"}, "'start-version'='3' is not possible.*the newest version is 1"),
+            ({"end-version": "2"}, "'end-version'='2' is not possible.*the newest version is 1"),
+            ({"start-version": "1", "start-timestamp": "0"}, "'start-version' and 'start-timestamp' are given"),
+            ({"end-timestamp": "1000"}, "lies before the first version"),
+            ({"start-timestamp": "2026-01-01"}, "a time with its zone"),
+            ({"start-timestamp": "2999-01-01T00:00:00Z"}, "lies in the future"),
+            ({"start-stream-cut": "x"}, "not base64"),
+        ]
+    ):
+        with pytest.raises(PySparkException, match=words):
+            ParquetSink(spark, tmp_path / str(number)).take(spark.readStream.options(**options).table(table))
+        with pytest.raises(PySparkException, match=words):
+            spark.read.options(**options).table(table).collect()
+
+
+def test_latest_and_a_stream_cut(spark: SparkSession, table: str, scope: str, pravega: Pravega, tmp_path: Path) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y')")
+    cut = tail_cut(pravega, Stream(scope, "sensor")).to_text()
+    rows = spark.readStream.option("start-stream-cut", "latest").table(table)
+    sink = ParquetSink(spark, tmp_path / "latest")
+    sink.take(rows)
+    with into_memory(rows, tmp_path / "memory") as seen:
+        assert seen.rows() == []
+        spark.sql(f"INSERT INTO {table} VALUES (3, 'z')")
+        sink.take(rows)
+        assert [row.id for row in seen.rows()] == [3]
+    assert [row.id for row in sink.rows()] == [3]
+    bounded = spark.readStream.option("end-stream-cut", cut).table(table)
+    with into_memory(bounded, tmp_path / "bounded") as seen:
+        assert sorted(row.id for row in seen.rows()) == [1, 2]
+        spark.sql(f"INSERT INTO {table} VALUES (4, 'z')")
+        assert sorted(row.id for row in seen.rows()) == [1, 2]
+    after = ParquetSink(spark, tmp_path / "after")
+    after.take(spark.readStream.option("start-stream-cut", cut).table(table))
+    assert sorted(row.id for row in after.rows()) == [3, 4]

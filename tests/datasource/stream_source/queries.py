@@ -10,8 +10,9 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.kinds.dispatch import load
 from pyspark_pravega.datasource.stream_source.limits import limits_of
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
-from pyspark_pravega.datasource.stream_source.planning import SourceMemory, StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.planning import BatchEnd, StreamedTable, TableStream
 from pyspark_pravega.sql import options as o
 
 
@@ -50,11 +51,15 @@ class Query:
 
     def next(self, since: SourceOffset, last: SourceOffset | None = None) -> Batch | None:
         """Read the next micro-batch; None if there is none."""
-        read, stream = self.read()
-        end = stream.end(since, last, limits_of(read.options), self.memory.pacing("checkpoint"))
+        end = self.end(since, last).offset
         if end is since:
             return None
         return self.batch(since, SourceOffset.from_json(end.to_json()))
+
+    def end(self, since: SourceOffset, last: SourceOffset | None = None) -> BatchEnd:
+        """Return where the next micro-batch ends."""
+        read, stream = self.read()
+        return stream.end(since, last, limits_of(read.options), self.memory.query("checkpoint"))
 
     def batch(self, since: SourceOffset, end: SourceOffset) -> Batch:
         """Read what lies between two offsets."""

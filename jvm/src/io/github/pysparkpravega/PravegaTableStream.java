@@ -2,19 +2,23 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
 /** The rows of a table as a stream: the service knows its offsets, and plans what lies between two of them. */
-final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
   private final PravegaTable table;
   private final ObjectNode arguments;
   private final String checkpoint;
   private String last;
+  private volatile JsonNode end;
   private JsonNode plan;
 
   PravegaTableStream(PravegaTable table, ObjectNode arguments) {
@@ -51,7 +55,18 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
   public Offset latestOffset(Offset start, ReadLimit limit) {
     ObjectNode since = arguments.deepCopy().put("since", start.json()).put("last", last);
     since.put("checkpoint", checkpoint).set("limits", ReadLimits.json(limit));
-    return new JsonOffset(call("end_of_micro_batch", since).asText());
+    end = call("end_of_micro_batch", since);
+    return new JsonOffset(end.get("offset").asText());
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    return end == null ? null : new JsonOffset(end.get("latest").asText());
+  }
+
+  @Override
+  public Map<String, String> metrics(Optional<Offset> latestConsumedOffset) {
+    return end == null ? Map.of() : Service.texts(end.get("metrics"));
   }
 
   @Override

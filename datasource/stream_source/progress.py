@@ -1,0 +1,101 @@
+"""Progress of a streaming query: how far it is behind its stream, for Spark's report of each micro-batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import PermissionDeniedError
+
+from ..commit_log import CommitLog, Version
+from .admission import Walker
+from .frontier import Positions, StreamSegments, end_within
+from .memory import QueryMemory
+
+_FEW_SEGMENTS = 16
+"""So many segments are reported one by one."""
+_SAMPLE = 64 * 1024
+"""Bytes of events that the number of events behind is estimated from."""
+
+
+class Progress:
+    """Measures how far positions are behind the end of a stream."""
+
+    def __init__(self, pravega: Pravega, segments: StreamSegments, log: CommitLog) -> None:
+        self._pravega = pravega
+        self._segments = segments
+        self._log = log
+
+    def behind(self, reached: Positions, tail: Positions, walker: Walker, memory: QueryMemory) -> dict[str, str]:
+        """Return the metrics of a query that has `reached` what it has; `tail` are the ends of the same segments.
+
+        A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
+        by the size of the next ones. Seconds are those since the oldest version was published that is not read as a
+        whole; left out where there are no versions.
+        """
+        behind = self._bytes_behind(reached, tail)
+        total = sum(behind.values())
+        metrics = {"bytesBehind": str(total)}
+        if len(behind) <= _FEW_SEGMENTS:
+            stream = self._segments.stream
+            for segment, size in sorted(behind.items()):
+                metrics[f"bytesBehind.{segment_name(stream, segment).removeprefix(f'{stream}/')}"] = str(size)
+        if total == 0:
+            metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
+        else:
+            metrics["estimatedEventsBehind"] = str(_estimated(walker, behind, reached))
+            if (seconds := self._seconds_behind(reached, memory)) is not None:
+                metrics["secondsBehind"] = f"{seconds:.1f}"
+        if memory.lost_ranges:
+            metrics["lostBytes"] = str(memory.lost_bytes)
+            metrics["lostRanges"] = str(memory.lost_ranges)
+        return metrics
+
+    def _bytes_behind(self, reached: Positions, tail: Positions) -> dict[int, int]:
+        if all(self._segments.sealed_end(segment) is None for segment in reached):
+            return {segment: tail.get(segment, 0) - offset for segment, offset in reached.items()}
+        cut = StreamCut(self._segments.stream, dict(reached))
+        later, _ = self._pravega.controller.segments_between(cut, None)
+        infos = self._segments.infos({*reached, *later})
+        return {
+            segment: max(info.write_offset - max(reached.get(segment, 0), info.start_offset), 0)
+            for segment, info in infos.items()
+        }
+
+    def _seconds_behind(self, reached: Positions, memory: QueryMemory) -> float | None:
+        try:
+            unread = self._first_unread(reached, memory.unread_version)
+        except PermissionDeniedError:
+            return None
+        if unread is None:
+            return None
+        memory.unread_version = unread.number
+        return max(time.time() - unread.timestamp / 1_000_000, 0.0)
+
+    def _first_unread(self, reached: Positions, first: int) -> Version | None:
+        """Find the first version that is not read as a whole, from the first that may be, in steps that double."""
+        low, step = first, 1
+        while (found := self._log.versions(low + step - 1, low + step - 1)) and _is_read(found[0].cut, reached):
+            low, step = low + step, step * 2
+        candidates = self._log.versions(low, low + step - 1)
+        return next((each for each in candidates if not _is_read(each.cut, reached)), None)
+
+
+def _is_read(cut: StreamCut, reached: Positions) -> bool:
+    position = StreamCut(cut.stream, dict(reached))
+    return all(offset <= end_within(segment, position) for segment, offset in cut.positions.items())
+
+
+def _estimated(walker: Walker, behind: Mapping[int, int], reached: Positions) -> int:
+    largest = max(behind, key=lambda each: behind[each])
+    start = reached.get(largest, 0)
+    sample = walker.walk(largest, start, start + behind[largest], _SAMPLE, None)
+    if not sample.events:  # the next event is larger than the sample
+        return max(sum(behind.values()) // max(behind[largest], 1), 1)
+    return max(round(sum(behind.values()) * sample.events / (sample.offset - start)), 1)
+
+
+__all__ = ["Progress"]
