@@ -1,4 +1,4 @@
-"""What the catalog service remembers of streaming queries and their streams; it is lost with the service, at no harm."""
+"""What the catalog service remembers of streaming queries and their streams; it may be lost with the service."""
 
 from __future__ import annotations
 

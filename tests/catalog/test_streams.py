@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -137,3 +138,18 @@ def test_latest_and_a_stream_cut(spark: SparkSession, table: str, scope: str, pr
     after = ParquetSink(spark, tmp_path / "after")
     after.take(spark.readStream.option("start-stream-cut", cut).table(table))
     assert sorted(row.id for row in after.rows()) == [3, 4]
+
+
+def test_progress_tells_how_far_a_query_is_behind(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    for number in range(1, 4):
+        spark.sql(f"INSERT INTO {table} SELECT {number}, 'x' FROM range(100)")
+    sink = ParquetSink(spark, tmp_path)
+    batches = sink.take(spark.readStream.option("maxRowsPerTrigger", 120).table(table))
+    assert [batch["numInputRows"] for batch in batches] == [120, 120, 60]
+    metrics = [batch["sources"][0]["metrics"] for batch in batches]
+    left = [int(each["bytesBehind"]) for each in metrics]
+    assert left[0] > left[1] > left[2] == 0
+    assert int(metrics[0]["estimatedEventsBehind"]) == 180
+    assert float(metrics[0]["secondsBehind"]) > float(metrics[2]["secondsBehind"]) == 0
+    positions = [json.loads(batch["sources"][0]["endOffset"])["positions"] for batch in batches]
+    assert json.loads(batches[0]["sources"][0]["latestOffset"])["positions"] == positions[2]

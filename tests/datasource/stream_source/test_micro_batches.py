@@ -197,3 +197,25 @@ def test_a_stream_made_again(pravega: Pravega, new_stream: NewStream) -> None:
     new_stream(2)
     with pytest.raises(CheckpointError, match="was dropped and made again"):
         query.next(since)
+
+
+def test_how_far_a_query_is_behind(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(2)
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "100"})
+    since, behind = query.start(), []
+    write(pravega, stream, events(range(10, 80), keys=80))
+    scale(pravega, stream, 0)
+    write(pravega, stream, events(range(10, 80), keys=80))
+    total = 140 * (8 + len(b"10:10;"))
+    while (end := query.end(since)).offset is not since:
+        total -= query.batch(since, end.offset).bytes
+        assert end.metrics["bytesBehind"] == str(total)
+        assert end.metrics["estimatedEventsBehind"] == str(total // 14)
+        each = [int(value) for key, value in end.metrics.items() if key.startswith("bytesBehind.")]
+        assert sum(each) == total
+        since = end.offset
+        behind.append(total)
+    assert len(behind) > 2
+    assert behind[-1] == 0
+    assert end.metrics["bytesBehind"] == end.metrics["secondsBehind"] == "0"
+    assert "lostBytes" not in end.metrics
