@@ -55,8 +55,8 @@ class Progress:
         return metrics
 
     def _bytes_behind(self, reached: Positions, tail: Positions) -> dict[int, int]:
-        if all(self._segments.sealed_end(segment) is None for segment in reached):
-            return {segment: tail.get(segment, 0) - offset for segment, offset in reached.items()}
+        if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
+            return {segment: tail[segment] - offset for segment, offset in reached.items()}
         cut = StreamCut(self._segments.stream, dict(reached))
         later, _ = self._pravega.controller.segments_between(cut, None)
         infos = self._segments.infos({*reached, *later})
