@@ -19,7 +19,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.insert.prepare import write_settings
+from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -31,6 +31,10 @@ from .replies import InsertBegun, InsertHandle
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0
 """How long the abort of an INSERT that nobody waits for may take: a service should end soon after its driver."""
+
+
+_NONE = ""
+"""The transaction of a write that has none."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class Inserts:
 
         `number` is that of the call, for `abort_begun_by`.
         """
+        plain = plain_writer(catalog.pravega, table, schema, catalog.options(write=options))
+        if plain is not None:
+            return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
             insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
         transaction = insert.transaction
@@ -101,6 +108,8 @@ class Inserts:
         An `epoch` is committed once, however often it is written.
         """
         pickles = CPickleSerializer()
+        if handle.transaction == _NONE:
+            return _stored(table, [pickles.loads(base64.b64decode(message)) for message in messages])
         with cancellation.shielded(), self._taken(catalog, table, handle, again=again and epoch is None) as insert:
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
@@ -108,12 +117,15 @@ class Inserts:
                 raise TransactionMismatchError(
                     f"{len(reports)} of {handle.tasks} tasks reported what they wrote; nothing was committed."
                 )
+            epoch = epoch or epoch_of_application(catalog.options(write=handle.options))
             if epoch is not None:
                 return commit_epoch(catalog.pravega, table, insert, reports, epoch)
             return insert.commit(reports, again=again)
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
+        if handle.transaction == _NONE:
+            return
         with cancellation.shielded(), at_most(CLEAN_UP_SECONDS), self._taken(catalog, table, handle) as insert:
             insert.abort()
 
@@ -170,3 +182,11 @@ class Inserts:
             yield Insert(catalog.pravega, table, transaction, settings)
         finally:
             transaction.stop()
+
+
+def _stored(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
+    """Return the number of rows that were written without a transaction; those that were lost are told of."""
+    lost = sum(report.lost for report in reports)
+    if lost:
+        LOG.warning("Stream %s: %d rows of a best-effort write may be lost.", table.stream, lost)
+    return sum(report.rows for report in reports)

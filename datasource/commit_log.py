@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
 from pyspark_pravega.client.key_value.table import Entry as Stored
@@ -44,6 +44,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .commit_log_patience import DisturbedError, Patience
 from .commit_log_rows import Beside, Entry, Head, Version
 
 LOG = logging.getLogger(__name__)
@@ -311,7 +312,7 @@ class CommitLog:
         return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
 
     def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
-        patience = _Patience(self._stream, self._timeout)
+        patience = Patience(self._stream, self._timeout)
         first = None
         while True:
             head = self.head()
@@ -325,25 +326,25 @@ class CommitLog:
                     return measure(StreamCut.from_text(record["cut"])), head
             try:
                 return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
-            except _DisturbedError:
+            except DisturbedError:
                 patience.wait()
 
     def _undisturbed(self, head: Head, measure: Callable[[], T], published: bool = False) -> T:
-        """Measure; raises _DisturbedError if a transaction was merged or the head row changed meanwhile.
+        """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
 
         With `published` also if one was merged before that no version tells of yet.
         """
         states = self._states(head.committing[:1])  # no other's commit is asked for as long as this one is first
         if TransactionStatus.COMMITTING in states.values():
-            raise _DisturbedError
+            raise DisturbedError
         if published and TransactionStatus.COMMITTED in states.values():
-            raise _DisturbedError
+            raise DisturbedError
         result = measure()
         if self.head() != head:
-            raise _DisturbedError
+            raise DisturbedError
         still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
         if not set(self._states(still_open).values()) <= _NOT_MERGED:
-            raise _DisturbedError
+            raise DisturbedError
         return result
 
     def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
@@ -390,30 +391,6 @@ def row_key(stream: Stream, number: int) -> bytes:
 def origin_of(pravega: Pravega, stream: Stream) -> int:
     """Return the number of a stream's very first segment, which tells it from one made again under its name."""
     return min(segment_number(segment.segment_id) for segment in pravega.controller.epoch_segments(stream, 0))
-
-
-class _DisturbedError(Exception):
-    """A commit came in between."""
-
-
-class _Patience:
-    """Pauses between attempts, until the time is over."""
-
-    def __init__(self, stream: Stream, timeout: float) -> None:
-        self._stream = stream
-        self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
-        self._pause = 0.005
-
-    def wait(self) -> None:
-        """Pause; raises ServerTimeoutError when the time is over."""
-        if time.monotonic() > self._deadline:
-            raise ServerTimeoutError(
-                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
-                "of them. Try again."
-            )
-        cancellation.sleep(self._pause)
-        self._pause = min(self._pause * 1.5, 0.1)
 
 
 def _bytes(value: dict[str, Any]) -> bytes:

@@ -27,7 +27,9 @@ from pyspark_pravega.sql.refusals import refusal
 
 from .connection import client_config
 from .insert.commit import Insert, WriteSettings, clean_up
-from .insert.prepare import write_settings
+from .insert.epoch_commit import commit_epoch
+from .insert.ledger import Epoch
+from .insert.prepare import epoch_of_application, plain_writer, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
 from .kinds.dispatch import kind_of
 from .scan.event_planning import full_schema
@@ -93,9 +95,12 @@ class PravegaDataSource(DataSource):
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
             table = kind_of(table).prepare_insert(pravega, table, schema, options)
+            if (plain := plain_writer(pravega, table, schema, options)) is not None:
+                return plain
+            epoch = epoch_of_application(options)
             insert = Insert.begin(pravega, table, settings)
             try:
-                return TransactionalWriter(insert.spec(schema), settings)
+                return TransactionalWriter(insert.spec(schema), settings, epoch)
             except BaseException:
                 insert.abort()
                 raise
@@ -132,15 +137,20 @@ class _RefusedReader(DataSourceStreamReader):
 class TransactionalWriter(InsertWriter):
     """Tasks' writer that also commits: Spark calls `commit` and `abort` on a copy in another process."""
 
-    def __init__(self, spec: InsertSpec, settings: WriteSettings) -> None:
+    def __init__(self, spec: InsertSpec, settings: WriteSettings, epoch: Epoch | None) -> None:
         super().__init__(spec)
         self._settings = settings
+        self._epoch = epoch
 
     @concise
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible at once."""
         with connect(self._spec.config) as pravega:
-            self._insert(pravega).commit([one for one in messages if isinstance(one, InsertMessage)])
+            insert, reports = self._insert(pravega), [one for one in messages if isinstance(one, InsertMessage)]
+            if self._epoch is None:
+                insert.commit(reports)
+            else:
+                commit_epoch(pravega, self._spec.table, insert, reports, self._epoch)
 
     @concise
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

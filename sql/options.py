@@ -629,6 +629,34 @@ SPOOL_MEMORY = _option(
     "32m",
 )
 
+WRITE_MODE = _option(
+    "write-mode",
+    one_of("transactional", "at-least-once", "best-effort"),
+    "transactional",
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "What a write promises. `transactional`: all rows become visible together, those of a micro-batch exactly once. "
+    "`at-least-once`: each row is visible as soon as it is stored; a task or a micro-batch that is run again writes "
+    "its rows again. `best-effort`: the same, and rows that servers do not take are lost, with a warning.",
+    "transactional",
+)
+TXN_APP_ID = _option(
+    "txn-app-id",
+    optional(TEXT),
+    None,
+    SettableAs.WRITE,
+    "With `txn-version`, makes a write idempotent: the name of who numbers the writes, for example of a query that "
+    "writes in `foreachBatch`. Names are known to a table until it is dropped.",
+)
+TXN_VERSION = _option(
+    "txn-version",
+    optional(whole_number(0)),
+    None,
+    SettableAs.WRITE,
+    "Number of a write, for example that of a micro-batch. A write whose number is not greater than the greatest that "
+    "the table has of the same `txn-app-id` is left out.",
+)
+
+
 # Streaming statements of scripts.
 
 CHECKPOINT = _option(

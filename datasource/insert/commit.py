@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
-from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
@@ -26,7 +25,6 @@ from pyspark_pravega.client.stream import Stream, transaction_segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
-    InvalidSchemaError,
     PravegaError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -38,7 +36,8 @@ from pyspark_pravega.errors import (
 from ..commit_log import CommitLog
 from ..commit_log_rows import Beside
 from ..scan.snapshot import tail_cut
-from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from ..tables.stream_table import StreamTable
+from .encoding import encoding_id
 from .task import InsertMessage, InsertSpec
 
 LOG = logging.getLogger(__name__)
@@ -99,22 +98,8 @@ class Insert:
             token=transaction.token,
             lease_ms=round(self._settings.lease * 1000),
             spool_memory=self._settings.spool_memory,
-            encoding_id=self._encoding_id(),
+            encoding_id=encoding_id(self._pravega, table),
         )
-
-    def _encoding_id(self) -> int | None:
-        table = self._table
-        if not table.framed or table.schema_version is None:
-            return None
-        registry = self._pravega.registry(table.stream.scope)
-        version = VersionInfo.from_json(table.schema_version)
-        # A group that was deleted and made again counts its versions anew.
-        if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
-            raise InvalidSchemaError(
-                f"The table of stream {table.stream} was dropped and made again with other columns since this "
-                "statement was analyzed. Nothing was written; run it again."
-            )
-        return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
 
     @property
     def settings(self) -> WriteSettings:

@@ -14,6 +14,12 @@ from pyspark_pravega.sql import options as o
 from ..tables.routing_key import routing_key_column
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
+from .encoding import encoding_id
+from .ledger import Epoch
+from .plain_task import PlainSpec, PlainWriter
+
+TRANSACTIONAL = "transactional"
+BEST_EFFORT = "best-effort"
 
 
 def with_write_options(pravega: Pravega, table: StreamTable, options: o.Options) -> StreamTable:
@@ -54,6 +60,37 @@ def write_settings(options: o.Options) -> WriteSettings:
         commit_timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds(),
         spool_memory=options.get(o.SPOOL_MEMORY),
     )
+
+
+def plain_writer(pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> PlainWriter | None:
+    """Return the tasks' writer of a write without a transaction, None for one that is a transaction."""
+    epoch_of_application(options)
+    mode = options.get(o.WRITE_MODE)
+    if mode == TRANSACTIONAL:
+        return None
+    return PlainWriter(PlainSpec(table, pravega.config, rows, encoding_id(pravega, table), lossy=mode == BEST_EFFORT))
+
+
+def epoch_of_application(options: o.Options) -> Epoch | None:
+    """Return the epoch that the options `txn-app-id` and `txn-version` name, None without them.
+
+    Raises InvalidOptionError for one without the other, and for a write that is no transaction.
+    """
+    application, version = options.get(o.TXN_APP_ID), options.get(o.TXN_VERSION)
+    if application is None and version is None:
+        return None
+    if application is None or version is None:
+        given, missing = (o.TXN_VERSION, o.TXN_APP_ID) if application is None else (o.TXN_APP_ID, o.TXN_VERSION)
+        raise InvalidOptionError(
+            f"'{given.key}'='{options.text(given)}' needs '{missing.key}' too: the two name a write, so that it is "
+            "done once. Give both, or neither."
+        )
+    if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
+        raise InvalidOptionError(
+            f"'{o.TXN_APP_ID.key}' makes a write happen once, which '{o.WRITE_MODE.key}'='{mode}' does not promise. "
+            f"Leave one of them out."
+        )
+    return Epoch.of_application(application, version)
 
 
 def _with_codec(pravega: Pravega, table: StreamTable, codec: str) -> StreamTable:

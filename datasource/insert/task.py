@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.store import SegmentStore
@@ -30,13 +29,12 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     TransactionNotOpenError,
 )
-from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
-from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..user_errors import concise
 from ..worker_connections import lent
+from .routes import Positions, hashes
 from .spool import Spool
 
 
@@ -72,11 +70,15 @@ class SegmentWrite:
 
 @dataclass
 class InsertMessage(WriterCommitMessage):
-    """A task's report: rows written and, by segment id, what it wrote there."""
+    """A task's report: rows written and, by segment id, what it wrote there.
+
+    `lost` are rows that a write of the mode `best-effort` has given up.
+    """
 
     partition: int
     rows: int
     segments: dict[int, SegmentWrite]
+    lost: int = 0
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -137,47 +139,20 @@ def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBat
     return rows
 
 
-def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _PrimaryKeyRouter | _SpreadRouter:
-    if spec.table.routing_key:
-        return _KeyRouter(spec)
-    if key_columns(spec.table.settings):
-        return _PrimaryKeyRouter(spec)
-    return _SpreadRouter(spec, partition)
-
-
-class _PrimaryKeyRouter:
-    """Routes changes by the text of their primary key as Debezium writes it, `{"id":1}`, to where its own are."""
-
-    def __init__(self, spec: InsertSpec) -> None:
-        self._names = key_columns(spec.table.settings)
-        key = [StructField(name, spec.schema[name].dataType, False) for name in self._names]
-        self._texts = RowDocuments(StructType(key), spec.table.settings)
-        self._router = SegmentRouter(spec.segments)
-
-    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        texts = self._texts.documents(batch.select(self._names)).cast(pa.large_string())
-        segments = self._router.route(hash_keys(texts))
-        for segment_id in np.unique(segments):
-            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
+def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:
+    positions = hashes(spec.table, spec.schema)
+    return _SpreadRouter(spec, partition) if positions is None else _KeyRouter(positions, spec)
 
 
 class _KeyRouter:
-    """Routes each row by the hash of its key, as Pravega's own clients do; order within a key is kept."""
+    """Routes each row by the hash of its key; order within a key is kept."""
 
-    def __init__(self, spec: InsertSpec) -> None:
-        assert spec.table.routing_key is not None
-        self._column = spec.table.routing_key
+    def __init__(self, positions: Callable[[pa.RecordBatch], Positions], spec: InsertSpec) -> None:
+        self._positions = positions
         self._router = SegmentRouter(spec.segments)
 
     def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        keys = batch.column(self._column)
-        if keys.null_count:
-            raise InvalidRowError(
-                f"the routing key '{self._column}' is null in a row; every event needs a key: filter such rows out, or "
-                f"give them a value with coalesce({self._column}, ...)"
-            )
-        text = keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string())
-        segments = self._router.route(hash_keys(text))
+        segments = self._router.route(self._positions(batch))
         for segment_id in np.unique(segments):
             yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
+from tests.streams import PATIENCE, run_available
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def run(rows: DataFrame, checkpoint: Path, table: str, **options: str) -> None:
     writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).options(**options)
     query = writer.trigger(availableNow=True).toTable(table)
     try:
-        query.awaitTermination()
+        assert query.awaitTermination(PATIENCE), f"the query did not end: {query.status}"
     finally:
         query.stop()
 
@@ -154,6 +155,50 @@ def test_columns_go_by_their_names_and_must_fit(spark: SparkSession, files: File
     with pytest.raises(StreamingQueryException, match=rf"(?s){table}.*do not fit.*Its columns are id int, name string"):
         run(files.stream().selectExpr("id AS number", "name"), tmp_path / "other", table)
     assert ids(spark, table) == files.rows
+
+
+def test_a_write_in_foreach_batch_happens_once(
+    spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path
+) -> None:
+    """Every batch is written three times in three ways, and the first one counts."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.writeTo(table).option("txnAppId", "job").option("txnVersion", number).append()
+        batch.write.option("txn-app-id", "job").option("txn-version", number).insertInto(table)
+        batch.createOrReplaceTempView("batch_of_job")
+        batch.sparkSession.sql(
+            f"INSERT INTO {table} WITH ('txn-app-id'='job', 'txn-version'='{number}') SELECT * FROM batch_of_job"
+        )
+
+    for _ in range(2):
+        files.add(20)
+    writer = files.stream().writeStream.foreachBatch(write)
+    run_available(writer, tmp_path / "checkpoint")
+    assert ids(spark, table) == files.rows
+    assert versions(pravega, table) == 2
+
+
+def test_what_names_a_write_is_complete(spark: SparkSession, table: str) -> None:
+    rows = spark.range(3).selectExpr("CAST(id AS INT) AS id", "'x' AS name")
+    with pytest.raises(AnalysisException, match="PRAVEGA_INVALID_OPTION.*'txn-version'='1' needs 'txn-app-id'"):
+        rows.writeTo(table).option("txn-version", 1).append()
+    named = rows.writeTo(table).option("txn-version", 1).option("txn-app-id", "job")
+    with pytest.raises(AnalysisException, match="PRAVEGA_INVALID_OPTION.*'write-mode'='at-least-once' does not"):
+        named.option("write-mode", "at-least-once").append()
+    assert ids(spark, table) == []
+
+
+@pytest.mark.parametrize("mode", ["at-least-once", "best-effort"])
+def test_modes_without_transactions(
+    spark: SparkSession, pravega: Pravega, files: Files, table: str, tmp_path: Path, mode: str
+) -> None:
+    for _ in range(2):
+        files.add(100)
+    run(files.stream(), tmp_path / "checkpoint", table, **{"write-mode": mode})
+    assert ids(spark, table) == files.rows
+    spark.sql(f"INSERT INTO {table} WITH ('write-mode'='{mode}') VALUES (1000, 'last')")
+    assert ids(spark, table) == [*files.rows, 1000]
+    assert versions(pravega, table) == 0
 
 
 @pytest.mark.parametrize("mode", ["complete", "update"])

@@ -1,0 +1,217 @@
+"""The task's side of a write without a transaction: encode, route, and append to the segments of the stream itself.
+
+Events are visible as soon as they are stored. A segment that is sealed by scaling has stored the events before its end;
+those after it go to the segments that follow, and the events of a key stay in their order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.routing import SegmentRouter
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import (
+    EventTooLargeError,
+    InvalidRowError,
+    SegmentSealedError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    StreamSealedError,
+)
+from pyspark_pravega.formats.core.format import find_format
+
+from ..tables.stream_table import REGISTRY_CODECS, StreamTable
+from ..user_errors import concise
+from ..worker_connections import lent
+from .routes import key_positions
+from .task import InsertMessage
+
+LOG = logging.getLogger(__name__)
+
+_UNFLUSHED_BYTES = 8 << 20
+"""Bytes of one segment's events that are kept until they are known to be stored."""
+_SCALING_SECONDS = 0.05
+_AWAY = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
+
+
+@dataclass(frozen=True)
+class PlainSpec:
+    """The plan that all tasks of one write share. `lossy`: rows that servers do not take are given up."""
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    encoding_id: int | None
+    lossy: bool
+
+
+class PlainWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks that append as they go."""
+
+    def __init__(self, spec: PlainSpec) -> None:
+        self._spec = spec
+
+    @concise
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one partition; all of it is stored when this returns.
+
+        Raises InvalidRowError, EventTooLargeError, StreamSealedError, and for servers that do not answer
+        ServerUnavailableError, ServerTimeoutError or ServerFailedError. Rows before the error may be stored.
+        """
+        spec, table = self._spec, self._spec.table
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        encoder = find_format(table.format).encoder(
+            spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
+        )
+        positions = key_positions(table, spec.schema, partition)
+        rows = stored = 0
+        appenders = None
+        with lent(spec.config) as pravega:
+            try:
+                appenders = _Appenders(pravega, table.stream)
+                for batch in iterator:
+                    rows += batch.num_rows
+                    if batch.num_rows:
+                        appenders.append(encoder.encode(batch), positions(batch))
+                appenders.flush()
+                stored = rows
+            except (InvalidRowError, EventTooLargeError) as error:
+                raise type(error)(f"Table {table.stream}: {error.message}. Rows before it may be visible.") from None
+            except _AWAY as error:
+                if not spec.lossy:
+                    raise
+                rows += sum(batch.num_rows for batch in iterator)
+                stored = 0 if appenders is None else appenders.given - appenders.unknown
+                LOG.warning("Stream %s: rows of a best-effort write are lost: %s", table.stream, error)
+            finally:
+                if appenders is not None:
+                    appenders.close()
+        return InsertMessage(partition, stored, {}, lost=rows - stored)
+
+
+@dataclass
+class _Open:
+    """A segment's appender, and the events it was given that may not be stored yet, with their positions."""
+
+    appender: SegmentAppender
+    events: list[pa.Array] = field(default_factory=list)
+    positions: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    bytes: int = 0
+
+    def give(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
+        """Append events."""
+        framed = frame(events)
+        self.events.append(events)
+        self.positions.append(positions)
+        self.bytes += len(framed)
+        self.appender.append(framed, len(events))
+
+    def flush(self) -> None:
+        """Wait until all are stored, and forget them."""
+        self.appender.flush()
+        self.events, self.positions, self.bytes = [], [], 0
+
+    def pending(self) -> tuple[pa.Array, npt.NDArray[np.float64]] | None:
+        """Return the events that a sealed segment has not stored, None if it has stored all."""
+        count = sum(events for _, events in self.appender.pending)
+        if not count:
+            return None
+        events = pa.concat_arrays(self.events)
+        return events[-count:], np.concatenate(self.positions)[-count:]
+
+
+class _Appenders:
+    """Appends events to the segments that their positions in the key space belong to, whatever is scaled meanwhile."""
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        self._pravega = pravega
+        self._stream = stream
+        self._open: dict[int, _Open] = {}
+        self._router = self._current()
+        self.given = 0
+        """Events that were given."""
+
+    @property
+    def unknown(self) -> int:
+        """Count the events that are not known to be stored."""
+        return sum(events for each in self._open.values() for _, events in each.appender.pending)
+
+    def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
+        """Append events; returns when not too many of them are under way."""
+        self.given += len(events)
+        self._route(events, positions)
+
+    def flush(self) -> None:
+        """Wait until all events are stored."""
+        while unflushed := [one for one, each in self._open.items() if each.events]:
+            for segment_id in unflushed:
+                try:
+                    self._open[segment_id].flush()
+                except SegmentSealedError:
+                    self._go_on_after(segment_id)
+                    break
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._open.values():
+            each.appender.close()
+
+    def _current(self) -> SegmentRouter:
+        segments = self._pravega.controller.current_segments(self._stream)
+        if not segments:
+            raise StreamSealedError(f"stream '{self._stream}' is sealed; nothing can be written to it")
+        return SegmentRouter(segments)
+
+    def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
+        """Give events to the segments of now, and those of a segment that is sealed meanwhile to the next ones."""
+        segments = self._router.route(positions)
+        for segment_id in np.unique(segments):
+            where = np.flatnonzero(segments == segment_id)
+            each = self._open.get(int(segment_id))
+            if each is None:
+                appender = SegmentAppender(self._pravega.segments, self._stream, int(segment_id), uuid.uuid4())
+                each = self._open[int(segment_id)] = _Open(appender)
+            try:
+                each.give(events.take(pa.array(where)), positions[where])
+                if each.bytes > _UNFLUSHED_BYTES:
+                    each.flush()
+            except SegmentSealedError:
+                self._go_on_after(int(segment_id))
+
+    def _go_on_after(self, sealed: int) -> None:
+        """Learn the segments of now, and give them what those that are gone have not stored, before anything new."""
+        deadline = time.monotonic() + self._pravega.config.retry_timeout
+        while sealed in self._router.segment_ids:
+            self._router = self._current()
+            if time.monotonic() > deadline:
+                raise ServerTimeoutError(f"segment {sealed} of stream {self._stream} is sealed, and none follows it")
+            cancellation.sleep(_SCALING_SECONDS)
+        current = set(self._router.segment_ids)
+        left = []
+        for segment_id in [one for one in self._open if one not in current]:
+            each = self._open.pop(segment_id)
+            try:
+                each.flush()
+            except SegmentSealedError:
+                left.append(each.pending())
+            each.appender.close()
+        for pending in left:
+            if pending is not None:
+                self._route(*pending)

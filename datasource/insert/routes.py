@@ -1,0 +1,71 @@
+"""Where rows go: the position of each in the key space of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.client.routing import hash_keys
+from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
+from pyspark_pravega.formats.changes.feed import key_columns
+
+from ..tables.stream_table import StreamTable
+
+Positions: TypeAlias = npt.NDArray[np.float64]
+_GOLDEN = 0.618
+"""Its multiples lie far from each other in [0, 1)."""
+
+
+def key_positions(table: StreamTable, rows: StructType, partition: int) -> Callable[[pa.RecordBatch], Positions]:
+    """Return what gives the rows of a task their positions.
+
+    By the routing key; by the primary key, as Debezium writes it, of changes; else spread evenly, beginning at another
+    place in each task.
+    """
+    by_key = hashes(table, rows)
+    if by_key is not None:
+        return by_key
+
+    def spread(batch: pa.RecordBatch) -> Positions:
+        shares: Positions = np.arange(batch.num_rows) / max(batch.num_rows, 1)
+        return np.mod(shares + partition * _GOLDEN, 1.0)
+
+    return spread
+
+
+def hashes(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], Positions] | None:
+    """Return what hashes the keys of rows, None where rows have none."""
+    if table.routing_key:
+        return _by_column(table.routing_key)
+    if key_columns(table.settings):
+        return _by_primary_key(table, rows)
+    return None
+
+
+def _by_column(column: str) -> Callable[[pa.RecordBatch], Positions]:
+    """Hash a column, as Pravega's own clients do with their keys."""
+
+    def positions(batch: pa.RecordBatch) -> Positions:
+        keys = batch.column(column)
+        if keys.null_count:
+            raise InvalidRowError(
+                f"the routing key '{column}' is null in a row; every event needs a key: filter such rows out, or "
+                f"give them a value with coalesce({column}, ...)"
+            )
+        return hash_keys(keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string()))
+
+    return positions
+
+
+def _by_primary_key(table: StreamTable, rows: StructType) -> Callable[[pa.RecordBatch], Positions]:
+    """Hash the text of the primary key as Debezium writes it, `{"id":1}`, so that rows go to where its own are."""
+    names = key_columns(table.settings)
+    texts = RowDocuments(StructType([StructField(name, rows[name].dataType, False) for name in names]), table.settings)
+    return lambda batch: hash_keys(texts.documents(batch.select(names)).cast(pa.large_string()))
