@@ -111,11 +111,20 @@ def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut
     return Frontier(begins, ends, lost, tails)
 
 
-def entered(segments: StreamSegments, positions: Positions, *bounds: StreamCut | None) -> dict[int, int]:
-    """Return positions with the successors of segments that were read to their sealed ends in their places."""
+def entered(
+    segments: StreamSegments, since: Positions, positions: Positions, *bounds: StreamCut | None
+) -> dict[int, int]:
+    """Return positions with the successors of segments that were read to their sealed ends in their places.
+
+    A segment stays that was read since an offset which does not name it: what lies between two offsets must be in
+    segments that one of them names.
+    """
     cuts = [cut for cut in bounds if cut is not None]
     now = dict(positions)
-    ends = {segment: segments.sealed_end(segment) for segment in now}
+    ends = {
+        segment: segments.sealed_end(segment) if segment in since or not offset else None
+        for segment, offset in now.items()
+    }
     infos = {segment: SegmentInfo(0, end or 0, end is not None) for segment, end in ends.items()}
     for old, new in _moves(segments, now, infos, cuts):
         for segment in old:

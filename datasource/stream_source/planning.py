@@ -111,7 +111,7 @@ class TableStream:
             return self._nothing_new(since, frontier, memory)
         memory.begin(frontier)
         ends = admitted(walker, frontier.begins, frontier.ends, limits)
-        reached = entered(self._segments, ends, *bounds)
+        reached = entered(self._segments, since.cut.positions, ends, *bounds)
         metrics = self._progress.behind(reached, frontier.tails, walker, memory)
         return BatchEnd(self._read.offset(reached), self._read.offset(frontier.tails), metrics)
 

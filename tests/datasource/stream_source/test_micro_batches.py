@@ -79,6 +79,25 @@ def test_splits_and_merges_while_reading(pravega: Pravega, new_stream: NewStream
     assert numbers_by_key(batches) == in_order(written)
 
 
+@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "7"}])
+def test_segments_that_began_and_ended_between_batches(
+    pravega: Pravega, new_stream: NewStream, options: dict[str, str]
+) -> None:
+    """Those before them had been read, so that no offset names them."""
+    stream = new_stream(2)
+    write(pravega, stream, events(range(40)))
+    query = Query(pravega, stream, options)
+    batches = list(query.batches())
+    for number in range(40, 160, 40):
+        for segment in pravega.controller.current_segments(stream):
+            half = (segment.min_key + segment.max_key) / 2
+            halves = [(segment.min_key, half), (half, segment.max_key)]
+            pravega.controller.scale_stream(stream, [segment.segment_id], halves)
+        write(pravega, stream, events(range(number, number + 40)))
+    batches += query.batches(batches[-1].end)
+    assert numbers_by_key(batches) == in_order(160)
+
+
 def test_successors_wait_for_all_that_were_merged(pravega: Pravega, new_stream: NewStream) -> None:
     stream = new_stream(2)
     scale(pravega, stream, 0)
