@@ -75,7 +75,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=identity(catalog, table.stream),
+        id=None if table.members else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
     )
     return SourceDescription(conf, (table.stream.scope, name), described)

@@ -2,27 +2,86 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import is_internal
 
-from .kinds.dispatch import load
+from .kinds.dispatch import kind_of, load
 from .tables.declared import declared_settings
 from .tables.hidden_columns import METADATA_COLUMNS
 from .tables.loading import TYPE_SIGN
+from .tables.merged import STREAM_COLUMN, merged_table
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
+
+_THREADS = 8
+"""Streams that are looked at at the same time."""
 
 
 def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | None) -> StreamTable:
     """Return the table of the options: as stored, unless format or framing are given.
 
-    The stream may be `name$type`, for its events of one type, or `name$changelog`.
+    The stream may be `name$type`, for its events of one type, or `name$changelog`. Several streams are one table, see
+    `merged_table`. Raises StreamNotFoundError if no stream is there, and DifferentSchemasError if they do not fit each
+    other.
     """
-    name, _, part = options.require(o.STREAM).partition(TYPE_SIGN)
+    several = [option for option in (o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS) if options.is_set(option)]
+    if len(several) > 1:
+        raise InvalidOptionError(
+            f"'{several[0].key}' and '{several[1].key}' cannot be given together: both say what to read. Leave one out."
+        )
+    if not several or several == [o.STREAM]:
+        return named_table(pravega, options, options.require(o.STREAM), schema)
+    scope, text = options.require(o.SCOPE), str(options.text(several[0])).strip()
+    names = names_of_streams(pravega, options)
+    if not names:
+        raise StreamNotFoundError(f"No stream of scope '{scope}' has a name that matches 'pattern'='{text}'.")
+    return merged_table(Stream(scope, text), member_tables(pravega, options, names, schema))
+
+
+def names_of_streams(pravega: Pravega, options: o.Options) -> Sequence[str]:
+    """Return the names of the streams that are to be read as one: as given, or those now that match the pattern."""
+    pattern = options.get(o.PATTERN_OF_STREAMS)
+    if pattern is None:
+        return options.require(o.STREAMS)
+    found = pravega.controller.list_streams(options.require(o.SCOPE))
+    return [name for name in found if not is_internal(name) and re.fullmatch(pattern, name)]
+
+
+def member_tables(
+    pravega: Pravega, options: o.Options, names: Sequence[str], schema: StructType | None
+) -> list[StreamTable]:
+    """Return the tables of streams that are to be read as one.
+
+    Raises UnsupportedOperationError for those whose rows change.
+    """
+    if schema is not None:
+        schema = StructType([field for field in schema if field.name != STREAM_COLUMN.name])
+
+    def load_member(name: str) -> StreamTable:
+        member = named_table(pravega, options, name, schema)
+        if not kind_of(member).events_are_rows:
+            raise UnsupportedOperationError(
+                f"The events of stream {member.stream} are changes of rows, and such tables are not read as one. Name "
+                f"it `{name}$changelog` in '{o.STREAMS.key}' to read its events, or unite the tables by UNION ALL."
+            )
+        return member
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(cancellation.carried(load_member), names))
+
+
+def named_table(pravega: Pravega, options: o.Options, given: str, schema: StructType | None) -> StreamTable:
+    """Return the table of one stream, whatever stream the options name."""
+    name, _, part = given.partition(TYPE_SIGN)
     stream = Stream(options.require(o.SCOPE), name)
     version = options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):

@@ -340,6 +340,14 @@ class InvalidSchemaError(PravegaError):
     cure = "Correct the schema in the registry, or read the stream as `raw`."
 
 
+class DifferentSchemasError(PravegaError):
+    """Streams that a query reads as one have different formats, or columns that do not fit each other."""
+
+    condition = "PRAVEGA_DIFFERENT_SCHEMAS"
+    sql_state = "42P15"
+    cure = "Read the stream that the message names by itself, or name those that fit each other with `streams`."
+
+
 class SchemaNotFoundError(PravegaError):
     """The registry has no such group, schema or encoding id."""
 

@@ -198,6 +198,21 @@ def one_of(*names: str) -> OptionType[str]:
     return OptionType(" or ".join(f"`{name}`" for name in names), parse)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError("expected names, each once, with commas between them, for example a,b")
+    return names
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression of Python, for example sensor-.* ({error})") from None
+    return text
+
+
 def _format_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", text):
         raise ValueError("expected the name of a format: avro, csv, json, protobuf, raw, text or one that is installed")
@@ -232,6 +247,8 @@ BYTE_SIZE: OptionType[int] = OptionType("bytes (`64k`, `16m`, `1g`)", _byte_size
 TRIGGER: OptionType[timedelta | str] = OptionType("duration, `available now` or `once`", _trigger)
 TIMESTAMP: OptionType[datetime] = OptionType("time (`2026-01-31T12:00:00Z`, or milliseconds since 1970)", _timestamp)
 URI: OptionType[str] = OptionType("URI", _uri)
+NAMES: OptionType[tuple[str, ...]] = OptionType("names with commas between them", _names)
+PATTERN: OptionType[str] = OptionType("regular expression", _pattern)
 PLUG_IN: OptionType[str] = OptionType("`module:attribute`", _plug_in)
 STREAM_CUT: OptionType[str] = OptionType(
     "`earliest`, `latest`, `unbounded` or a stream cut's text",

@@ -25,6 +25,8 @@ from .option_types import (
     BYTE_SIZE,
     DURATION,
     FORMAT_NAME,
+    NAMES,
+    PATTERN,
     PLUG_IN,
     STREAM_CUT,
     TEXT,
@@ -472,6 +474,28 @@ DEBEZIUM_AVRO_SCHEMAS = _option(
 
 # Reading.
 
+STREAMS = _option(
+    "streams",
+    optional(NAMES),
+    None,
+    SettableAs.READ,
+    'Names of streams of one scope that `spark.read.format("pravega")` reads as one: `a,b`.',
+)
+PATTERN_OF_STREAMS = _option(
+    "pattern",
+    optional(PATTERN),
+    None,
+    SettableAs.READ,
+    "As `streams`, but all streams of the scope whose whole name the regular expression matches: `sensor-.*`.",
+)
+DISCOVERY_INTERVAL = _option(
+    "discovery-interval",
+    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
+    timedelta(seconds=10),
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming with `pattern`: how often new streams are looked for.",
+    "10s",
+)
 START_STREAM_CUT = _option(
     "start-stream-cut",
     STREAM_CUT,

@@ -13,13 +13,15 @@ from ..tables.stream_table import Kind, StreamTable, kind_of_format
 from .changes import ChangeTable
 from .events import Changelog, EventTable, TypedEvents
 from .kind import TableKind
+from .several import SeveralStreams
 
-KINDS: Mapping[Kind, TableKind] = {
+_OF_ONE_STREAM: Mapping[Kind, TableKind] = {
     Kind.EVENTS: EventTable(),
     Kind.TYPED_EVENTS: TypedEvents(),
     Kind.CHANGES: ChangeTable(),
     Kind.CHANGELOG: Changelog(),
 }
+KINDS = {**_OF_ONE_STREAM, Kind.SEVERAL: SeveralStreams(_OF_ONE_STREAM)}
 
 
 def kind_of(table: StreamTable) -> TableKind:

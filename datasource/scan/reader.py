@@ -53,6 +53,11 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
         self._plan = plan
         self._partitions = list(partitions)
 
+    @property
+    def planned(self) -> Sequence[Partition]:
+        """Return the partitions that were planned; none of an empty stream."""
+        return self._partitions
+
     def partitions(self) -> Sequence[InputPartition]:
         """Return the planned partitions; one empty partition stands for an empty stream."""
         return self._partitions or [InputPartition(None)]

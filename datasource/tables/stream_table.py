@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -43,6 +43,8 @@ class Kind(StrEnum):
     """The rows are the latest states that the events, changes of rows, lead to."""
     CHANGELOG = "changelog"
     """Every event is a row again, in a stream of changes of rows."""
+    SEVERAL = "several"
+    """Every event of several streams is a row."""
 
 
 def kind_of_format(format: str) -> Kind:
@@ -76,6 +78,9 @@ class StreamTable:
     """The registry's name of the type of events that this table has, where the stream has events of several."""
     changes: ChangeRange | None = None
     """The changes of the table that stand for it in a query with CHANGES."""
+    members: Sequence[StreamTable] = ()
+    """The tables that are read as this one. It then has the columns of all of them, and for a stream its scope and what
+    named the streams."""
 
     @property
     def framed(self) -> bool:
@@ -99,6 +104,7 @@ class StreamTable:
             "scan_properties": dict(self.scan_properties),
             "event_type": self.event_type,
             "changes": None if self.changes is None else self.changes.to_json(),
+            "members": [member.to_json() for member in self.members],
         }
 
     @classmethod
@@ -118,6 +124,7 @@ class StreamTable:
             scan_properties=value["scan_properties"],
             event_type=value["event_type"],
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
+            members=tuple(map(cls.from_json, value["members"])),
         )
 
 

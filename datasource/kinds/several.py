@@ -1,0 +1,82 @@
+"""Tables of several streams that a query reads as one: every event is a row, with the name of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
+from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.sql import options as o
+
+from ..scan.merged_reader import merged_scan
+from ..scan.planned_scan import PlannedScan
+from ..tables.hidden_columns import METADATA_COLUMNS
+from ..tables.merged import STREAM_COLUMN, no_such_column
+from ..tables.stream_table import Kind, StreamTable
+from .events import EventTable
+from .kind import TableKind
+
+_THREADS = 8
+"""Streams that are planned at the same time."""
+
+
+class SeveralStreams(EventTable):
+    """Tables of the events of several streams, which the kinds of their members read. They are read only."""
+
+    def __init__(self, kinds: Mapping[Kind, TableKind]) -> None:
+        self._kinds = kinds
+
+    def plan_scan(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        required: StructType,
+        options: o.Options,
+        *,
+        limit: int | None = None,
+        count_bad_events: bool = False,
+        tail: Mapping[int, int] | None = None,
+    ) -> PlannedScan:
+        for option in (o.START_STREAM_CUT, o.END_STREAM_CUT):
+            if options.is_set(option):
+                raise InvalidOptionError(
+                    f"'{option.key}' is a position in one stream, but {table.stream} are several. Leave it out."
+                )
+        return self._merged(
+            table,
+            required,
+            lambda member, columns: self._kinds[member.kind].plan_scan(
+                pravega, member, columns, options, limit=limit, count_bad_events=count_bad_events
+            ),
+        )
+
+    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+        raise UnsupportedOperationError(f"Several streams, {table.stream}, cannot be written to as one.")
+
+    def _merged(
+        self, table: StreamTable, required: StructType, plan: Callable[[StreamTable, StructType], PlannedScan]
+    ) -> PlannedScan:
+        known = {*table.schema.fieldNames(), *METADATA_COLUMNS}
+        unknown = [name for name in required.fieldNames() if name not in known]
+        if unknown:
+            columns = ", ".join(table.schema.fieldNames())
+            raise InvalidSchemaError(
+                f"Streams {table.stream} have no column {', '.join(unknown)}. Their columns are {columns}."
+            )
+        strings = strings_for_char_types(required if required.fields else StructType([STREAM_COLUMN]))
+        assert isinstance(strings, StructType)
+
+        def plan_member(member: StreamTable) -> PlannedScan:
+            names = {*member.schema.fieldNames(), *METADATA_COLUMNS}
+            for field in required:
+                if field.name not in names and field.name != STREAM_COLUMN.name and not field.nullable:
+                    raise no_such_column(field, member)
+            return plan(member, StructType([field for field in required if field.name in names]))
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            planned = list(threads.map(cancellation.carried(plan_member), table.members))
+        return merged_scan(table.members, planned, strings)

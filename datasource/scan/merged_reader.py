@@ -1,0 +1,86 @@
+"""Reads the partitions of several streams' scans as those of one, with the name of the stream in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from ..tables.hidden_columns import BAD_EVENTS_COLUMN
+from ..tables.merged import STREAM_COLUMN
+from ..tables.stream_table import StreamTable
+from .planned_scan import PlannedScan
+from .reader import PlannedReader
+
+
+@dataclass
+class MemberPartition(InputPartition):
+    """A partition of the scan of one of the streams, by its number."""
+
+    member: int
+    partition: InputPartition
+
+
+@dataclass(frozen=True)
+class MergedPlan:
+    """The readers of the streams, the streams' names, and what the tasks make of their batches."""
+
+    readers: Sequence[PlannedReader[object, InputPartition]]
+    names: Sequence[str]
+    output: StructType
+    named: bool
+    """STREAM_COLUMN is the stream's name, and not a column of the events."""
+
+
+class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
+    """The partitions of all streams; their batches with the same columns in the same order."""
+
+    def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
+        """Read one partition of one stream."""
+        schema = to_arrow_schema(self._plan.output, timezone="UTC")
+        counted = self._plan.output.fieldNames()[-1:] == [BAD_EVENTS_COLUMN.name]
+        for batch in self._plan.readers[partition.member].batches(partition.partition):
+            yield self._conformed(batch, schema, self._plan.names[partition.member], counted)
+
+    def _conformed(self, batch: pa.RecordBatch, schema: pa.Schema, stream: str, counted: bool) -> pa.RecordBatch:
+        places = {name: place for place, name in enumerate(batch.schema.names)}
+        arrays = []
+        for field in list(schema)[: len(schema) - counted]:
+            if self._plan.named and field.name == STREAM_COLUMN.name:
+                arrays.append(pa.repeat(stream, batch.num_rows))
+            elif field.name in places:
+                arrays.append(batch.column(places[field.name]))
+            else:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+        if counted:
+            arrays.append(batch.column(batch.num_columns - 1))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
+    """Put the scans of several streams together. `required` are the columns that Spark needs, one at least."""
+    counted = any(len(each.output) > len(each.schema) for each in planned)
+    output = required
+    if counted:  # rows that only tell a number are null in all other columns
+        nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in required]
+        output = StructType([*nullable, BAD_EVENTS_COLUMN])
+    readers: list[PlannedReader[object, InputPartition]] = []
+    partitions = []
+    for number, each in enumerate(planned):
+        assert isinstance(each.reader, PlannedReader)
+        readers.append(each.reader)
+        partitions += [MemberPartition(number, one) for one in each.reader.planned]
+    named = not any(STREAM_COLUMN.name in member.schema.fieldNames() for member in members)
+    plan = MergedPlan(readers, [member.stream.name for member in members], output, named)
+    return PlannedScan(
+        MergedReader(plan, partitions),
+        required,
+        output,
+        sum(each.bytes for each in planned),
+        sum(each.segments for each in planned),
+        {},
+    )

@@ -1,0 +1,116 @@
+"""Merges the tables of several streams into the one as which a query reads them, if their columns fit each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import DifferentSchemasError, InvalidOptionError
+
+from .stream_table import Kind, StreamTable
+
+STREAM_COLUMN = StructField("_stream", StringType(), False, {"comment": "Name of the stream that holds the event."})
+"""The last column of a merged table, unless its streams have one of that name."""
+
+
+def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
+    """Return the table of several streams. `stream` is their scope, and what named them.
+
+    Columns come in the order of the first stream that has them. A column that a stream does not have is null in its
+    rows. Raises DifferentSchemasError naming the stream and the column that do not fit the others.
+    """
+    _check_same(members, "format", lambda table: table.format)
+    _check_same(members, "kind", lambda table: table.kind.value)
+    schema = _merged_columns(members)
+    if STREAM_COLUMN.name not in {name.lower() for name in schema.fieldNames()}:
+        schema = StructType([*schema, STREAM_COLUMN])
+    first = members[0]
+    return StreamTable(
+        stream=stream,
+        format=first.format,
+        framing=first.framing,
+        schema=schema,
+        kind=Kind.SEVERAL,
+        scan_properties=_common_properties(members),
+        members=tuple(members),
+    )
+
+
+def check_member(columns: StructType, member: StreamTable) -> None:
+    """Raise DifferentSchemasError if a stream does not fit columns that a query reads."""
+    there = {field.name: field for field in member.schema}
+    for field in columns:
+        found = there.get(field.name)
+        if found is None and not field.nullable and field != STREAM_COLUMN:
+            raise no_such_column(field, member)
+        if found is not None and found.dataType != field.dataType:
+            raise DifferentSchemasError(
+                f"Column {field.name} is {found.dataType.simpleString()} in stream {member.stream}, but "
+                f"{field.dataType.simpleString()} in the others."
+            )
+
+
+def no_such_column(field: StructField, member: StreamTable) -> DifferentSchemasError:
+    """Return the error for a stream without a column that is NOT NULL."""
+    return DifferentSchemasError(f"Column {field.name} is NOT NULL, and stream {member.stream} has no such column.")
+
+
+def _merged_columns(members: Sequence[StreamTable]) -> StructType:
+    names: dict[str, str] = {}
+    for member in members:
+        for name in member.schema.fieldNames():
+            if names.setdefault(name.lower(), name) != name:
+                raise DifferentSchemasError(
+                    f"Column {name} of stream {member.stream} is spelled {names[name.lower()]} in another stream."
+                )
+    return StructType([_merged_column(name, members) for name in names.values()])
+
+
+def _merged_column(name: str, members: Sequence[StreamTable]) -> StructField:
+    having = [member for member in members if name in member.schema.fieldNames()]
+    _check_same(having, f"column {name}", lambda table: table.schema[name].dataType.simpleString())
+    first = having[0].schema[name]
+    for member in having:
+        if member.schema[name].dataType != first.dataType:  # whether what is inside of it may be null
+            raise DifferentSchemasError(
+                f"Column {name} is {member.schema[name].dataType.json()} in stream {member.stream}, but "
+                f"{first.dataType.json()} in stream {having[0].stream}."
+            )
+    lacking = [member for member in members if member not in having]
+    demanding = [member for member in having if not member.schema[name].nullable]
+    if lacking and demanding:
+        raise DifferentSchemasError(
+            f"Column {name} is NOT NULL in stream {demanding[0].stream}, and stream {lacking[0].stream} has no such "
+            "column."
+        )
+    nullable = any(member.schema[name].nullable for member in having)
+    return StructField(name, first.dataType, nullable, first.metadata)
+
+
+def _check_same(members: Sequence[StreamTable], what: str, value: Callable[[StreamTable], str]) -> None:
+    """Raise DifferentSchemasError naming the stream whose value is the rarest, if there are several."""
+    counts = Counter(map(value, members))
+    if len(counts) < 2:
+        return
+    [(usual, _), *_, (odd, _)] = counts.most_common()
+    of_odd = next(member.stream for member in members if value(member) == odd)
+    of_usual = next(member.stream for member in members if value(member) == usual)
+    others = f" and {counts[usual] - 1} more" if counts[usual] > 1 else ""
+    raise DifferentSchemasError(
+        f"Streams that are read as one must fit each other: {what} is {odd} in stream {of_odd}, but {usual} in stream "
+        f"{of_usual}{others}."
+    )
+
+
+def _common_properties(members: Sequence[StreamTable]) -> dict[str, str]:
+    first = members[0]
+    for member in members:
+        if dict(member.scan_properties) != dict(first.scan_properties):
+            raise InvalidOptionError(
+                f"Stream {member.stream} has the table properties {dict(member.scan_properties)}, and stream "
+                f"{first.stream} has {dict(first.scan_properties)}. They are read as one and must have the same."
+            )
+    return dict(first.scan_properties)

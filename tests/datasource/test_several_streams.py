@@ -1,0 +1,148 @@
+"""`streams` and `pattern` of the source `pravega`: several streams of a scope read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_pravega.local.state import ClusterInfo
+
+Read = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def read(spark: SparkSession, scope: str, cluster: ClusterInfo) -> Read:
+    """A function from options to the DataFrame of the streams that they name; `_` stands for `-`."""
+
+    def load(columns: str | None = None, **options: str) -> DataFrame:
+        reader = spark.read.format("pravega").option("scope", scope)
+        reader = reader.option("controller-uri", cluster.controller_uri)
+        reader = reader.option("schema-registry-uri", str(cluster.registry_uri))
+        for key, text in options.items():
+            reader = reader.option(key.replace("_", "-"), text)
+        return reader.load() if columns is None else reader.schema(columns).load()
+
+    return load
+
+
+@pytest.fixture
+def create(spark: SparkSession, scope: str) -> Callable[..., str]:
+    """A function that makes a table with columns, format and rows (as SQL) and returns its name in SQL."""
+
+    def make(name: str, columns: str, rows: str = "", **properties: str) -> str:
+        table = f"pravega.`{scope}`.`{name}`"
+        given = {"format": "json", **{key.replace("_", "-"): text for key, text in properties.items()}}
+        listed = ", ".join(f"'{key}'='{text}'" for key, text in given.items())
+        spark.sql(f"CREATE TABLE {table} ({columns}) USING pravega TBLPROPERTIES ({listed})")
+        if rows:
+            spark.sql(f"INSERT INTO {table} VALUES {rows}")
+        return table
+
+    return make
+
+
+def test_rows_of_all_streams_with_their_names(create: Callable[..., str], read: Read) -> None:
+    create("sensor-a", "id INT NOT NULL, temp DOUBLE", "(1, 20.5), (2, NULL)", **{"scaling.min-segments": "2"})
+    create("sensor-b", "id INT NOT NULL, temp DOUBLE", "(3, 21.0)", framing="none")
+    create("sensor-c", "id INT NOT NULL, temp DOUBLE")
+    create("other", "name STRING", "('x')")
+    for chosen in ({"streams": "sensor-a, sensor-b,sensor-c"}, {"pattern": "sensor-.*"}):
+        found = read(**chosen)
+        assert found.columns == ["id", "temp", "_stream", "_segment", "_offset", "_event_pointer"]
+        assert not found.schema["id"].nullable
+        wanted = [(1, 20.5, "sensor-a"), (2, None, "sensor-a"), (3, 21.0, "sensor-b")]
+        assert sorted(tuple(row) for row in found.select("id", "temp", "_stream").collect()) == wanted
+        assert found.count() == 3
+        assert sorted(tuple(row) for row in found.groupBy("_stream").count().collect()) == [
+            ("sensor-a", 2),
+            ("sensor-b", 1),
+        ]
+        assert found.limit(2).count() == 2
+        assert [row.id for row in found.where("_stream = 'sensor-b'").select("id").collect()] == [3]
+        [raw] = found.where("id = 3").select("_raw", "_segment").collect()
+        assert raw._raw == b'{"id":3,"temp":21.0}' and "/sensor-b/" in raw._segment
+
+
+def test_a_stream_that_comes_later_is_found_by_the_next_scan(create: Callable[..., str], read: Read) -> None:
+    create("sensor-a", "id INT", "(1)")
+    found = read(pattern="sensor-[ab]")
+    assert found.count() == 1
+    create("sensor-b", "id INT", "(2), (3)")
+    assert found.count() == 3
+
+
+def test_columns_that_only_some_streams_have(create: Callable[..., str], read: Read) -> None:
+    create("a", "id INT, place STRUCT<x: INT, y: STRING>", "(1, named_struct('x', 1, 'y', 'hall'))", format="avro")
+    create("b", "id INT NOT NULL, temp DOUBLE", "(2, 20.5)", format="avro")
+    found = read(streams="a,b")
+    assert found.columns[:4] == ["id", "place", "temp", "_stream"]
+    assert found.schema["id"].nullable
+    rows = found.selectExpr("id", "place.y", "temp").collect()
+    assert sorted(tuple(row) for row in rows) == [(1, "hall", None), (2, None, 20.5)]
+    temps = read("temp DOUBLE", streams="a,b").collect()
+    assert sorted((row.temp or 0) for row in temps) == [0, 20.5]
+
+
+def test_events_without_a_schema(create: Callable[..., str], read: Read, spark: SparkSession) -> None:
+    for name, line in (("a", '{"id": 1}'), ("b", "{")):
+        table = create(name, "value STRING", format="text")
+        spark.createDataFrame([(line,)], "value STRING").writeTo(table).append()
+    bare = {"streams": "a,b", "format": "json", "framing": "none"}
+    good = read("id INT, _stream STRING", **bare, mode="dropmalformed")
+    assert [tuple(row) for row in good.collect()] == [(1, "a")]
+    assert good.count() == 1
+    every = read("id INT, _stream STRING, _error STRING", **bare, mode="permissive").collect()
+    assert sorted((row.id or 0, row._stream, row._error is None) for row in every) == [(0, "b", False), (1, "a", True)]
+
+
+DIFFERENT = "PRAVEGA_DIFFERENT_SCHEMAS"
+OPTION = "PRAVEGA_INVALID_OPTION"
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (("odd", "id STRING"), ("column id is string in stream {s}/odd", "int in stream {s}/a and 1 more")),
+        (("odd", "ID INT"), ("Column ID of stream {s}/odd", "spelled id")),
+        (("odd", "id INT, more INT NOT NULL"), ("Column more is NOT NULL in stream {s}/odd", "{s}/a has no such")),
+    ],
+)
+def test_columns_that_do_not_fit(
+    create: Callable[..., str], read: Read, scope: str, odd: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    create("a", "id INT")
+    create("b", "id INT")
+    create(*odd)
+    with pytest.raises(PySparkException, match=DIFFERENT) as caught:
+        read(pattern=".*")
+    assert all(word.format(s=scope) in str(caught.value) for word in words), str(caught.value)
+    assert read(streams="a,b").count() == 0
+
+
+def test_what_is_refused(create: Callable[..., str], read: Read, spark: SparkSession, scope: str) -> None:
+    create("a", "id INT")
+    create("text", "value STRING", format="text")
+    create("customers", "id INT", format="debezium-json", primary_key="id")
+    wrong: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
+        ({"streams": "a,text"}, DIFFERENT, ("format is", "{s}/text")),
+        ({"streams": "a,missing"}, "PRAVEGA_STREAM_NOT_FOUND", ("'missing'",)),
+        ({"streams": "a,a"}, OPTION, ("'streams'", "each once")),
+        ({"streams": "a,customers"}, "PRAVEGA_UNSUPPORTED_OPERATION", ("{s}/customers", "`customers$changelog`")),
+        ({"pattern": "nothing-.*"}, "PRAVEGA_STREAM_NOT_FOUND", ("'nothing-.*'", "{s}")),
+        ({"pattern": "("}, OPTION, ("'pattern'", "regular expression")),
+        ({"pattern": "a", "stream": "a"}, OPTION, ("'stream' and 'pattern'",)),
+        ({"streams": "a", "end-stream-cut": "latest"}, OPTION, ("'end-stream-cut'", "several")),
+    ]
+    for options, condition, words in wrong:
+        with pytest.raises(PySparkException) as caught:
+            read(**options).collect()
+        assert condition in str(caught.value), str(caught.value)
+        assert all(word.format(s=scope) in str(caught.value) for word in words), str(caught.value)
+    assert read(streams="customers$changelog").columns[-4] == "_stream"
+    with pytest.raises(PySparkException, match="the table itself settles"):
+        spark.sql(f"SELECT * FROM pravega.`{scope}`.a WITH ('streams'='a')").collect()
+    with pytest.raises(PySparkException, match="'streams' cannot be a write option"):
+        spark.range(1).write.format("pravega").option("scope", scope).option("streams", "a").mode("append").save()
