@@ -12,6 +12,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 
+from ..changes.truncation_search import Search
 from ..scan.merged_reader import merged_scan
 from ..scan.planned_scan import PlannedScan
 from ..tables.hidden_columns import METADATA_COLUMNS
@@ -40,6 +41,7 @@ class SeveralStreams(EventTable):
         limit: int | None = None,
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
+        search: Search | None = None,
     ) -> PlannedScan:
         for option in (o.START_STREAM_CUT, o.END_STREAM_CUT):
             if options.is_set(option):
