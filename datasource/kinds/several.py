@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from pyspark.sql.types import StructType
 
@@ -21,6 +22,7 @@ from ..tables.stream_table import Kind, StreamTable
 from .events import EventTable
 from .kind import TableKind
 
+_BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
 _THREADS = 8
 """Streams that are planned at the same time."""
 
@@ -43,11 +45,7 @@ class SeveralStreams(EventTable):
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
     ) -> PlannedScan:
-        for option in (o.START_STREAM_CUT, o.END_STREAM_CUT):
-            if options.is_set(option):
-                raise InvalidOptionError(
-                    f"'{option.key}' is a position in one stream, but {table.stream} are several. Leave it out."
-                )
+        check_bounds_of_several(table, options)
         return self._merged(
             table,
             required,
@@ -82,3 +80,14 @@ class SeveralStreams(EventTable):
         with ThreadPoolExecutor(_THREADS) as threads:
             planned = list(threads.map(cancellation.carried(plan_member), table.members))
         return merged_scan(table.members, planned, strings)
+
+
+def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:
+    """Raise InvalidOptionError for a bound that is a position in one stream."""
+    positions: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.END_STREAM_CUT, o.START_VERSION, o.END_VERSION)
+    for option in positions:
+        if options.is_set(option) and options.get(option) not in _BOUNDS_OF_ALL:
+            raise InvalidOptionError(
+                f"'{option.key}' is a position in one stream, but {table.stream} are several. Leave it out, or give a "
+                f"time: '{o.START_TIMESTAMP.key}', '{o.END_TIMESTAMP.key}'."
+            )

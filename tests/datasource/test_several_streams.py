@@ -134,7 +134,7 @@ def test_what_is_refused(create: Callable[..., str], read: Read, spark: SparkSes
         ({"pattern": "nothing-.*"}, "PRAVEGA_STREAM_NOT_FOUND", ("'nothing-.*'", "{s}")),
         ({"pattern": "("}, OPTION, ("'pattern'", "regular expression")),
         ({"pattern": "a", "stream": "a"}, OPTION, ("'stream' and 'pattern'",)),
-        ({"streams": "a", "end-stream-cut": "latest"}, OPTION, ("'end-stream-cut'", "several")),
+        ({"streams": "a", "end-version": "1"}, OPTION, ("'end-version'", "several")),
     ]
     for options, condition, words in wrong:
         with pytest.raises(PySparkException) as caught:
