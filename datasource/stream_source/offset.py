@@ -26,24 +26,32 @@ class SourceOffset:
     """The end of a micro-batch: a stream cut between events.
 
     `identity` tells the stream from one made again under its name, None where the user may not know it. `columns` are
-    those that the query reads, with their types.
+    those that the query reads, with their types. `begin` is where the query started, in its first offset and in the end
+    of its first micro-batch: Spark keeps no other start of that, and asks anew when it is done again.
     """
 
     cut: StreamCut
     identity: str | None
     columns: Mapping[str, str]
+    begin: Mapping[int, int] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Tell whether this is where the query started."""
+        return self.begin == self.cut.positions
 
     def to_json(self) -> str:
         """Return the text that Spark keeps."""
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "stream": str(self.cut.stream),
-                "identity": self.identity,
-                "columns": dict(self.columns),
-                "positions": {str(segment): offset for segment, offset in sorted(self.cut.positions.items())},
-            }
-        )
+        value = {
+            "format": FORMAT,
+            "stream": str(self.cut.stream),
+            "identity": self.identity,
+            "columns": dict(self.columns),
+            "positions": _texts(self.cut.positions),
+        }
+        if self.begin is not None:
+            value["begin"] = _texts(self.begin)
+        return json.dumps(value)
 
     @classmethod
     def from_json(cls, text: str) -> SourceOffset:
@@ -53,7 +61,7 @@ class SourceOffset:
             known = value["format"]
             if known == FORMAT:
                 return cls._of(value)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"The checkpoint's offset {text} is none of a Pravega table ({type(error).__name__}: {error}). Is the "
                 f"checkpoint that of another query? {START_ANEW}"
@@ -66,8 +74,17 @@ class SourceOffset:
     @classmethod
     def _of(cls, value: dict[str, Any]) -> SourceOffset:
         scope, _, name = value["stream"].partition("/")
-        positions = {int(segment): int(offset) for segment, offset in value["positions"].items()}
-        return cls(StreamCut(Stream(scope, name), positions), value["identity"], value["columns"])
+        cut = StreamCut(Stream(scope, name), _numbers(value["positions"]))
+        begin = _numbers(value["begin"]) if "begin" in value else None
+        return cls(cut, value["identity"], dict(value["columns"]), begin)
+
+
+def _texts(positions: Mapping[int, int]) -> dict[str, int]:
+    return {str(segment): offset for segment, offset in sorted(positions.items())}
+
+
+def _numbers(positions: Mapping[str, Any]) -> dict[int, int]:
+    return {int(segment): int(offset) for segment, offset in positions.items()}
 
 
 def columns_read(table: StructType, required: StructType) -> dict[str, str]:

@@ -39,10 +39,10 @@ class StreamedTable:
         """Return the table's stream."""
         return self.table.stream
 
-    def offset(self, positions: Positions) -> SourceOffset:
-        """Return the offset of positions reached."""
+    def offset(self, positions: Positions, begin: Positions | None = None) -> SourceOffset:
+        """Return the offset of positions reached, of the first micro-batch with its `begin`."""
         columns = columns_read(self.table.schema, self.required)
-        return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns)
+        return SourceOffset(StreamCut(self.stream, dict(positions)), self.identity, columns, begin)
 
     def read_offset(self, text: str) -> SourceOffset:
         """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit."""
@@ -82,7 +82,7 @@ class TableStream:
         if cut is None:
             cut = self._pravega.controller.head(stream)
         check_cut(self._pravega, stream, "start-stream-cut", cut)
-        return self._read.offset(cut.positions)
+        return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
         """Return where a query ends that reads what there is now."""
@@ -113,7 +113,11 @@ class TableStream:
         ends = admitted(walker, frontier.begins, frontier.ends, limits)
         reached = entered(self._segments, since.cut.positions, ends, *bounds)
         metrics = self._progress.behind(reached, frontier.tails, walker, memory)
-        return BatchEnd(self._read.offset(reached), self._read.offset(frontier.tails), metrics)
+        return BatchEnd(
+            self._read.offset(reached, since.begin if since.is_first else None),
+            self._read.offset(frontier.tails),
+            metrics,
+        )
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.behind(frontier.begins, frontier.tails, self._walker(), memory)
@@ -125,7 +129,8 @@ class TableStream:
 
     def slices(self, since: SourceOffset, until: SourceOffset) -> list[SegmentSlice]:
         """Return what a micro-batch reads. Raises DataLossError for events that are there no more."""
-        before, after = since.cut.positions, until.cut.positions
+        before = since.cut.positions if until.begin is None else until.begin
+        after = until.cut.positions
         infos = self._segments.infos({*before, *after})
         frontier = Frontier({}, {})
         for segment in sorted(infos.keys() | before.keys() | after.keys()):

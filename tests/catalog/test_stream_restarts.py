@@ -1,0 +1,167 @@
+"""Streaming queries that go on: after failures, with other schemas, and from checkpoints that do not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.types import SchemaInfo
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from tests.streams import ParquetSink, run_available
+
+
+@pytest.fixture
+def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(client_config) as connected:
+        yield connected
+
+
+@pytest.fixture
+def table(spark: SparkSession, scope: str) -> str:
+    """A table with two rows, whose schema may change in any way."""
+    name = f"pravega.`{scope}`.sensor"
+    spark.sql(f"CREATE TABLE {name} (id INT, place STRING) TBLPROPERTIES ('compatibility'='allow-any')")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'hall'), (2, 'roof')")
+    return name
+
+
+@pytest.fixture
+def change_schema(pravega: Pravega, scope: str) -> Callable[[Callable[[list[Any]], None]], None]:
+    """A function that registers a new version of the table's schema, whose fields a function has changed."""
+
+    def change(changed: Callable[[list[Any]], None]) -> None:
+        registry = pravega.registry(scope)
+        (latest,) = registry.latest_schemas("sensor")
+        schema = json.loads(latest.schema.text)
+        changed(schema["fields"])
+        registry.add_schema("sensor", SchemaInfo.of_text(latest.schema.type, "Avro", json.dumps(schema)))
+
+    return change
+
+
+def test_a_column_that_is_added(
+    spark: SparkSession, table: str, change_schema: Callable[..., None], tmp_path: Path
+) -> None:
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(spark.readStream.table(table))
+    change_schema(lambda fields: fields.append({"name": "note", "type": ["null", "string"], "default": None}))
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'yard', 'new')")
+    sink.take(spark.readStream.table(table))
+    rows = spark.read.option("mergeSchema", True).parquet(str(tmp_path / "rows")).orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, "hall", None), (2, "roof", None), (3, "yard", "new")]
+
+
+def test_columns_that_are_gone_or_of_another_type(
+    spark: SparkSession, table: str, change_schema: Callable[..., None], tmp_path: Path
+) -> None:
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(spark.readStream.table(table))
+
+    def longer(fields: list[Any]) -> None:
+        fields[0]["type"] = ["null", "long"]
+
+    change_schema(longer)
+    with pytest.raises(StreamingQueryException, match="Column id of stream .* was int .* and is bigint now"):
+        sink.take(spark.readStream.table(table))
+    change_schema(lambda fields: fields.pop())
+    with pytest.raises(StreamingQueryException, match=r"PRAVEGA_CHECKPOINT_MISMATCH.*read column \w+ \(\w+\)|was int"):
+        sink.take(spark.readStream.table(table))
+    sink.take(spark.readStream.option("schema-version", 0).table(table))
+    assert sorted(row.id for row in sink.rows()) == [1, 2]
+
+
+def test_a_stream_that_was_made_again(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(spark.readStream.table(table))
+    spark.sql(f"DROP TABLE {table}")
+    spark.sql(f"CREATE TABLE {table} (id INT, place STRING)")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'yard')")
+    with pytest.raises(StreamingQueryException, match="was dropped and made again since the checkpoint"):
+        sink.take(spark.readStream.table(table))
+
+
+def test_checkpoints_of_others(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(spark.readStream.changes(table).select("id", "place"))
+    with pytest.raises(StreamingQueryException, match="is none of a Pravega table"):
+        sink.take(spark.readStream.table(table))
+    spark.sql(f"CREATE TABLE {table}2 (id INT, place STRING)")
+    other = ParquetSink(spark, tmp_path / "other")
+    other.take(spark.readStream.table(table))
+    with pytest.raises(StreamingQueryException, match="is that of a query on stream"):
+        other.take(spark.readStream.table(f"{table}2"))
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_the_first_micro_batch_is_done_again(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, start: str, tmp_path: Path
+) -> None:
+    """Where it began is known although Spark asks anew, and although events before have been removed."""
+    found: list[list[int]] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        found.append(sorted(row.id for row in batch.collect()))
+        if len(found) == 1:
+            raise RuntimeError("the target is down")
+
+    frame = spark.readStream.option("start-stream-cut", start).option("maxRowsPerTrigger", 1)
+    writer = frame.table(table).writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    if start == "latest":
+        query = writer.trigger(processingTime="0 seconds").start()
+        try:
+            query.processAllAvailable()
+            spark.sql(f"INSERT INTO {table} VALUES (3, 'yard'), (4, 'yard')")
+            with pytest.raises(StreamingQueryException, match="the target is down"):
+                query.awaitTermination(60)
+        finally:
+            query.stop()
+    else:
+        with pytest.raises(StreamingQueryException, match="the target is down"):
+            run_available(frame.table(table).writeStream.foreachBatch(take), tmp_path)
+    first = found[0]
+    spark.sql(f"INSERT INTO {table} VALUES (5, 'yard')")
+    run_available(frame.table(table).writeStream.foreachBatch(take), tmp_path)
+    expected = [1, 2, 5] if start == "earliest" else [3, 4, 5]
+    assert found[1] == first
+    assert sorted(number for batch in found[1:] for number in batch) == expected
+
+
+def test_events_that_retention_removed(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(spark.readStream.table(table))
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'yard')")
+    stream = Stream(scope, "sensor")
+    pravega.controller.truncate_stream(tail_cut(pravega, stream))
+    spark.sql(f"INSERT INTO {table} VALUES (4, 'yard')")
+    with pytest.raises(StreamingQueryException, match=r"PRAVEGA_DATA_LOSS.*Bytes [\d,]+ to [\d,]+ of segment 0 of"):
+        sink.take(spark.readStream.table(table))
+    [batch] = sink.take(spark.readStream.option("failOnDataLoss", False).table(table))
+    assert sorted(row.id for row in sink.rows()) == [1, 2, 4]
+    metrics = batch["sources"][0]["metrics"]
+    assert int(metrics["lostBytes"]) > 0
+    assert metrics["lostRanges"] == "1"
+    spark.sql(f"INSERT INTO {table} VALUES (5, 'yard')")
+    sink.take(spark.readStream.table(table))  # once behind the loss, nothing has to be said of it any more
+    assert sorted(row.id for row in sink.rows()) == [1, 2, 4, 5]
+
+
+def test_a_table_that_is_dropped_while_it_is_read(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    query = spark.readStream.table(table).writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        spark.sql(f"DROP TABLE {table}")
+        with pytest.raises(PySparkException, match="PRAVEGA_STREAM_NOT_FOUND"):
+            query.awaitTermination(60)
+    finally:
+        query.stop()

@@ -1,0 +1,97 @@
+"""Offsets in checkpoints: every format ever written is read, and what does not fit is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
+from pyspark_pravega.errors import CheckpointError
+
+GOLDEN = Path(__file__).parent / "golden"
+"""Texts as they stand in checkpoints. None may be changed: a new format gets new files."""
+STREAM = Stream("plant", "temperatures")
+CUT = StreamCut(STREAM, {1: 4096, 1 << 32 | 2: 0})
+COLUMNS = {"id": "int", "place": "string"}
+BEGIN = StreamCut(STREAM, {0: 100, 1: 17})
+SOURCE_OFFSETS = {
+    "table-1.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS),
+    "table-1-first.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, BEGIN.positions),
+    "table-1-reader.json": SourceOffset(CUT, None, COLUMNS),
+}
+POSITIONS = {
+    "changes-0.json": Position(CUT, 12, Position(BEGIN, 0)),
+    "changes-0-begin.json": Position(BEGIN, 0),
+}
+
+
+def test_there_is_an_example_of_every_format() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {*SOURCE_OFFSETS, *POSITIONS}
+
+
+@pytest.mark.parametrize("name", SOURCE_OFFSETS)
+def test_offsets_of_tables(name: str) -> None:
+    text = (GOLDEN / name).read_text().strip()
+    assert SourceOffset.from_json(text) == SOURCE_OFFSETS[name]
+    assert SOURCE_OFFSETS[name].to_json() == text  # of the newest format only
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_of_streams_of_changes(name: str) -> None:
+    assert Position.from_json((GOLDEN / name).read_text()) == POSITIONS[name]
+
+
+def changed(**members: Any) -> str:
+    return json.dumps({**json.loads(SOURCE_OFFSETS["table-1.json"].to_json()), **members})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (changed(format=2), "has format 2, but this version of pyspark-pravega knows formats up to 1"),
+        (changed(positions=[]), "is none of a Pravega table"),
+        (changed(positions={"x": 1}), "is none of a Pravega table"),
+        ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "is none of a Pravega table"),
+        ("17", "is none of a Pravega table"),
+        ("{", "is none of a Pravega table"),
+    ],
+)
+def test_texts_that_are_no_offset(text: str, words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        SourceOffset.from_json(text)
+
+
+def table(**columns: Any) -> StructType:
+    return StructType([StructField(name, type()) for name, type in columns.items()])
+
+
+def test_what_may_change_about_a_table() -> None:
+    offset = SOURCE_OFFSETS["table-1.json"]
+    identity = "plant/temperatures/0"
+    check_offset(offset, STREAM, identity, table(id=IntegerType, place=StringType))
+    check_offset(offset, STREAM, None, table(note=LongType, place=StringType, id=IntegerType))
+    for stream, other, columns, words in (
+        (Stream("plant", "t"), identity, table(id=IntegerType, place=StringType), "on stream plant/temperatures, and"),
+        (STREAM, "plant/temperatures/4", table(id=IntegerType, place=StringType), "dropped and made again"),
+        (STREAM, identity, table(id=IntegerType), "read column place .string. of stream"),
+        (STREAM, identity, table(id=LongType, place=StringType), "Column id of stream .* was int .* is bigint now"),
+    ):
+        with pytest.raises(CheckpointError, match=words):
+            check_offset(offset, stream, other, columns)
+
+
+def test_long_types_are_told_apart() -> None:
+    long = StructType([StructField(f"field_{number}", IntegerType()) for number in range(20)])
+    other = StructType([*long.fields[:-1], StructField("field_19", LongType())])
+    first, second = (columns_read(one, one) for one in (StructType([StructField("s", each)]) for each in (long, other)))
+    assert first["s"].startswith("struct:")
+    assert len(first["s"]) < 30
+    assert first != second
+    assert columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {"b": "string"}
