@@ -162,9 +162,10 @@ class LedgerEntry:
     def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
         """Return the row that records this epoch with its transaction. Raises QueryFencedError."""
         row, epoch = self.row(stored, origin), self.epoch
-        if epoch.number == row.epoch and row.transaction != self.replaces:
+        # The row may have changed since it was looked at: by another run, which may even have gone on to later epochs.
+        if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
             raise QueryFencedError(
-                f"Another run of {epoch.writer} has just recorded its batch {epoch.number} for stream {self._stream}. "
+                f"Another run of {epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
                 "Nothing of this one is visible. Two runs with one id: stop one of them."
             )
         batches = dict(row.batches)

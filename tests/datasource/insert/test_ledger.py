@@ -206,6 +206,21 @@ def test_two_runs_record_one_epoch_at_once(pravega: Pravega, new_stream: Callabl
     check(pravega, stream, 1)
 
 
+def test_a_run_that_was_overtaken_between_its_look_and_its_record(
+    pravega: Pravega, new_stream: Callable[..., Stream]
+) -> None:
+    """It was stopped in its first epoch, when it had seen that nothing is recorded; another run has gone on since."""
+    stream = new_stream(2)
+    sleeping, messages = begun(pravega, stream, rows_of(0))
+    entry = LedgerEntry(stream, epoch(0, "zombie"), len(rows_of(0)))
+    CommitLog(pravega, stream).read_beside(entry.number, entry.row)
+    for number in range(2):
+        write(pravega, stream, epoch(number, "new"))
+    with pytest.raises(QueryFencedError, match="Another run"):
+        sleeping.commit(messages, "STREAM", beside=entry)
+    check(pravega, stream, 2)
+
+
 def test_a_copied_checkpoint_is_fenced(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     stream = new_stream(2)
     for number in range(3):
