@@ -280,7 +280,7 @@ class EndOfMicroBatch:
 
 @dataclass(frozen=True)
 class PlanMicroBatch:
-    """A `PlannedRead` of what lies between two offsets."""
+    """A `PlannedRead` of what lies between two offsets. `checkpoint` tells the query from others."""
 
     table: StreamTable
     id: str | None
@@ -288,6 +288,7 @@ class PlanMicroBatch:
     options: Mapping[str, str]
     since: str
     until: str
+    checkpoint: str
 
 
 @dataclass(frozen=True)

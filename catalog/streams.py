@@ -54,7 +54,7 @@ def plan_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.PlanMicr
     with _asked_for(catalog, memory, request) as (read, stream):
         slices = stream.slices(read.read_offset(request.since), read.read_offset(request.until))
         planned = kind_of(read.table).plan_micro_batch(
-            catalog.pravega, read.table, slices, request.columns, read.options
+            catalog.pravega, read.table, slices, request.columns, read.options, request.checkpoint
         )
         return planned_read(_name(catalog, read), read.table, request.columns, planned)
 

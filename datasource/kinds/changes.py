@@ -69,6 +69,7 @@ class ChangeTable(TableKind):
         slices: Sequence[SegmentSlice],
         required: StructType,
         options: o.Options,
+        query: str,
     ) -> PlannedScan:
         raise UnsupportedOperationError(f"The rows of stream {table.stream} change, and are not streamed as they are.")
 

@@ -69,9 +69,10 @@ class EventTable(TableKind):
         slices: Sequence[SegmentSlice],
         required: StructType,
         options: o.Options,
+        query: str,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
-        return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True)
+        return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True, query=query)
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         return checked_for_rows(with_write_options(pravega, table, options), rows)

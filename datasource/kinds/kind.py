@@ -74,10 +74,12 @@ class TableKind(ABC):
         slices: Sequence[SegmentSlice],
         required: StructType,
         options: o.Options,
+        query: str,
     ) -> PlannedScan:
         """Fix how a micro-batch of a streaming query reads these slices; arguments and errors of `plan_scan`.
 
-        Raises UnsupportedOperationError for a table that is not streamed like that.
+        `query` tells it from others, also when it goes on. Raises UnsupportedOperationError for a table that is not
+        streamed like that.
         """
 
     @abstractmethod

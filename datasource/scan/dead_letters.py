@@ -2,8 +2,8 @@
 
 It is a table of this catalog: JSON events without header, whose columns are kept with the stream, so that it needs
 no schema registry. A task appends the bad events of a batch, and waits until they are stored, before it hands the
-batch on: a bad event that is missing from a result is in the dead-letter stream at least once (more often when a
-task or a query runs again).
+batch on: a bad event that is missing from a result is in the dead-letter stream at least once. It is there more often
+when a batch query or its task runs again, but not for a micro-batch of a streaming query that is done again.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ COLUMNS = StructType(
 """`stream` is scope/stream. `event` is as stored; null when it is too large to be in another event."""
 
 _FORMAT = "json"
+_WRITERS = uuid.UUID("5d9c0c38-6f4e-4c1e-9f6b-2f1d3c0f6a57")
 _REASON_LENGTH = 500
 _LARGEST_EVENT = MAX_EVENT_SIZE * 3 // 4 - 65536
 """Bytes of an event that, in base64 and with the other columns, still make an event."""
@@ -108,12 +109,19 @@ def _no_target(target: Stream, reason: str) -> str:
 class DeadLetters:
     """Writes to a dead-letter stream; made on first need. A context manager, not thread-safe."""
 
-    def __init__(self, pravega: Pravega, target: Stream, source: Stream, partition: int) -> None:
-        """Tasks of different `partition`s start with different segments. Nothing is sent yet."""
+    def __init__(
+        self, pravega: Pravega, target: Stream, source: Stream, partition: int, work: str | None = None
+    ) -> None:
+        """Tasks of different `partition`s start with different segments. Nothing is sent yet.
+
+        `work` names work that writes the same letters in the same order when it is done again: those that are stored
+        are left out then, unless the dead-letter stream was scaled in between.
+        """
         self._pravega = pravega
         self._target = target
         self._source = source
         self._partition = partition
+        self._work = work
         self._encoder = find_format(_FORMAT).encoder(COLUMNS)
         self._appender: SegmentAppender | None = None
 
@@ -149,7 +157,9 @@ class DeadLetters:
     def _open(self) -> SegmentAppender:
         segments = self._segments()
         segment = segments[self._partition % len(segments)]
-        self._appender = SegmentAppender(self._pravega.segments, self._target, segment, uuid.uuid4())
+        # A segment keeps the number of the last event of each writer, and a writer of the same name goes on behind it.
+        writer = uuid.uuid4() if self._work is None else uuid.uuid5(_WRITERS, f"{self._work} {self._target} {segment}")
+        self._appender = SegmentAppender(self._pravega.segments, self._target, segment, writer)
         return self._appender
 
     def _segments(self) -> list[int]:

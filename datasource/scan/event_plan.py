@@ -49,6 +49,8 @@ class EventScanPlan:
     """Rows carry BAD_EVENTS_COLUMN."""
     versions: Mapping[str, SegmentVersions] | None = None
     """By the name of a segment, where rows are changes and have CHANGE_COLUMNS."""
+    query: str | None = None
+    """Names the streaming query: it reads the same slice again when a micro-batch is done again."""
 
     @property
     def output(self) -> StructType:

@@ -65,8 +65,11 @@ def plan_events(
     limit: int | None,
     counted: bool,
     versions: Mapping[str, SegmentVersions] | None = None,
+    query: str | None = None,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
+
+    `query` names the streaming query that reads them, if one does.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -87,6 +90,7 @@ def plan_events(
         bad_events=rule,
         counted=counted and rule.mode != FAILFAST,
         versions=versions,
+        query=query,
     )
     token = pravega.segments.token(stream, Access.READ)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])

@@ -102,7 +102,8 @@ def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.R
         pravega.segments.seed_token(stream, partition.token)
         letters = None
         if plan.bad_events.dead_letter is not None:
-            letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id)
+            work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
+            letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id, work)
             opened.enter_context(letters)
         decoder = SliceDecoder(plan, segment, letters)
         reader = SegmentRangeReader(

@@ -76,7 +76,8 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    plan = call("plan_micro_batch", arguments.deepCopy().put("since", start.json()).put("until", end.json()));
+    ObjectNode between = arguments.deepCopy().put("since", start.json()).put("until", end.json());
+    plan = call("plan_micro_batch", between.put("checkpoint", checkpoint));
     return PravegaScan.partitions(plan.get("tasks"));
   }
 
