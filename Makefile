@@ -88,7 +88,7 @@ faults: jar native ## Run the tests of faults that take minutes (about half an h
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: demo
-demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends, stop it again (DEMO_ARGS)
+demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends and as a stream, stop it again (DEMO_ARGS)
 	@$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 .PHONY: bench

@@ -1,7 +1,8 @@
 """The main job, end to end: `make demo`.
 
-Starts a Pravega and its schema registry on this machine, runs sensor_pipeline.sql in PySpark, looks at the tables it
-made from the SQL shell and over JDBC, and stops what it started.
+Starts a Pravega and its schema registry on this machine, runs sensor_pipeline.sql in PySpark, and looks at the tables
+it made from the SQL shell and over JDBC. Then it runs sensor_stream.sql, which is the same as a stream, kills it in the
+middle, runs it again, and compares. At the end it stops what it started.
 
 With PRAVEGA_CONTROLLER_URI set it uses that cluster instead. There it makes tables of its own, refuses to run where
 some of their names exist already, and drops what it made at the end (unless --keep).
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -37,13 +39,25 @@ from pyspark_pravega.sql.options import resolve
 
 EXAMPLES = Path(__file__).resolve().parent
 PIPELINE = EXAMPLES / "sensor_pipeline.sql"
+STREAM = EXAMPLES / "sensor_stream.sql"
+READINGS = EXAMPLES / "hourly_temperatures.csv"
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 QUESTION = (
     "SELECT location, min(min) AS lowest, max(max) AS highest, count(*) AS days, sum(count) AS readings "
     "FROM {table} GROUP BY location ORDER BY location"
 )
-TABLES = ("sensor", "sensor-agg")
-"""What the pipeline makes."""
+STREAM_TABLES = ("sensor-live", "sensor-daily")
+"""What the streaming form of the pipeline makes."""
+TABLES = ("sensor", "sensor-agg", *STREAM_TABLES)
+"""What the demo makes."""
+FILES = 4
+"""The readings come to the stream in as many files, each a micro-batch."""
+# The last day is not over. Sums of floating-point numbers depend on their order, so means may differ in the last digit.
+COMPARISON = """SELECT count(*), count(batch.location), count(stream.location), sum(stream.count),
+  count_if(batch.min = stream.min AND batch.max = stream.max AND batch.count = stream.count
+    AND abs(batch.avg - stream.avg) < 0.011)
+FROM (SELECT * FROM {scope}.`sensor-agg` WHERE date < '2010-12-31') AS batch
+FULL JOIN {scope}.`sensor-daily` AS stream ON batch.location = stream.location AND batch.date = stream.date"""
 # Quiet, and no more parallel than a laptop.
 CONFS = {
     "spark.log.level": "ERROR",
@@ -53,12 +67,13 @@ CONFS = {
     "spark.sql.session.timeZone": "UTC",
 }
 LISTENING_WITHIN = 180.0  # seconds; a loaded machine takes long to start two JVMs
+STREAMED_WITHIN = 240.0
 
 Rows = list[tuple[str, ...]]
 
 
 def main() -> int:
-    """Run all steps; 0 when the three front ends agree."""
+    """Run all steps; 0 when the three front ends agree, and the stream with the batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespace", default="iot", help="scope that the tables are made in (default: iot)")
     parser.add_argument("--keep", action="store_true", help="leave the tables when the cluster stays")
@@ -71,7 +86,7 @@ def main() -> int:
 
 
 def run(namespace: str, keep: bool) -> int:
-    """Run all steps in a namespace; 0 when the three front ends agree."""
+    """Run all steps in a namespace; 0 when the three front ends agree, and the stream with the batch."""
     began = time.monotonic()
     stays = bool(os.environ.get("PRAVEGA_CONTROLLER_URI"))
     with tempfile.TemporaryDirectory(prefix="pyspark-pravega-demo-") as scratch:
@@ -98,13 +113,18 @@ def run(namespace: str, keep: bool) -> int:
                         "the SQL shell": in_sql_shell(question, scratch),
                         "JDBC": over_jdbc(question, scratch),
                     }
+                    with streaming_tables(spark, namespace, keep=keep or not stays):
+                        same = as_a_stream(spark, namespace, Path(scratch))
             finally:
                 spark.stop()
     step(f"Done in {time.monotonic() - began:.0f} s")
     if len({tuple(rows) for rows in answers.values()}) != 1:
         print(f"The front ends do not agree: {answers}", file=sys.stderr)
         return 1
-    print("The same rows through " + ", ".join(answers) + ".")
+    if not same:
+        print("The stream has not written what the batch has written.", file=sys.stderr)
+        return 1
+    print("The same rows through " + ", ".join(answers) + ", and through a stream that was killed in the middle.")
     print(NEXT)
     return 0
 
@@ -230,6 +250,78 @@ def over_jdbc(question: str, scratch: str) -> Rows:
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def streaming_tables(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[None]:
+    """Unless `keep`, drop what sensor_stream.sql makes in the end."""
+    try:
+        yield
+    finally:
+        for name in () if keep else STREAM_TABLES:
+            what = f"TABLE IF EXISTS pravega.{quote_all((namespace, name))}"
+            print(f"DROP {what};", flush=True)
+            spark.sql(f"DROP {what}")
+
+
+def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
+    """Run sensor_stream.sql, kill it in the middle, run it to the end; tells whether all days are as in the batch."""
+    scope = f"pravega.{quote_all((namespace,))}"
+    job = streaming_job(scope, scratch)
+    step("pyspark-pravega run examples/sensor_stream.sql")
+    comparison = COMPARISON.format(scope=scope)
+    print(job.read_text().partition("SET pravega")[2].partition("\n\n")[2].strip())
+
+    log = scratch / "stream.log"
+
+    def days() -> int:
+        return spark.table(f"{scope}.`sensor-daily`").count() if "started" in log.read_text() else 0
+
+    every = spark.sql(f"SELECT * FROM {scope}.`sensor-agg` WHERE date < '2010-12-31'").count()
+    for stop, enough in ((signal.SIGKILL, 1), (signal.SIGINT, every)):
+        began = time.monotonic()
+        with streaming(job, log) as program:
+            while (found := days()) < enough:
+                if program.poll() is not None or time.monotonic() - began > STREAMED_WITHIN:
+                    sys.exit(f"The stream has written {found} days:\n{log.read_text()}")
+                time.sleep(0.2)
+            os.killpg(program.pid, stop)  # the program, Spark's JVM and all that it has started
+            program.wait()
+        print(f"-- {days()} of {every} days after {time.monotonic() - began:.1f} s; {stop.name}", flush=True)
+    compared = spark.sql(comparison).first()
+    assert compared is not None
+    rows, in_batch, in_stream, readings, equal = compared
+    print(f"-- {in_stream} days of {readings:,} readings from the stream, {in_batch} from the batch: {equal} are equal")
+    return bool(rows == in_batch == in_stream == equal == every)
+
+
+def streaming_job(scope: str, scratch: Path) -> Path:
+    """Write the script for this run, and the readings in several files."""
+    heading, *lines = READINGS.read_text().splitlines()
+    files = scratch / "readings"
+    files.mkdir()
+    for number in range(FILES):
+        part = lines[len(lines) * number // FILES : len(lines) * (number + 1) // FILES]
+        (files / f"{number}.csv").write_text("\n".join([heading, *part]) + "\n")
+        os.utime(files / f"{number}.csv", (number, number))  # Spark takes them in this order
+    text = STREAM.read_text().replace("pravega.iot", scope).replace("'checkpoints'", f"'{scratch / 'checkpoints'}'")
+    job = scratch / "sensor_stream.sql"
+    job.write_text(text.replace(f"'examples/{READINGS.name}'", f"'{files}'"))
+    return job
+
+
+@contextmanager
+def streaming(job: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a script in the background, in a process group of its own; what is left of that is killed at the end."""
+    command = [*COMMAND, "run", "--master", "local[2]", *arguments(), str(job)]
+    with log.open("wb") as out:
+        program = subprocess.Popen(command, stdout=out, stderr=out, cwd=log.parent, start_new_session=True)
+    try:
+        yield program
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
 
 
 def statements(path: Path) -> list[str]:

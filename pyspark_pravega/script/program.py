@@ -10,10 +10,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
 from pyspark_pravega.launch import Launch
 from pyspark_pravega.sql.script import Statement, statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FAILED = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -21,6 +25,7 @@ _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
 _CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print each error once more, as JSON with its stack."""
+_QUERY_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
 
 def run_script(path: Path, launch: Launch, *, check: bool) -> int:
@@ -49,6 +54,8 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
         spark = SparkSession.builder.appName(path.name).getOrCreate()
     except PySparkException as error:
         return _failed(path, f"Spark did not start: {sentence(error)}")
+    if "SPARK_SUBMIT_OPTS" in launch.environment:  # else the user has said what is logged
+        _leave_failures_to_us(spark)
     signals = _Signals()  # after PySpark has set its own
     display = ProgressDisplay()
     try:
@@ -102,6 +109,13 @@ class _Signals:
     def exit_code(self) -> int:
         """Return the exit code that shells give to a program that a signal ends."""
         return 128 + (self._came or 0)
+
+
+def _leave_failures_to_us(spark: SparkSession) -> None:
+    """Have Spark not log the failure of a query with its stack: the runner says it in a sentence."""
+    assert spark._jvm is not None
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_QUERY_LOGGER, log4j.Level.OFF)
 
 
 def _failed(path: Path, text: str) -> int:

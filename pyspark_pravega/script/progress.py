@@ -10,8 +10,10 @@ from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-TERMINAL_INTERVAL = 1.0
+LOOK_INTERVAL = 1.0
+"""Seconds between two looks at the queries, and between two drawings on a terminal."""
 PLAIN_INTERVAL = 10.0
+"""Seconds between two lines about a query where the output is no terminal."""
 
 
 class ProgressDisplay:
@@ -21,7 +23,8 @@ class ProgressDisplay:
         self._out = out if out is not None else sys.stderr
         self._terminal = self._out.isatty()
         self._drawn = 0
-        self._shown_at = time.monotonic()
+        self._looked_at = self._shown_at = time.monotonic()
+        self._progress: dict[str, QueryProgress] = {}
         self._shown: dict[str, str] = {}
 
     def message(self, text: str) -> None:
@@ -30,23 +33,26 @@ class ProgressDisplay:
         print(text, file=self._out, flush=True)
 
     def show(self, queries: Sequence[StreamingQuery], *, now: bool = False) -> None:
-        """Show the state of the queries if it is time to, or `now`."""
-        interval = TERMINAL_INTERVAL if self._terminal else PLAIN_INTERVAL
-        if not queries or (not now and time.monotonic() - self._shown_at < interval):
+        """Show how far the queries are, if it is time to, or `now`."""
+        passed = time.monotonic()
+        if not now and passed - self._looked_at < LOOK_INTERVAL:
             return
-        self._shown_at = time.monotonic()
-        lines = {str(query.id): progress_line(query.name, query.lastProgress) for query in queries}
+        self._looked_at = passed
+        for query in queries:
+            self._progress.setdefault(query.name, QueryProgress(query.name)).add(query.recentProgress)
+        if not now and not self._terminal and passed - self._shown_at < PLAIN_INTERVAL:
+            return
+        self._shown_at = passed
+        lines = {name: progress.line() for name, progress in self._progress.items()}
         if self._terminal:
             self._erase()
             width = shutil.get_terminal_size().columns - 1
             self._out.write("".join(f"{line[:width]}\n" for line in lines.values()))
-            self._out.flush()
             self._drawn = len(lines)
         else:
-            for query, line in lines.items():
-                if self._shown.get(query) != line:
-                    print(line, file=self._out, flush=True)
+            self._out.write("".join(f"{line}\n" for name, line in lines.items() if self._shown.get(name) != line))
             self._shown = lines
+        self._out.flush()
 
     def leave(self) -> None:
         """Leave what is drawn where it is."""
@@ -58,22 +64,54 @@ class ProgressDisplay:
             self._drawn = 0
 
 
-def progress_line(name: str, progress: Mapping[str, Any] | None) -> str:
-    """Say in one line how far a query is: batch, rows in and out per second, how far it is behind its sources."""
-    if progress is None:
-        return f"{name}: starting"
-    parts = [f"batch {progress['batchId']}", f"{_number(progress.get('processedRowsPerSecond'))} rows/s in"]
-    written = progress["sink"].get("numOutputRows", -1)
-    seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
-    if written >= 0 and seconds:
-        parts.append(f"{_number(written / seconds)} rows/s out")
-    parts += [behind for source in progress["sources"] if (behind := _behind(source.get("metrics") or {}))]
-    return f"{name}: {', '.join(parts)}"
+class QueryProgress:
+    """Adds up what a query reports of its batches."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._newest = ""
+        self._last: Mapping[str, Any] | None = None
+        self._rows_in = 0
+        self._rows_out = 0
+
+    def add(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Add the reports that are new; Spark keeps the last hundred."""
+        for report in reports:
+            # A query that waits for data reports the same batch again.
+            if report["timestamp"] <= self._newest:
+                continue
+            self._newest = report["timestamp"]
+            self._rows_in += report["numInputRows"]
+            self._rows_out += max(0, report["sink"]["numOutputRows"])
+            self._last = report
+
+    def line(self) -> str:
+        """Say in one line how far the query is: its last batch, the rates of that, all rows, how far it is behind."""
+        if self._last is None:
+            return f"{self._name}: starting"
+        seconds = self._last["durationMs"].get("triggerExecution", 0) / 1000
+        rows_in, rows_out = self._last["numInputRows"], self._last["sink"]["numOutputRows"]
+        parts = [f"batch {self._last['batchId']}"]
+        if rows_in == 0 and rows_out <= 0:
+            parts.append("idle")
+        elif seconds:
+            parts.append(f"{rows_in / seconds:,.0f} rows/s in")
+            parts += [f"{rows_out / seconds:,.0f} rows/s out"] if rows_out >= 0 else []
+        out = f", {self._rows_out:,} written" if rows_out >= 0 else ""
+        parts.append(f"{self._rows_in:,} rows read{out}")
+        parts += [text for source in self._last["sources"] if (text := behind(source.get("metrics") or {}))]
+        return f"{self._name}: {', '.join(parts)}"
 
 
-def _behind(metrics: Mapping[str, str]) -> str:
-    return ""
-
-
-def _number(value: float | None) -> str:
-    return f"{value or 0:,.0f}"
+def behind(metrics: Mapping[str, str]) -> str:
+    """Say how far a source is behind by the metrics of tables of Pravega; empty for sources that have others."""
+    if "bytesBehind" not in metrics:
+        return ""
+    if not int(metrics["bytesBehind"]):
+        return "up to date"
+    parts = [f"{int(metrics['bytesBehind']) / 1024:,.0f} KiB"]
+    if "secondsBehind" in metrics:
+        parts.append(f"{float(metrics['secondsBehind']):,.0f} s")
+    if "estimatedEventsBehind" in metrics:
+        parts.append(f"about {int(metrics['estimatedEventsBehind']):,} events")
+    return f"{', '.join(parts)} behind"

@@ -135,12 +135,14 @@ class ScriptRunner:
         result = self._spark.sql(statement.in_place())
         if statement.is_setting:
             script_settings(self._spark)
-            return
-        if result.isStreaming:
+        elif result.isStreaming:
             raise not_streaming(statement)
-        self._display.message(f"Line {statement.line}: {statement.summary}  ({time.monotonic() - began:.1f} s)")
-        if result.columns:
+        elif result.columns:
+            self._display.message(f"Line {statement.line}: {statement.summary}")
             result.show(MOST_ROWS, truncate=False)
+        else:
+            took = time.monotonic() - began
+            self._display.message(f"Line {statement.line}: {statement.summary} ({took:.1f} s)")
 
     def _wait_for_bounded_queries(self) -> None:
         """Wait for the queries that end by themselves: a statement after them may read what they write."""

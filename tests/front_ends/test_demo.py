@@ -1,4 +1,4 @@
-"""The main job: the sensor pipeline gives what plain Python computes, and touches nothing that it has not made."""
+"""The main job: the sensor pipeline, in a batch and as a stream, gives what plain Python computes."""
 
 from __future__ import annotations
 
@@ -69,12 +69,27 @@ def check_tables(spark: SparkSession, namespace: str) -> None:
         assert abs(Fraction(str(row.avg)) - means[row.location, row.date.isoformat()]) <= HALF_A_CENT, row
 
 
+def check_stream(spark: SparkSession, namespace: str) -> None:
+    """Compare what the stream wrote with what plain Python makes of the file; the last day is not over."""
+    found = spark.sql(f"SELECT timestamp, sensorId, location, temp FROM pravega.`{namespace}`.`sensor-live`").collect()
+    rows = sorted((row.timestamp.astimezone(UTC), row.sensorId, row.location, row.temp) for row in found)
+    assert rows == sorted((one.timestamp, one.sensor, one.location, one.temp) for one in readings())
+    daily = spark.sql(f"SELECT * FROM pravega.`{namespace}`.`sensor-daily`").collect()
+    limits = [((row.location, row.date.isoformat()), (row.min, row.max, row["count"])) for row in daily]
+    over = {key: figures for key, figures in by_location_and_day().items() if key[1] != "2010-12-31"}
+    assert sorted(limits) == sorted(over.items())
+    means = mean_by_location_and_day()
+    assert all(abs(Fraction(str(row.avg)) - means[row.location, row.date.isoformat()]) <= HALF_A_CENT for row in daily)
+
+
 @pytest.mark.timeout(900)
 def test_the_demo_on_a_cluster_that_stays(cluster: ClusterInfo, session: SparkSession, namespace: str) -> None:
     done = run_demo(cluster, "--namespace", namespace, "--keep")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The same rows through PySpark, the SQL shell, JDBC." in done.stdout and "DROP" not in done.stdout
+    assert "The same rows through PySpark, the SQL shell, JDBC, and through a stream" in done.stdout
+    assert "SIGKILL" in done.stdout and "728 are equal" in done.stdout and "DROP" not in done.stdout
     check_tables(session, namespace)
+    check_stream(session, namespace)
     again = run_demo(cluster, "--namespace", namespace)
     assert again.returncode == 1
     assert f"the stream `{namespace}`.sensor" in again.stderr and "--namespace NAME" in again.stderr

@@ -189,3 +189,13 @@ def test_two_statements_of_one_name_are_refused(scripts: Scripts) -> None:
     with pytest.raises(ScriptFailedError, match=r"lines 2 and 3 are both named spark_catalog\.default\.t\w+, and"):
         scripts.stream("""INSERT INTO <target> (number) SELECT id FROM STREAM <source>;
             INSERT INTO <target> (number) SELECT id + 10 FROM STREAM <source>""")
+
+
+def test_a_check_parses_all_and_runs_nothing(scripts: Scripts, capsys: pytest.CaptureFixture[str]) -> None:
+    def check(script: str) -> None:
+        ScriptRunner(scripts.spark.newSession(), statements(scripts.text(script)), ProgressDisplay()).check()
+
+    check("SELECT 1; CREATE TABLE <source> (x INT) USING pravega; INSERT INTO nowhere SELECT * FROM STREAM nowhere")
+    with pytest.raises(ScriptFailedError, match=r"Line 2: \[PARSE_SYNTAX_ERROR\]"):
+        check("SELECT 1;\nINSERT INTO x SELEC 1")
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,96 @@
+"""The program `pyspark-pravega run`: arguments, signals, exit codes, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.local.state import ClusterInfo
+from tests.processes import descendants, running
+
+COMMAND = [sys.executable, "-m", "pyspark_pravega", "run", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+PATIENCE = 180
+JOB = """
+SET pravega.stream.checkpoint = '{checkpoint}';
+INSERT INTO pravega.`{scope}`.copy (number, text) SELECT id, 'it is ' || id FROM STREAM pravega.`{scope}`.numbers;
+SELECT 'the script goes on' AS seen;
+"""
+
+
+def start(cluster: ClusterInfo, script: Path, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start the program in a process group of its own, as a shell does."""
+    servers = {
+        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+    }
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [*COMMAND, *arguments, str(script)],
+            env={**os.environ, **servers},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=script.parent,
+        )
+
+
+def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id INT) USING pravega")
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.copy (text STRING, number BIGINT) USING pravega")
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    script.write_text(JOB.format(scope=scope, checkpoint=tmp_path / "checkpoint"))
+    for signal_sent, rows in ((signal.SIGINT, 100), (signal.SIGTERM, 200)):
+        spark.sql(f"INSERT INTO pravega.`{scope}`.numbers SELECT id FROM range({rows - 100}, {rows})")
+        program = start(cluster, script, log)
+        try:
+            began = time.monotonic()
+            while spark.table(f"pravega.`{scope}`.copy").count() < rows:
+                assert program.poll() is None and time.monotonic() - began < PATIENCE, log.read_text()
+                time.sleep(0.2)
+            processes = descendants(program.pid)
+            # A terminal sends Ctrl-C to all processes of the group; others send SIGTERM to the program.
+            (os.killpg if signal_sent == signal.SIGINT else os.kill)(program.pid, signal_sent)
+            code = program.wait(PATIENCE)
+        finally:
+            if program.poll() is None:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.wait()
+        shown = log.read_text()
+        assert code == 128 + signal_sent, shown
+        assert f"stopped by {signal_sent.name}; run it again to go on from there" in shown
+        assert "|the script goes on|" in shown and "Traceback" not in shown and "ERROR" not in shown, shown
+        while any(running(pid) for pid in processes):
+            assert time.monotonic() - began < PATIENCE
+            time.sleep(0.1)
+    copied = spark.table(f"pravega.`{scope}`.copy").collect()
+    assert sorted(tuple(row) for row in copied) == sorted((f"it is {number}", number) for number in range(200))
+
+
+def test_a_script_that_cannot_be_split_fails_before_spark_starts(cluster: ClusterInfo, tmp_path: Path) -> None:
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    for text, message in (
+        ("SELECT 'abc", "job.sql: [PRAVEGA_INVALID_SCRIPT] The script cannot be split"),
+        ("-- nothing", "job.sql: [PRAVEGA_INVALID_SCRIPT] The script has no statement."),
+    ):
+        script.write_text(text)
+        assert start(cluster, script, log).wait(PATIENCE) == 1
+        assert message in log.read_text() and len(log.read_text().splitlines()) == 1
+    script.unlink()
+    assert start(cluster, script, log).wait(PATIENCE) == 1
+    assert "cannot be read" in log.read_text()
+
+
+def test_a_check_fails_with_the_line_and_runs_nothing(cluster: ClusterInfo, tmp_path: Path) -> None:
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    script.write_text("SELECT 'run';\nSET pravega.stream.trigger = 'often'")
+    assert start(cluster, script, log, "--check").wait(PATIENCE) == 1
+    shown = log.read_text()
+    assert "job.sql: Line 2: [PRAVEGA_INVALID_OPTION]" in shown and "|run|" not in shown, shown

@@ -1,0 +1,54 @@
+"""What is shown of running queries, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyspark_pravega.script.progress import QueryProgress, behind
+
+
+def report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str) -> dict[str, Any]:
+    return {
+        "batchId": batch,
+        "timestamp": f"2026-01-01T00:00:{second:02}.000Z",
+        "numInputRows": rows_in,
+        "durationMs": {"triggerExecution": 500},
+        "sources": [{"metrics": metrics}, {"metrics": None}],
+        "sink": {"numOutputRows": rows_out},
+    }
+
+
+def test_rows_are_added_up_and_rates_are_those_of_the_last_batch() -> None:
+    progress = QueryProgress("agg")
+    assert progress.line() == "agg: starting"
+    first = [report(0, 1, 1000, 10), report(1, 2, 3000, 20)]
+    progress.add(first)
+    assert progress.line() == "agg: batch 1, 6,000 rows/s in, 40 rows/s out, 4,000 rows read, 30 written"
+    # Spark repeats what it has reported, and reports an idle query's last batch with another time.
+    progress.add([*first, report(1, 12, 0, 0, bytesBehind="0")])
+    assert progress.line() == "agg: batch 1, idle, 4,000 rows read, 30 written, up to date"
+
+
+def test_a_sink_that_counts_nothing() -> None:
+    progress = QueryProgress("files")
+    progress.add([report(0, 1, 1000, -1)])
+    assert progress.line() == "files: batch 0, 2,000 rows/s in, 1,000 rows read"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "text"),
+    [
+        ({}, ""),
+        ({"offset": "7"}, ""),
+        ({"bytesBehind": "0", "secondsBehind": "0"}, "up to date"),
+        ({"bytesBehind": "1048576", "bytesBehind.1.#epoch.0": "1048576"}, "1,024 KiB behind"),
+        (
+            {"bytesBehind": "2048", "secondsBehind": "3.4", "estimatedEventsBehind": "1234"},
+            "2 KiB, 3 s, about 1,234 events behind",
+        ),
+    ],
+)
+def test_how_far_a_source_is_behind(metrics: dict[str, str], text: str) -> None:
+    assert behind(metrics) == text
