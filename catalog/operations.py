@@ -7,7 +7,7 @@ from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.position import Position
-from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
+from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
@@ -219,7 +219,7 @@ def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Chang
             asked.options,
             Position.from_json(request.since),
             Position.from_json(request.until),
-            request.checkpoint,
+            Checkpoint(request.checkpoint, request.known, frozenset(request.files), request.retain),
             memory,
             Search.of_request(request.found),
         )

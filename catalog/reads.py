@@ -32,6 +32,7 @@ def planned_read(
         bytes=planned.bytes,
         description=text if limit is None else f"{text}; limit: {limit}",
         ends=ends,
+        rows=planned.rows,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import DataType, StructType
 
+from pyspark_pravega.datasource.scan.planned_scan import PlannedRows
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
 
@@ -111,6 +112,7 @@ class PlannedRead:
     bytes: int
     description: str
     ends: ScanEnds | None
+    rows: PlannedRows | None
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,11 @@ class EndOfChanges:
 
 @dataclass(frozen=True)
 class PlanNewChanges:
-    """A `PlannedRead` of the changes between two positions, for the micro-batch stream of a checkpoint location."""
+    """A `PlannedRead` of the changes between two positions, for the micro-batch stream of a checkpoint location.
+
+    `known` is what `PlannedRows` said of the position `since`, `files` are those of the checkpoint, and `retain` is the
+    number of batches that Spark keeps.
+    """
 
     table: StreamTable
     columns: StructType
@@ -225,6 +229,9 @@ class PlanNewChanges:
     since: str
     until: str
     checkpoint: str
+    known: str | None
+    files: tuple[str, ...]
+    retain: int
     found: tuple[str, ...] | None = None
 
 

@@ -1,7 +1,7 @@
 """Reads the changes of the rows of a table of changes: one partition per group of segments that share keys.
 
-In a stream of changes, a partition has the new events of such a group, and those before them: these are read only where
-the states that they lead to are not known.
+In a stream of changes, a partition has the new events of such a group, and the files of the rows before them. Where
+these are not known, it has the events that lead to them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pyspark_pravega.errors import DataLossError, MalformedEventError
+from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..tables.change_range import Bounds
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows
+from .known_rows import WHOLE, group_of
 from .rows.entries import UNKNOWN, Numbers, numbers_of, value_name
 from .rows.history import RowHistory, Truncation, Within
 from .states import RowStates
@@ -62,19 +63,16 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 
 @dataclass
 class NewChangesPartition(InputPartition):
-    """The new events of a group of segments and those before, with the names of the states that they lead to."""
+    """The new events of a group of segments, and the rows before them.
 
-    past: GroupPartition
+    `before` are the files of the states of these rows, the newest first: of several groups where segments were merged.
+    `past` are the events that lead to them where the states are not known, and `after` is the name of the new state.
+    """
+
     new: GroupPartition
-    before: str
+    before: tuple[tuple[str, ...], ...]
+    past: GroupPartition | None
     after: str
-    lost: bool
-    """Whether some of the events before are there no more."""
-
-    @property
-    def affinity(self) -> int:
-        """Return a number that partitions of the same keys share, unless segments are merged."""
-        return int(self.after.split("-")[1])
 
 
 @dataclass(frozen=True)
@@ -93,34 +91,29 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
     def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
         """Read the new changes of the group's rows."""
         plan, states = self._plan, RowStates()
+        before = partition.before
+        if partition.past is not None:
+            before = (self._read_past(partition.past, partition.after, states),)
         with ExitStack() as opened:
             history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
-            state = opened.enter_context(states.read(partition.before))
-            if state is None:
-                self._read_past(partition, states)
-                state = opened.enter_context(states.read(partition.before))
-            assert state is not None
-            history.resume(state)
+            history.resume([opened.enter_context(states.read(files)) for files in before])
             yield from _fed(plan.rows, history, partition.new)
-            keep = opened.enter_context(states.write(partition.after, partition.before))
-            for table in history.rest(keep):
+            # What was read from past events is in no checkpoint, so that nothing can be added to it.
+            changed = partition.past is None and len(before) == 1 and states.grows(before[0])
+            state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
+            for table in history.rest(state.add, changed=changed):
                 yield from _output(plan.rows, table)
+            state.whole = history.kept_all
 
-    def _read_past(self, partition: NewChangesPartition, states: RowStates) -> None:
-        """Find out the state before the new events."""
+    def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
+        """Find out the state before the new events; return its file."""
         plan = self._plan
-        stream = plan.rows.table.stream
-        if partition.lost:
-            raise DataLossError(
-                f"Rows of stream {stream} are not known here any more, and some of the events that led to them were "
-                "removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to go on with "
-                "what is left."
-            )
-        if partition.past.pieces:
-            _LOG.warning("Stream %s is read from its start, because its rows are not known here.", stream)
-        with _history(plan.rows, plan.past, _nothing) as past, states.write(partition.before, None) as keep:
-            for _ in (*_fed(plan.rows, past, partition.past), *past.rest(keep)):
+        _LOG.warning("Stream %s is read from its start: its rows are not known here.", plan.rows.table.stream)
+        name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
+        with _history(plan.rows, plan.past, _nothing) as history, states.write(name) as state:
+            for _ in (*_fed(plan.rows, history, past), *history.rest(state.add)):
                 raise AssertionError("a change that is not wanted was given out")
+        return (name + WHOLE,)
 
 
 def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:

@@ -1,33 +1,32 @@
 """Plans the micro-batches of a stream of the changes of rows.
 
-The rows before a batch are known from the batch before it, see `states`. A truncation deletes the rows that are there
-at its place. Where it comes late, after later changes of rows of other segments, it deletes those that are older.
+The rows before a batch are known from the batch before it, see `known_rows`. A truncation deletes the rows that are
+there at its place. Where it comes late, after later changes of rows of other segments, it deletes those that are older.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import astuple
-from typing import Any
+from dataclasses import astuple, dataclass, replace
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.sql import options as o
 
 from ..scan.bad_events import BadEventRule
 from ..scan.event_planning import measure_slices
-from ..scan.planned_scan import PlannedScan
+from ..scan.planned_scan import PlannedRows, PlannedScan, TaskFiles
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
 from .group_planning import group_partitions
-from .group_reader import GroupPlan
+from .group_reader import GroupPartition
+from .known_rows import KnownRows, digest, is_state, number_of, state_name, trimmed
 from .lineage import by_lineage
 from .position import Position, check_endless
 from .recent import Recent
@@ -64,6 +63,19 @@ def check_stream_of_rows(table: StreamTable, changes: ChangeRange, options: o.Op
         )
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """What the checkpoint of a query has: its `location`, the rows `known` where a batch begins, and names of files.
+
+    `retain` is the number of batches that Spark keeps to be done again.
+    """
+
+    location: str
+    known: str | None
+    files: frozenset[str]
+    retain: int
+
+
 def plan_new_row_changes(
     pravega: Pravega,
     table: StreamTable,
@@ -73,76 +85,119 @@ def plan_new_row_changes(
     rule: BadEventRule,
     since: Position,
     until: Position,
-    checkpoint: str,
+    checkpoint: Checkpoint,
     memory: ChangesMemory,
     search: Search,
 ) -> PlannedScan:
-    """Fix what a batch reads between two positions. `checkpoint` tells this query from others."""
+    """Fix what a batch reads between two positions."""
     plan = row_changes_plan(pravega, table, required, options, rule)
-    past, lost = _past(pravega, plan.table, options, since)
+    query = digest(str(table.stream), table.schema.json(), table.format, dict(plan.table.settings))
+    known = KnownRows.from_json(checkpoint.known, query)
+    if known is None and since.begin is None:
+        known = KnownRows(query)
     new = measure_slices(pravega, plan.table, options, since.cut, until.cut)
-    query = _digest(checkpoint, str(table.stream), table.schema.json(), table.format, dict(plan.table.settings))
     # What scaling made of those where the query began tells groups even if retention has removed what is in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
-    segments = {piece.segment_id for piece in (*past, *new)}.union(*(cut.positions for cut in cuts))
-    truncations = _truncations(pravega, plan, past, new, segments, search)
-    if isinstance(truncations, Unsearched):
-        return PlannedScan.unfinished(required, new, truncations.reader)
-    old, found = truncations
+    segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
     groups = memory.groups.get((table.stream, frozenset(segments)), lambda: _groups(pravega, table.stream, segments))
-    every = (*(old or ()), *(found or ()))
-    befores, afters = (
-        group_partitions(pravega, table, [[each for each in slices if each.segment_id in group] for group in groups])
-        for slices in (past, new)
-    )
+    several = len(segments) > 1
+    found = truncations_in(pravega, plan, new, search) if several else None
+    if isinstance(found, Unsearched):
+        return PlannedScan.unfinished(required, new, found.reader)
+    states = _States(query, known, checkpoint, since, until, found or ())
+    # Where nothing is known, every group is to be known afterwards.
+    everyone = bool(found) or known is None
+    touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
+    before = {group: states.before(group) for group in touched}
+    past: list[SegmentSlice] = []
+    old: Truncations = None
+    if None in before.values():
+        past = _past(pravega, plan.table, options, since)
+        searched = truncations_in(pravega, plan, past, search) if several else None
+        if isinstance(searched, Unsearched):
+            return PlannedScan.unfinished(required, new, searched.reader)
+        old = searched
+
+    def of_groups(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
+        parts = [[each for each in slices if each.segment_id in group] for group in touched]
+        return group_partitions(pravega, table, parts)
+
     partitions = [
-        NewChangesPartition(
-            before, after, _state(query, since, group, old or ()), _state(query, until, group, every), lost
-        )
-        for group, before, after in zip(groups, befores, afters, strict=True)
+        NewChangesPartition(new_events, before[group] or (), past_events if before[group] is None else None, name)
+        for group, new_events, past_events in zip(touched, of_groups(new), of_groups(past), strict=True)
+        for name in [states.after(group, before[group])]
     ]
-    partitions = [each for each in partitions if each.before != each.after]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
-    return PlannedScan.of(reader, required, required, new, [each.affinity for each in partitions])
+    scan = PlannedScan.of(reader, required, required, new, [min(group) for group in touched])
+    tasks = [TaskFiles(tuple(name for files in each.before for name in files), each.after) for each in partitions]
+    return replace(scan, rows=states.planned(tasks))
 
 
-def _past(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> tuple[list[SegmentSlice], bool]:
-    """Return the events of the query before a batch, and whether some of them are there no more."""
+def _past(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> list[SegmentSlice]:
+    """Return the events of the query before a batch. Raises DataLossError when some of them are there no more."""
     begin = since.begin or since
     try:
-        return measure_slices(pravega, table, options, begin.cut, since.cut), False
+        return measure_slices(pravega, table, options, begin.cut, since.cut)
     except DataLossError:
-        return measure_slices(pravega, table, options, None, since.cut), True
+        raise DataLossError(
+            f"The query's checkpoint does not have the rows of stream {table.stream}, and some of the events that led "
+            "to them were removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to go on "
+            "with what is left."
+        ) from None
 
 
-def _truncations(
-    pravega: Pravega,
-    plan: GroupPlan,
-    past: Sequence[SegmentSlice],
-    new: Sequence[SegmentSlice],
-    segments: set[int],
-    search: Search,
-) -> tuple[Truncations, Truncations] | Unsearched:
-    """Return the truncations before a batch and those in it."""
-    if len(segments) < 2:
-        return None, None
-    old = truncations_in(pravega, plan, past, search)
-    if isinstance(old, Unsearched):
-        return old
-    found = truncations_in(pravega, plan, new, search)
-    return found if isinstance(found, Unsearched) else (old, found)
+class _States:
+    """Chooses the files of the states before and after a batch."""
+
+    def __init__(
+        self,
+        query: str,
+        known: KnownRows | None,
+        checkpoint: Checkpoint,
+        since: Position,
+        until: Position,
+        found: Sequence[Truncation],
+    ) -> None:
+        self._known, self._checkpoint, self._since, self._until = known, checkpoint, since, until
+        self._found = [[each.origin, each.segment, astuple(each.truncate)] for each in found]
+        # Executors keep files of several queries, and of several clusters.
+        self._query = digest(query, checkpoint.location)
+        last = max((number_of(name) for name in checkpoint.files if is_state(name)), default=0)
+        self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
+
+    def before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:
+        """Return the files of a group's state, of several where groups have become one; None if it is not known."""
+        if self._known is None:
+            return None
+        found = [self._known.files(each, self._checkpoint.files) for each in sorted(group & self._known.states.keys())]
+        return None if None in found else tuple(each for each in found if each is not None)
+
+    def after(self, group: frozenset[int], before: tuple[tuple[str, ...], ...] | None) -> str:
+        """Name the state of a group after the batch."""
+        offsets = [sorted((each, at) for each, at in cut.positions.items() if each in group) for cut in self._cuts()]
+        former = [trimmed(files)[0] for files in before or ()]
+        number = self._next.number
+        name = state_name(self._query, min(group), number, before is None, former, offsets, self._found)
+        states, merged = dict(self._next.states), dict(self._next.merged)
+        for each in group & states.keys():
+            del states[each]
+            if each != min(group):
+                merged[each] = number
+        chain = trimmed(before[0]) if before is not None and len(before) == 1 else ()
+        self._next = replace(self._next, states={**states, min(group): (name, *chain)}, merged=merged)
+        return name
+
+    def _cuts(self) -> list[StreamCut]:
+        return [(self._since.begin or self._since).cut, self._since.cut, self._until.cut]
+
+    def planned(self, tasks: Sequence[TaskFiles]) -> PlannedRows:
+        """Return what the checkpoint is to hold when the batch is done."""
+        there, retain = self._checkpoint.files, self._checkpoint.retain
+        return PlannedRows(
+            self._next.number, self._next.to_json(), tuple(self._next.obsolete(there, retain)), tuple(tasks)
+        )
 
 
 def _groups(pravega: Pravega, stream: Stream, segments: set[int]) -> list[frozenset[int]]:
     found = by_lineage(pravega, stream, [SegmentSlice(each, 0, 0) for each in segments])
     return [frozenset(piece.segment_id for piece in group) for group in found]
-
-
-def _state(query: str, position: Position, group: frozenset[int], truncations: Sequence[Truncation]) -> str:
-    """Name the state of a group's rows at a position by all that it depends on."""
-    offsets = sorted((each, offset) for each, offset in position.cut.positions.items() if each in group)
-    return f"{query}-{offsets[0][0]}-{_digest(offsets, [astuple(each) for each in truncations])}"
-
-
-def _digest(*values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]

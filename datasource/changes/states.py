@@ -1,8 +1,9 @@
-"""Keeps the states of rows between the batches of a stream of changes, in temporary files of executors.
+"""Keeps the states of rows between the batches of a stream of changes, in files of the executor.
 
-A file is worth a second look at all earlier events, no more: whoever misses it reads them again. It lies with Spark's
-own temporary files, which Spark deletes. Of each group of segments the last two states are kept, so that a batch may be
-done again.
+Files are those that the checkpoint has too: the adapter brings the ones that a task needs, and takes away the one that
+it writes (`RowFiles.java`). They lie with Spark's own temporary files, which Spark deletes. A file is whole, or has the
+rows that a batch changed. What it is made of decides its name (`known_rows`), so one that is there already says the
+same.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from typing import Any
 import pyarrow as pa
 
 from ..local_directories import local_directories
+from .known_rows import PART, WHOLE, group_of, number_of
 from .rows.entries import Truncate, Truncates
 from .rows.history import RowState
 
 _DIRECTORY = "pyspark-pravega-row-states"
+"""As in RowFiles.java."""
 _ABANDONED_SECONDS = 7 * 24 * 3600
 """After this, a file belongs to a query that has ended."""
+_LONGEST_CHAIN = 16
+"""Files of a state, from which on it is written whole again."""
 
 
 class RowStates:
@@ -34,43 +39,49 @@ class RowStates:
     def __init__(self, directory: Path | None = None) -> None:
         """Take the directory, by default one among Spark's temporary files."""
         if directory is None:
-            directory = local_directories()[0] / f"{_DIRECTORY}-{os.getuid()}"
+            directory = local_directories()[0] / _DIRECTORY
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
 
     @contextmanager
-    def read(self, name: str) -> Iterator[RowState | None]:
-        """Open a state; None if there is none, or not any more."""
-        try:
-            file = pa.memory_map(str(self.directory / name))
-        except FileNotFoundError:
-            yield None
-            return
-        with file, pa.ipc.open_stream(file) as stream:
-            head = json.loads(stream.schema.metadata[b"head"])
-            yield RowState(head["origins"], _cleared(head), (pa.Table.from_batches([batch]) for batch in stream))
+    def read(self, files: Sequence[str]) -> Iterator[RowState]:
+        """Open a state that consists of some files, the newest first. Raises FileNotFoundError."""
+        with ExitStack() as opened:
+            streams = []
+            for name in files:
+                file = opened.enter_context(pa.memory_map(str(self.directory / name)))
+                streams.append(opened.enter_context(pa.ipc.open_stream(file)))
+            # Origins are numbered on from file to file, and the newest file has the truncations of all.
+            head = json.loads(streams[0].schema.metadata[b"head"])
+            yield RowState(head["origins"], _cleared(head), [_tables(stream) for stream in streams])
+
+    def grows(self, files: Sequence[str]) -> bool:
+        """Tell whether a state is better kept as changes to these files, the newest first, than written whole."""
+        sizes = [(self.directory / name).stat().st_size for name in files]
+        return 0 < len(sizes) < _LONGEST_CHAIN and sum(sizes[:-1]) <= sizes[-1] // 2
 
     @contextmanager
-    def write(self, name: str, before: str | None) -> Iterator[Callable[[RowState], None]]:
-        """Take the parts of a state, which is there once all is well, and keep no other of its group but `before`.
+    def write(self, name: str, former: Sequence[str] = ()) -> Iterator[StateWriter]:
+        """Take the parts of a state, which is there once all is well.
 
-        Names are those of groups with something behind a hyphen.
+        Older files of its group are removed, but for the `former` ones.
         """
         self._remove_abandoned()
         number, path = tempfile.mkstemp(prefix=".", dir=self.directory)
         os.close(number)
         try:
-            with _Parts(path) as parts:
-                yield parts.add
-            os.replace(path, self.directory / name)
+            with StateWriter(path) as writer:
+                yield writer
+            file = name + (WHOLE if writer.whole else PART)
+            os.replace(path, self.directory / file)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             raise
-        for group in {each.rpartition("-")[0] for each in (name, before or name)}:
-            for other in self.directory.glob(f"{group}-*"):
-                if other.name not in (name, before):
-                    other.unlink(missing_ok=True)
+        for other in self.directory.glob(f"{group_of(name)}-*"):
+            # A task of an older batch that is still running removes nothing that a newer one needs.
+            if number_of(other.name) <= number_of(name) and other.name not in (file, *former):
+                other.unlink(missing_ok=True)
 
     def _remove_abandoned(self) -> None:
         oldest = time.time() - _ABANDONED_SECONDS
@@ -80,22 +91,25 @@ class RowStates:
                     path.unlink()
 
 
-class _Parts:
-    """A file that takes a state part by part; the first one tells its head."""
+class StateWriter:
+    """A file that takes a state part by part; the first one tells its head. `whole`: it has the rows of all keys."""
 
     def __init__(self, path: str) -> None:
+        self.whole = True
         self._path = path
         self._head: dict[bytes, bytes] | None = None
         self._file: pa.OSFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
     def add(self, state: RowState) -> None:
+        """Write a part."""
         if self._head is None:
             truncates = [[origin, segment, astuple(each)] for (origin, segment), each in state.cleared.last.items()]
             head = {"origins": list(state.origins), "cleared": truncates}
             self._head = {b"head": json.dumps(head).encode()}
-        for entries in state.entries:
-            self._open(entries.schema).write_table(entries)
+        for file in state.entries:
+            for entries in file:
+                self._open(entries.schema).write_table(entries)
 
     def _open(self, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         assert self._head is not None
@@ -104,7 +118,7 @@ class _Parts:
             self._writer = pa.ipc.new_stream(self._file, schema.with_metadata(self._head))
         return self._writer
 
-    def __enter__(self) -> _Parts:
+    def __enter__(self) -> StateWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -116,6 +130,12 @@ class _Parts:
         finally:
             if self._file is not None:
                 self._file.close()
+
+
+def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    for batch in stream:
+        if batch.num_columns:  # a state of no rows has none
+            yield pa.Table.from_batches([batch])
 
 
 def _cleared(head: Any) -> Truncates:

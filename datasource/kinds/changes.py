@@ -17,7 +17,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.current_rows_planning import plan_current_rows, rule_for_rows
 from ..changes.position import Position, check_options, check_positions, end_position
 from ..changes.row_changes_planning import check_key_of_table, plan_row_changes
-from ..changes.row_changes_stream import ChangesMemory, check_stream_of_rows, plan_new_row_changes
+from ..changes.row_changes_stream import ChangesMemory, Checkpoint, check_stream_of_rows, plan_new_row_changes
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
@@ -129,7 +129,7 @@ class ChangeTable(TableKind):
         options: o.Options,
         since: Position,
         until: Position,
-        checkpoint: str,
+        checkpoint: Checkpoint,
         memory: ChangesMemory,
         search: Search,
     ) -> PlannedScan:

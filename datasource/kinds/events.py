@@ -15,7 +15,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
 from ..changes.position import Position, check_endless, check_options, check_positions, end_position
-from ..changes.row_changes_stream import ChangesMemory
+from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule, bad_event_rule
@@ -119,7 +119,7 @@ class EventTable(TableKind):
         options: o.Options,
         since: Position,
         until: Position,
-        checkpoint: str,
+        checkpoint: Checkpoint,
         memory: ChangesMemory,
         search: Search,
     ) -> PlannedScan:

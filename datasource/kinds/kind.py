@@ -13,7 +13,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.position import Position
-from ..changes.row_changes_stream import ChangesMemory
+from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
@@ -143,11 +143,11 @@ class TableKind(ABC):
         options: o.Options,
         since: Position,
         until: Position,
-        checkpoint: str,
+        checkpoint: Checkpoint,
         memory: ChangesMemory,
         search: Search,
     ) -> PlannedScan:
-        """Fix what a batch of a stream of changes reads. `checkpoint` tells this query from others.
+        """Fix what a batch of a stream of changes reads. `checkpoint` is what the query keeps.
 
         Raises what `plan_changes` does, and InvalidOptionError for positions that are none of the stream.
         """

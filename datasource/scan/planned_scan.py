@@ -20,6 +20,28 @@ class _Nothing(DataSourceReader):
 
 
 @dataclass(frozen=True)
+class TaskFiles:
+    """The files of the checkpoint that a task needs, and the beginning of the name of the one that it writes."""
+
+    before: tuple[str, ...]
+    after: str
+
+
+@dataclass(frozen=True)
+class PlannedRows:
+    """What the checkpoint of a stream of changes knows of rows once a batch is done, see `changes/known_rows.py`.
+
+    `known` is the text that says so, of the batch of this `number`; `obsolete` are files that nobody needs any more.
+    There are `tasks` for all partitions.
+    """
+
+    number: int
+    known: str
+    obsolete: tuple[str, ...]
+    tasks: tuple[TaskFiles, ...]
+
+
+@dataclass(frozen=True)
 class PlannedScan:
     """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end.
 
@@ -40,6 +62,8 @@ class PlannedScan:
     """What is to be read before the whole scan can be planned, see `changes/truncation_search.py`."""
     affinities: Sequence[int] = ()
     """For each partition, if given, a number: the same executor should read those of the same number."""
+    rows: PlannedRows | None = None
+    """The files of the rows that are known, in a stream of their changes."""
 
     @classmethod
     def of(

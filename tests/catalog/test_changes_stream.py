@@ -40,6 +40,11 @@ class Target:
     def checkpoint(self) -> Path:
         return self._directory / "checkpoint"
 
+    @property
+    def rows_known(self) -> Path:
+        """Where the checkpoint has the rows that the stream of changes knows."""
+        return self.checkpoint / "sources" / "0" / "rows"
+
     def take(self, changes: DataFrame) -> int:
         """Let all there is now come in, from where the last call ended; return the number of batches."""
         query = (
@@ -435,10 +440,92 @@ def test_what_is_known_of_rows_outlives_their_events(spark: SparkSession, shop: 
     assert brief(target.rows()) == sorted((*row[:2], key, row[2]) for row in expected for key in (first, second))
     forget(spark)
     shop.write(change("d", 30, {"id": first, "v": None}, None))
-    with pytest.raises(PySparkException, match=r"PRAVEGA_DATA_LOSS.*are not known here any more"):
+    target.take(spark.readStream.changes(shop.name))
+    assert brief(target.rows())[-1] == (30, "delete", first, "b")
+    shutil.rmtree(target.rows_known)
+    shop.write(change("u", 40, None, {"id": second, "v": "c"}))
+    with pytest.raises(PySparkException, match=r"PRAVEGA_DATA_LOSS.*checkpoint does not have the rows"):
         target.take(spark.readStream.changes(shop.name))
     target.take(spark.readStream.option("fail-on-data-loss", "false").changes(shop.name))
-    assert brief(target.rows())[-1] == (30, "delete", first, "b")
+    last = [(40, "update_postimage", second, "c"), (40, "update_preimage", second, "b")]
+    assert brief(target.rows())[-2:] == last
+
+
+def test_rows_of_segments_that_are_merged_are_known(spark: SparkSession, shop: Shop, target: Target) -> None:
+    first, second = shop.key(0), shop.key(1)
+    shop.write(*(change("c", 10, None, {"id": key, "v": "a"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    for number in range(2):
+        scale(shop.pravega, shop.stream, number)
+    target.take(spark.readStream.changes(shop.name))  # of no events
+    shop.removed()
+    forget(spark)
+    shop.write(*(change("u", 20, None, {"id": key, "v": "b"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    shop.write(*(change("d", 30, {"id": key, "v": None}, None) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    assert [row for row in brief(target.rows()) if row[2] == second] == [
+        (10, "insert", second, "a"),
+        (20, "update_postimage", second, "b"),
+        (20, "update_preimage", second, "a"),
+        (30, "delete", second, "b"),
+    ]
+
+
+def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
+    spark: SparkSession, shop: Shop, target: Target
+) -> None:
+    key = shop.key(0)
+    shop.write(*(change("c", 1, None, {"id": each, "v": "x" * 100}) for each in (key, *range(1000, 1100))))
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "3")
+    try:
+        counts = []
+        for number in range(24):
+            target.take(spark.readStream.changes(shop.name))
+            forget(spark)
+            counts.append(len([path for path in target.rows_known.iterdir() if path.suffix != ".crc"]))
+            shop.write(change("u", 10 + number, None, {"id": key, "v": str(number)}))
+        target.take(spark.readStream.changes(shop.name))
+    finally:
+        spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+    # The files of a state, a file for the other group, and what says so for the batches that may be done again.
+    assert max(counts) <= 16 + 4 + 1 + 5
+    assert counts[-1] < max(counts), "the files before one that is whole again are removed"
+    known = sorted(path.name for path in target.rows_known.glob("*.known"))
+    assert len(known) <= 5
+    assert brief(target.rows())[-1] == (33, "update_preimage", key, "22")
+    # The batches before can be done again.
+    for directory in ("commits", "offsets"):
+        batches = sorted(int(path.name) for path in (target.checkpoint / directory).iterdir() if path.name.isdigit())
+        for number in batches[-2:]:
+            (target.checkpoint / directory / str(number)).unlink()
+            (target.checkpoint / directory / f".{number}.crc").unlink(missing_ok=True)
+    moved = shutil.move(target.checkpoint, target.checkpoint.with_name("moved"))
+    found: list[Any] = []
+
+    def keep(batch: DataFrame, number: int) -> None:
+        found.extend((row._commit_version, row._change_type, row.v) for row in batch.collect())
+
+    changes = spark.readStream.changes(shop.name).writeStream.foreachBatch(keep)
+    changes.option("checkpointLocation", str(moved)).trigger(availableNow=True).start().awaitTermination()
+    kinds = ("update_preimage", "update_postimage")
+    assert found == [(32 + n, kind, str(21 + n + k)) for n in range(2) for k, kind in enumerate(kinds)]
+
+
+def test_a_batch_whose_rows_nobody_wanted(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    """Its tasks leave no state. What it had is read again."""
+    key = shop.key(0)
+    found: list[Any] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        if number != 1:
+            found.extend(sorted((row._change_type, row.v) for row in batch.collect()))
+
+    for number in range(3):
+        shop.write(change("u", 10 + number, None, {"id": key, "v": str(number)}))
+        changes = spark.readStream.changes(shop.name).writeStream.foreachBatch(take)
+        changes.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    assert found == [("insert", "0"), ("update_postimage", "2"), ("update_preimage", "1")]
 
 
 def test_truncations_in_segments_that_share_no_key(spark: SparkSession, shop: Shop, target: Target) -> None:

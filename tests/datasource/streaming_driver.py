@@ -1,23 +1,47 @@
-"""A driver on a cluster: a stream of changes batch by batch, with a look at which executor keeps which segments."""
+"""A driver on a cluster: a stream of changes batch by batch, whose executors lose their files and their lives."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
 
 ROWS, BATCHES = 100, 6
 
 
-def main(master: str, table: str, controller: str, registry: str, log: str) -> None:
-    """Update all rows before each batch; in the middle one executor loses what it knows.
+def executors(spark: SparkSession) -> list[int]:
+    """The processes of the executors."""
 
-    Prints for each batch the number of changes, and the names of the states by executor.
+    def parent(number: int) -> int:
+        status = Path(f"/proc/{os.getppid()}/status").read_text()  # the worker's parent is the daemon, a child of it
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))
+
+    return sorted(set(spark.sparkContext.parallelize(range(8), 8).map(parent).collect()))
+
+
+def truncate(controller: str, table: str) -> None:
+    """Let retention remove all events."""
+    scope, name = table.replace("`", "").split(".")[1:]
+    with connect(ClientConfig(controller)) as pravega:
+        pravega.controller.truncate_stream(tail_cut(pravega, Stream(scope, name)))
+
+
+def main(master: str, table: str, controller: str, registry: str, log: str) -> None:
+    """Update all rows before each batch. In the middle all events are removed.
+
+    Then one executor loses its files, and in the next batch it is killed and both have lost theirs. Prints for each
+    batch the number of changes, and the names of the states by executor.
     """
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
@@ -32,11 +56,16 @@ def main(master: str, table: str, controller: str, registry: str, log: str) -> N
             .start()
         )
         query.awaitTermination()
-        directories = sorted(Path(log).parent.glob("local/**/pyspark-pravega-row-states-*"))
+        directories = sorted(Path(log).parent.glob("local/**/pyspark-pravega-row-states"))
         states = {str(each): sorted(path.name for path in each.iterdir()) for each in directories}
         print(json.dumps({"changes": sum(each.numInputRows for each in query.recentProgress), "states": states}))
         if number == BATCHES // 2:
+            truncate(controller, table)
             shutil.rmtree(directories[0])
+        if number == BATCHES // 2 + 1:
+            for directory in directories:
+                shutil.rmtree(directory)
+            os.kill(executors(spark)[0], signal.SIGKILL)
     spark.stop()
 
 

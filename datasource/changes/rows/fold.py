@@ -51,6 +51,10 @@ class Reduction(Protocol):
         ...
 
 
+Former = Sequence[Iterable[pa.Table]]
+"""States from files, the newest first: each file has some keys, and replaces what those after it say of them."""
+
+
 class KeyFold:
     """Takes entries and gives out what the reduction makes of them. To be closed: it may hold temporary files."""
 
@@ -61,10 +65,12 @@ class KeyFold:
         self._count = self._bytes = self._kept = 0
         self._reduced = 0
         self._files: _Files | None = None
-        self._former: Iterable[pa.Table] | None = None
+        self._former: Sequence[Former] | None = None
+        self.kept_all = True
+        """Whether `results` has kept the states of all keys, or only of those with new entries."""
 
-    def begin_with(self, states: Iterable[pa.Table]) -> None:
-        """Take the last states of another fold, as entries before all others; they are read when they are needed."""
+    def begin_with(self, states: Sequence[Former]) -> None:
+        """Take the last states of other folds, as entries before all others; they are read when they are needed."""
         self._former = states
 
     @property
@@ -98,10 +104,13 @@ class KeyFold:
                 self._kept = self._bytes
         return given
 
-    def results(self, keep: Callable[[pa.Table], None] | None = None) -> Iterator[pa.Table]:
-        """Give out the rest; `keep` gets the last states. Nothing may be added after this."""
+    def results(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
+        """Give out the rest; `keep` gets the last states. Nothing may be added after this.
+
+        With `changed` only states of keys with new entries are kept, if that can be told; see `kept_all`.
+        """
         if self._former is not None:
-            yield from self._add_former(keep)
+            yield from self._add_former(keep, changed=changed)
         if self._files is None:
             yield from self._reduce()
             for state in self._entries:
@@ -131,22 +140,24 @@ class KeyFold:
     ) -> None:
         self.close()
 
-    def _add_former(self, keep: Callable[[pa.Table], None] | None = None) -> list[pa.Table]:
+    def _add_former(self, keep: Callable[[pa.Table], None] | None = None, *, changed: bool = False) -> list[pa.Table]:
         """Add the former states in front of all entries; `keep` gets those of keys without new entries at once."""
         former, entries = self._former or (), self._entries
         self._former, self._entries, self._count, self._bytes = None, [], 0, 0
         keys = None
         if keep is not None and not self._reduction.needs_all():
-            keys = pc.unique(pa.chunked_array([_joined(each, self._key) for each in entries], pa.string()))
+            keys = _unique([_keys(each, self._key) for each in entries])
+        self.kept_all = keys is None or not changed
         given: list[pa.Table] = []
-        for states in former:
-            if keys is not None and keep is not None:
-                touched = pc.is_in(_joined(states, self._key), value_set=keys)
-                keep(states.filter(pc.invert(touched)))
-                states = states.filter(touched)
-            given += self.add(states)
-        for each in entries:
-            given += self.add(each)
+        for each in former:
+            for states in _last_states(each, self._key, None if self.kept_all else keys):
+                if keys is not None and keep is not None and not changed:
+                    touched = _is_in(_keys(states, self._key), keys)
+                    keep(states.filter(pc.invert(touched)))
+                    states = states.filter(touched)
+                given += self.add(states)
+        for more in entries:
+            given += self.add(more)
         return given
 
     def _to_files(self) -> None:
@@ -200,6 +211,40 @@ class _Files:
         for writer in self._writers.values():
             writer.close()
         self._directory.cleanup()
+
+
+def _last_states(former: Former, key: Sequence[str], wanted: pa.Array | None) -> Iterator[pa.Table]:
+    """Yield the last state of each key, or of the wanted ones."""
+    newer: list[pa.Array] = []
+    for number, file in enumerate(former):
+        replaced = _unique(newer)
+        for states in file:
+            keys = _keys(states, key)
+            chosen = pa.array(np.ones(len(states), np.bool_)) if wanted is None else _is_in(keys, wanted)
+            if len(replaced):
+                chosen = pc.and_not(chosen, _is_in(keys, replaced))
+            if number < len(former) - 1:
+                newer.append(keys.filter(chosen))
+            left = states.filter(chosen)
+            if len(left):
+                yield left
+
+
+def _unique(keys: Sequence[pa.Array]) -> pa.Array:
+    return pc.unique(pa.chunked_array(keys)) if keys else pa.array([], pa.string())
+
+
+def _is_in(keys: pa.Array, some: pa.Array) -> pa.Array:
+    return pc.is_in(keys, value_set=some if len(some) else some.cast(keys.type))
+
+
+def _keys(entries: pa.Table, key: Sequence[str]) -> pa.Array:
+    """Return something for each entry that is equal for equal keys, and for no others."""
+    if len(key) == 1:
+        column = entries.column(value_name(key[0]))
+        if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+            return column.combine_chunks()
+    return _joined(entries, key)
 
 
 def _joined(entries: pa.Table, key: Sequence[str]) -> pa.Array:

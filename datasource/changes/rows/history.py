@@ -37,7 +37,7 @@ from .entries import (
     older,
     value_name,
 )
-from .fold import KeyFold
+from .fold import Former, KeyFold
 from .order import KeyOrder, replaced
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
@@ -75,12 +75,12 @@ class AllTruncates(Truncates):
 class RowState:
     """The state of rows at the end of a history: their last entries, with what the numbers in them stand for.
 
-    `cleared` are the truncations so far.
+    `cleared` are the truncations so far. Entries may come from several files, see `Former`.
     """
 
     origins: Sequence[str]
     cleared: Truncates
-    entries: Iterable[pa.Table]
+    entries: Former
 
 
 class RowHistory(KeyFold):
@@ -106,14 +106,14 @@ class RowHistory(KeyFold):
         steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared)
         super().__init__(key, memory, steps)
 
-    def resume(self, state: RowState) -> None:
-        """Go on where another history ended. Before anything is fed; the state is read when it is needed."""
-        for text in state.origins:
-            self._names.origin(text)
-        self._cleared.update(state.cleared)
-        self.begin_with(
-            entries.append_column("settled", pa.array(np.ones(len(entries), np.int64))) for entries in state.entries
-        )
+    def resume(self, states: Sequence[RowState]) -> None:
+        """Go on where others ended that share no key. Before anything is fed; states are read when they are needed."""
+        former = []
+        for state in states:
+            numbers = np.array([*map(self._names.origin, state.origins), -1], np.int64)
+            self._cleared.update(state.cleared)
+            former.append([_settled(file, numbers) for file in state.entries])
+        self.begin_with(former)
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> list[pa.Table]:
         """Take the changes of some events, after all events before them; return the history so far as it is known.
@@ -125,10 +125,11 @@ class RowHistory(KeyFold):
         entries = entries.append_column("version", pa.array(versions_of(entries, self._names)))
         return self.add(entries.append_column("settled", pa.array(np.zeros(len(entries), np.int64))))
 
-    def rest(self, keep: Callable[[RowState], None] | None = None) -> Iterator[pa.Table]:
+    def rest(self, keep: Callable[[RowState], None] | None = None, *, changed: bool = False) -> Iterator[pa.Table]:
         """Give the rest of the history. Nothing may be fed after this.
 
-        `keep` gets what another history needs to `resume`, in one or more parts.
+        `keep` gets what another history needs to `resume`, in one or more parts; with `changed` only the rows that
+        changed, unless `kept_all` says that it were all.
         """
         if keep is None:
             return self.results()
@@ -139,12 +140,21 @@ class RowHistory(KeyFold):
             self._names.origin(each.origin)  # which a row that it deletes may get
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
-        return self.results(lambda left: keep(RowState(origins, cleared, (left.drop_columns("settled"),))))
+        return self.results(
+            lambda left: keep(RowState(origins, cleared, [[left.drop_columns("settled")]])), changed=changed
+        )
 
     @property
     def truncations(self) -> list[Truncation]:
         """Return the truncations that were among the changes so far."""
         return self._noted.all
+
+
+def _settled(file: Iterable[pa.Table], numbers: Numbers) -> Iterator[pa.Table]:
+    """Mark entries as former ones, with the numbers that their origins have now."""
+    for entries in file:
+        renumbered = replaced(entries, origin=numbers[numbers_of(entries, "origin")])
+        yield renumbered.append_column("settled", pa.array(np.ones(len(entries), np.int64)))
 
 
 class _Steps:

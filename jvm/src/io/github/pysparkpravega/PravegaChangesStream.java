@@ -5,10 +5,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -16,12 +16,15 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.storage.BlockManager;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.util.SerializableConfiguration;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A stream of changes: the service knows where it begins and ends, and plans what lies in between. */
 final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   private final PravegaTable table;
   private final ObjectNode arguments;
+  private final String checkpoint;
+  private final RowFiles rows;
   private JsonNode plan;
   private boolean availableNow;
   private Offset last;
@@ -29,6 +32,8 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   PravegaChangesStream(PravegaTable table, ObjectNode arguments) {
     this.table = table;
     this.arguments = arguments;
+    this.checkpoint = arguments.get("checkpoint").asText();
+    this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()) : null;
   }
 
   @Override
@@ -68,21 +73,38 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     ObjectNode between = arguments.deepCopy().<ObjectNode>without("limit").put("since", start.json()).put("until", end.json());
     between.putArray("found");
+    List<String> names = rows == null ? List.of() : rows.names();
+    between.put("known", rows == null ? null : rows.known(names, start.json()));
+    names.forEach(between.putArray("files")::add);
+    between.put("retain", SparkSession.active().sessionState().conf().minBatchesToRetain());
     plan = PravegaScan.planned(
         table.call("plan_new_changes", between), between, () -> table.call("plan_new_changes", between));
     InputPartition[] partitions = PravegaScan.partitions(plan.get("tasks"));
-    List<BlockManagerId> executors = executors();
-    for (int index = 0; index < plan.get("affinities").size() && !executors.isEmpty(); index++) {
-      int place = Math.floorMod(plan.get("affinities").get(index).asLong(), executors.size());
-      partitions[index] = new HomePartition(partitions[index], executors.get(place));
+    if (rows == null) {
+      return partitions;
     }
+    JsonNode planned = plan.get("rows");
+    List<BlockManagerId> executors = executors();
+    for (int index = 0; index < planned.get("tasks").size(); index++) {
+      JsonNode task = planned.get("tasks").get(index);
+      String[] before = Service.JSON.convertValue(task.get("before"), String[].class);
+      String[] homes = homes(plan.get("affinities").get(index).asLong(), executors);
+      partitions[index] = new RowFiles.Partition(partitions[index], homes, before, task.get("after").asText());
+    }
+    rows.know(planned.get("number").asInt(), end.json(), planned.get("known").asText());
+    planned.get("obsolete").forEach(name -> rows.delete(name.asText()));
     return partitions;
   }
 
   /** Spark asks for it after the partitions of the same batch. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new HomeReaderFactory(PravegaScan.readerFactory(plan.get("tasks")));
+    PartitionReaderFactory python = PravegaScan.readerFactory(plan.get("tasks"));
+    return rows == null ? python : new RowFiles.Readers(python, checkpoint, new SerializableConfiguration(conf()));
+  }
+
+  private static Configuration conf() {
+    return SparkSession.active().sessionState().newHadoopConf();
   }
 
   @Override
@@ -100,21 +122,11 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     return found;
   }
 
-  private record HomePartition(InputPartition python, String home) implements InputPartition {
-    HomePartition(InputPartition python, BlockManagerId executor) {
-      this(python, "executor_" + executor.host() + "_" + executor.executorId()); // as ExecutorCacheTaskLocation reads it
+  private static String[] homes(long affinity, List<BlockManagerId> executors) {
+    if (executors.isEmpty()) {
+      return new String[0];
     }
-
-    @Override
-    public String[] preferredLocations() {
-      return new String[] {home};
-    }
-  }
-
-  private record HomeReaderFactory(PartitionReaderFactory python) implements PartitionReaderFactory {
-    @Override
-    public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return python.createReader(partition instanceof HomePartition at ? at.python() : partition);
-    }
+    BlockManagerId home = executors.get(Math.floorMod(affinity, executors.size()));
+    return new String[] {"executor_" + home.host() + "_" + home.executorId()}; // as ExecutorCacheTaskLocation reads it
   }
 }

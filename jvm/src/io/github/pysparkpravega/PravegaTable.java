@@ -169,6 +169,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return service.call(operation, arguments);
   }
 
+  /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
+  boolean hasRowKey() {
+    return !description.get("row_key").isEmpty();
+  }
+
   /** As call, whatever interrupts the thread. */
   JsonNode finish(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));

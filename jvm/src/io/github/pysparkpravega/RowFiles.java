@@ -1,0 +1,192 @@
+package io.github.pysparkpravega;
+
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+import java.util.Arrays;
+import java.util.List;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.util.SerializableConfiguration;
+
+/**
+ * The files of the rows that a stream of changes knows, under its checkpoint, in whatever file system that is. The service
+ * names them, tasks of Python read and write copies of them. A file appears whole, and is never changed.
+ */
+final class RowFiles {
+  private static final String LOCAL = "pyspark-pravega-row-states"; // as in states.py
+  private static final List<String> SUFFIXES = List.of(".whole", ".part");
+  private static final String KNOWN = ".known";
+
+  private final Path folder;
+  private final CheckpointFileManager files;
+
+  RowFiles(String checkpoint, Configuration conf) {
+    folder = new Path(checkpoint, "rows");
+    files = CheckpointFileManager.create(folder, conf);
+    files.mkdirs(folder);
+  }
+
+  List<String> names() {
+    return Arrays.stream(files.list(folder)).map(FileStatus::getPath).map(Path::getName).toList();
+  }
+
+  /** What is known at a position, the newest word of it; null if nothing is. */
+  String known(List<String> names, String position) {
+    String end = "-" + hash(position) + KNOWN;
+    return names.stream().filter(name -> name.endsWith(end)).max(String::compareTo).map(this::text).orElse(null);
+  }
+
+  private String text(String name) {
+    try (InputStream in = files.open(new Path(folder, name))) {
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  void know(int batch, String position, String text) {
+    write(String.format("%09d-%s", batch, hash(position)) + KNOWN, out -> out.write(text.getBytes(StandardCharsets.UTF_8)));
+  }
+
+  void delete(String name) {
+    files.delete(new Path(folder, name));
+  }
+
+  private static UUID hash(String position) {
+    return UUID.nameUUIDFromBytes(position.getBytes(StandardCharsets.UTF_8));
+  }
+
+  private interface Content {
+    void to(CheckpointFileManager.CancellableFSDataOutputStream out) throws IOException;
+  }
+
+  private void write(String name, Content content) {
+    try {
+      CheckpointFileManager.CancellableFSDataOutputStream out = files.createAtomic(new Path(folder, name), true);
+      try {
+        content.to(out);
+      } catch (IOException | RuntimeException e) {
+        out.cancel();
+        throw e;
+      }
+      out.close();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private void fetch(String name) throws IOException {
+    java.nio.file.Path copy = local(name);
+    if (Files.exists(copy)) {
+      return;
+    }
+    java.nio.file.Path unfinished = Files.createTempFile(Files.createDirectories(copy.getParent()), ".", null);
+    try (InputStream in = files.open(new Path(folder, name))) {
+      Files.copy(in, unfinished, StandardCopyOption.REPLACE_EXISTING);
+      Files.move(unfinished, copy, StandardCopyOption.ATOMIC_MOVE);
+    } finally {
+      Files.deleteIfExists(unfinished);
+    }
+  }
+
+  private void store(String state) throws IOException {
+    for (String suffix : SUFFIXES) {
+      String name = state + suffix;
+      if (Files.exists(local(name))) {
+        if (!files.exists(new Path(folder, name))) { // as another attempt may have left it
+          write(name, out -> Files.copy(local(name), out));
+        }
+        return;
+      }
+    }
+    throw new FileNotFoundException("The task has written no state " + state);
+  }
+
+  /** Where Python looks: in the first of the executor's directories for temporary files. */
+  private static java.nio.file.Path local(String name) {
+    File directory = SparkEnv.get().blockManager().diskBlockManager().localDirs()[0];
+    return directory.toPath().resolve(LOCAL).resolve(name);
+  }
+
+  /** A partition of Python with the files that its task needs, and the beginning of the name of the one it writes. */
+  record Partition(InputPartition python, String[] homes, String[] before, String after) implements InputPartition {
+    @Override
+    public String[] preferredLocations() {
+      return homes;
+    }
+  }
+
+  /** Reads such partitions: brings the files before, and takes the new one away when all rows were read. */
+  record Readers(PartitionReaderFactory python, String checkpoint, SerializableConfiguration conf)
+      implements PartitionReaderFactory {
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      if (!(partition instanceof Partition mine)) {
+        return python.createReader(partition);
+      }
+      RowFiles files = new RowFiles(checkpoint, conf.value());
+      try {
+        for (String name : mine.before()) {
+          files.fetch(name);
+        }
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+      return new Reader(python.createReader(mine.python()), files, mine.after());
+    }
+  }
+
+  private static final class Reader implements PartitionReader<InternalRow> {
+    private final PartitionReader<InternalRow> python;
+    private final RowFiles files;
+    private String after;
+
+    Reader(PartitionReader<InternalRow> python, RowFiles files, String after) {
+      this.python = python;
+      this.files = files;
+      this.after = after;
+    }
+
+    @Override
+    public boolean next() throws IOException {
+      if (python.next()) {
+        return true;
+      }
+      if (after != null) {
+        files.store(after);
+        after = null;
+      }
+      return false;
+    }
+
+    @Override
+    public InternalRow get() {
+      return python.get();
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return python.currentMetricsValues();
+    }
+
+    @Override
+    public void close() throws IOException {
+      python.close();
+    }
+  }
+}
