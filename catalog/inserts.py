@@ -18,7 +18,7 @@ from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
-from pyspark_pravega.datasource.insert.ledger import Epoch
+from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
@@ -27,6 +27,7 @@ from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
 from .connections import Catalog
 from .replies import InsertBegun, InsertHandle
+from .running_queries import RunningQueries
 
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0
@@ -62,6 +63,7 @@ class Inserts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, uuid.UUID], _Open] = {}
+        self._queries = RunningQueries()
 
     def begin(
         self,
@@ -71,16 +73,21 @@ class Inserts:
         schema: StructType,
         tasks: int,
         options: Mapping[str, str],
+        query: str | None = None,
     ) -> InsertBegun:
         """Begin one INSERT of some tasks with write options; return its handle and its tasks' pickled function.
 
-        `number` is that of the call, for `abort_begun_by`.
+        `number` is that of the call, for `abort_begun_by`; `query` the id of the query whose micro-batch it is.
         """
         plain = plain_writer(catalog.pravega, table, schema, catalog.options(write=options))
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
-            insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options(write=options)))
+            settings = write_settings(catalog.options(write=options))
+            if query is None:
+                insert = Insert.begin(catalog.pravega, table, settings)
+            else:
+                insert = self._queries.begin((table.stream, writer_of_query(query)), catalog.pravega, table, settings)
         transaction = insert.transaction
         key = str(table.stream), transaction.id
         with self._lock:
@@ -117,10 +124,29 @@ class Inserts:
                 raise TransactionMismatchError(
                     f"{len(reports)} of {handle.tasks} tasks reported what they wrote; nothing was committed."
                 )
-            epoch = epoch or epoch_of_application(catalog.options(write=handle.options))
             if epoch is not None:
-                return commit_epoch(catalog.pravega, table, insert, reports, epoch)
+                return self._commit_epoch(catalog, table, insert, reports, epoch)
+            named = epoch_of_application(catalog.options(write=handle.options))
+            if named is not None:
+                return commit_epoch(catalog.pravega, table, insert, reports, named)
             return insert.commit(reports, again=again)
+
+    def _commit_epoch(
+        self, catalog: Catalog, table: StreamTable, insert: Insert, reports: Sequence[InsertMessage], epoch: Epoch
+    ) -> int:
+        """Commit a micro-batch of a streaming query."""
+        key = table.stream, epoch.writer
+        if not any(report.rows for report in reports) and self._queries.goes_on(key, epoch):
+            self._queries.keep(key, catalog, insert)
+            return 0
+        log = self._queries.log_for(key, catalog.pravega, insert)
+        try:
+            rows = commit_epoch(catalog.pravega, table, insert, reports, epoch, log)
+        except BaseException:
+            self._queries.failed(key)
+            raise
+        self._queries.committed(key, catalog, insert, epoch, log)
+        return rows
 
     def abort(self, catalog: Catalog, table: StreamTable, handle: InsertHandle) -> None:
         """Abort an INSERT; nothing happens when it has ended. Its lease does so where the servers do not answer."""
@@ -138,7 +164,7 @@ class Inserts:
 
         Each has its own: the cluster of one may not answer.
         """
-        return self._abort_in_threads(lambda each: True)
+        return [*self._abort_in_threads(lambda each: True), *self._queries.end()]
 
     def _abort_in_threads(self, which: Callable[[_Open], bool]) -> list[threading.Thread]:
         with self._lock:

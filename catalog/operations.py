@@ -151,7 +151,8 @@ class Operations:
         with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
             options = catalog.options(write=request.options)
             table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
-        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options)
+        query = request.query if isinstance(request, r.BeginEpoch) else None
+        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options, query)
 
 
 def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:

@@ -21,23 +21,20 @@ apart; the first commit to a new stream begins the log anew. Transaction ids are
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
-from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, NOT_EXISTS
-from pyspark_pravega.client.key_value.table import Entry as Stored
-from pyspark_pravega.client.stream import Stream, segment_number
+from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
-    ConditionalUpdateError,
     KeyValueTableNotFoundError,
     PermissionDeniedError,
     ServerTimeoutError,
@@ -46,14 +43,11 @@ from pyspark_pravega.errors import (
 
 from .commit_log_patience import DisturbedError, Patience
 from .commit_log_rows import Beside, Entry, Head, Version
+from .commit_log_table import KEY_LENGTH, TABLE_NAME, LogTable, Write, as_bytes, origin_of, row_key
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-_Write: TypeAlias = tuple[bytes, bytes, int]
-"""The key, the value and the version of the row that is replaced."""
 
-TABLE_NAME = "pyspark-pravega-commits"
-KEY_LENGTH = 24
 TURN_SECONDS = 10.0
 """How long the first transaction of the queue may stay open: a writer that lives asks for its commit at once."""
 _PUBLISHING_SECONDS = 1.0
@@ -63,16 +57,13 @@ _STATUS_SECONDS = 0.1
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
-class CommitLog:
-    """The commit log of one stream."""
+class CommitLog(LogTable):
+    """The commit log of one stream. An object of it is used by one thread at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
         """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
-        self._pravega = pravega
-        self._stream = stream
+        super().__init__(pravega, stream)
         self._timeout = timeout
-        self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
-        self._origin: int | None = None
 
     def head(self) -> Head | None:
         """Return the head row, an empty one when nothing was logged; None when this user may not read the log."""
@@ -105,12 +96,6 @@ class CommitLog:
         ]
         return sorted(versions, key=lambda each: each.number)
 
-    def _is_of_this_stream(self, head: Head) -> bool:
-        try:
-            return head.origin == origin_of(self._pravega, self._stream)
-        except PermissionDeniedError:
-            return True
-
     def enter(self, transaction: uuid.UUID, *, rows: int, operation: str, beside: Beside | None = None) -> bool:
         """Put the transaction at the end of the queue; the table is made when it is missing.
 
@@ -133,7 +118,7 @@ class CommitLog:
     def _enter(self, entry: Entry, beside: Beside | None) -> None:
         origin = self._learn_origin()
         while True:
-            old, stored = self._rows(beside)
+            old, stored = self._known_rows(beside)
             if old.origin != origin:
                 old = Head(origin=origin, row_version=old.row_version)  # rows of an older stream of this name
             if entry.transaction in old.committing:
@@ -142,56 +127,14 @@ class CommitLog:
             if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(beside, also, stored)):
                 return
 
-    def _learn_origin(self) -> int:
-        if self._origin is None:
-            self._origin = origin_of(self._pravega, self._stream)
-        return self._origin
-
-    def _rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
-        """Return the head row, and what is stored of the row beside it."""
-        if beside is None:
-            return self._head(), None
-        head, stored = self._table.get_many([self._key(0), self._key(beside.number)])
-        return self._as_head(head), stored
-
-    def _write(self, beside: Beside | None, value: bytes | None, stored: Stored | None) -> list[_Write]:
-        if beside is None or value is None:
-            return []
-        return [(self._key(beside.number), value, NOT_EXISTS if stored is None else stored.version)]
-
-    def read_beside(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
-        """Read a row of another kind with this number, given what is stored of it and the stream's origin."""
-        try:
-            stored = self._table.get(self._key(number))
-        except KeyValueTableNotFoundError:
-            stored = None
-        return read(stored, self._learn_origin())
-
-    def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
-        """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
-        origin = self._learn_origin()
-        while True:
-            stored = self._table.get(self._key(number))
-            value = change(stored, origin)
-            if value is None:
-                return
-            try:
-                self._table.put(self._key(number), value, NOT_EXISTS if stored is None else stored.version)
-                return
-            except ConditionalUpdateError:
-                continue
-
-    def has_version_of(self, transaction: uuid.UUID) -> bool:
-        """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
-        rows = self._table.entries(self._key(1), self._key((1 << 63) - 1))
-        return any(json.loads(entry.value)["transaction"] == str(transaction) for _, entry in rows)
-
     def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
         """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
 
         What writers that died have left before it is brought to its end: `tail` measures the stream's end for that.
         Raises ServerTimeoutError when the time is over.
         """
+        if self._known is not None and self._known.head.committing[:1] == (transaction,):
+            return
         deadline = time.monotonic() + self._timeout
         first, first_since, next_status = None, 0.0, 0.0
         while True:
@@ -244,7 +187,7 @@ class CommitLog:
         cut = None
         while True:
             try:
-                head, stored = self._rows(beside)
+                head, stored = self._known_rows(beside)
             except (KeyValueTableNotFoundError, PermissionDeniedError):
                 return None
             if head.origin != origin:
@@ -259,7 +202,7 @@ class CommitLog:
             if self._publish(head, entry, cut, self._write(beside, also, stored)):
                 return head.version + 1
 
-    def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[_Write] = ()) -> bool:
+    def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
         new = replace(head.without(entry.transaction), version=head.version + 1)
         record = {
             "stream": self._stream.name,
@@ -270,7 +213,7 @@ class CommitLog:
             "operation": entry.operation,
             "transaction": str(entry.transaction),
         }
-        return self._replace(head, new, [(self._key(new.version), _bytes(record), ANY), *also])
+        return self._replace(head, new, [(self._key(new.version), as_bytes(record), ANY), *also])
 
     def withdraw(self, transaction: uuid.UUID) -> None:
         """Take out a transaction that was not committed."""
@@ -350,51 +293,5 @@ class CommitLog:
     def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}
 
-    def _head(self) -> Head:
-        return self._as_head(self._table.get(self._key(0)))
 
-    @staticmethod
-    def _as_head(entry: Stored | None) -> Head:
-        if entry is None:
-            return Head()
-        row = json.loads(entry.value)
-        queue = tuple(Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"]) for one in row["committing"])
-        return Head(row["version"], queue, row["origin"], entry.version)
-
-    def _record(self, version: int) -> dict[str, Any]:
-        entry = self._table.get(self._key(version))
-        record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
-        return record
-
-    def _replace(self, old: Head, new: Head, also: Sequence[_Write] = ()) -> bool:
-        """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
-        committing = [
-            {"transaction": str(entry.transaction), "rows": entry.rows, "operation": entry.operation}
-            for entry in new.queue
-        ]
-        row = {"stream": self._stream.name, "version": new.version, "committing": committing, "origin": new.origin}
-        try:
-            self._table.put_many([(self._key(0), _bytes(row), old.row_version), *also])
-        except ConditionalUpdateError:
-            return False
-        return True
-
-    def _key(self, number: int) -> bytes:
-        return row_key(self._stream, number)
-
-
-def row_key(stream: Stream, number: int) -> bytes:
-    """Return the key of a row of a stream."""
-    return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
-
-
-def origin_of(pravega: Pravega, stream: Stream) -> int:
-    """Return the number of a stream's very first segment, which tells it from one made again under its name."""
-    return min(segment_number(segment.segment_id) for segment in pravega.controller.epoch_segments(stream, 0))
-
-
-def _bytes(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode()
-
-
-__all__ = ["KEY_LENGTH", "TABLE_NAME", "TURN_SECONDS", "CommitLog", "Entry", "Head", "Version", "origin_of"]
+__all__ = ["KEY_LENGTH", "TABLE_NAME", "TURN_SECONDS", "CommitLog", "Entry", "Head", "Version", "origin_of", "row_key"]

@@ -102,6 +102,11 @@ class Insert:
         )
 
     @property
+    def table(self) -> StreamTable:
+        """Return the table that is written to."""
+        return self._table
+
+    @property
     def settings(self) -> WriteSettings:
         """Return how it is written."""
         return self._settings
@@ -272,7 +277,7 @@ class Insert:
         log = log or CommitLog(self._pravega, stream, timeout=self._settings.commit_timeout)
 
         def tail() -> StreamCut:
-            return tail_cut(self._pravega, stream)
+            return tail_cut(self._pravega, stream, [segment.segment_id for segment in transaction.segments])
 
         asked_for = again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         entered = asked_for or log.enter(

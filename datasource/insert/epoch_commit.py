@@ -27,16 +27,22 @@ _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 
 def commit_epoch(
-    pravega: Pravega, table: StreamTable, insert: Insert, messages: Sequence[InsertMessage], epoch: Epoch
+    pravega: Pravega,
+    table: StreamTable,
+    insert: Insert,
+    messages: Sequence[InsertMessage],
+    epoch: Epoch,
+    log: CommitLog | None = None,
 ) -> int:
     """Make the rows of an epoch visible once, however often it is committed; return their number.
 
     Raises QueryFencedError if another run, or another batch under its number, has taken its place, and what
-    `Insert.commit` does. The epoch can be committed again, whatever has come of it.
+    `Insert.commit` does. The epoch can be committed again, whatever has come of it. `log` is one that has committed the
+    query's last epoch, and then knows most of what there is to read.
     """
     rows = sum(message.rows for message in messages)
     entry = LedgerEntry(table.stream, epoch, rows)
-    log = CommitLog(pravega, table.stream, timeout=insert.settings.commit_timeout)
+    log = log or CommitLog(pravega, table.stream, timeout=insert.settings.commit_timeout)
     try:
         row = log.read_beside(entry.number, entry.row)
         if row.epoch > epoch.number:

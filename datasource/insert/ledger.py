@@ -29,6 +29,11 @@ KEPT_RUNS = 20
 _FIRST = 1 << 63
 
 
+def writer_of_query(query: str) -> str:
+    """Return the writer that a streaming query is."""
+    return f"query {query}"
+
+
 @dataclass(frozen=True)
 class Epoch:
     """One batch of one writer, who may write it again: a micro-batch of a query, or what an application numbers.
@@ -45,7 +50,7 @@ class Epoch:
     def of_query(cls, query: str, number: int, run: str, offsets: str) -> Epoch:
         """Return the epoch of a streaming query. `offsets` is the text of what the micro-batch reads."""
         digest = hashlib.blake2b(offsets.encode(), digest_size=8).hexdigest()
-        return cls(f"query {query}", number, run, digest)
+        return cls(writer_of_query(query), number, run, digest)
 
     @classmethod
     def of_application(cls, application: str, number: int) -> Epoch:

@@ -6,7 +6,7 @@ log says which transactions are being committed; lengths taken during a commit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -64,10 +64,16 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
         )
 
 
-def tail_cut(pravega: Pravega, stream: Stream) -> StreamCut:
-    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction."""
-    ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
-    infos = pravega.segments.segment_infos(stream, ids)
+def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
+    """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction.
+
+    `known` are segments that were the current ones: they are as long as none of them is sealed, and then the
+    controller need not be asked.
+    """
+    infos = pravega.segments.segment_infos(stream, known) if known else {}
+    if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
+        ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        infos = pravega.segments.segment_infos(stream, ids)
     return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
 
 

@@ -1,0 +1,134 @@
+"""What is remembered of a query that writes: a transaction begun ahead is used once, or aborted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pyspark_pravega.catalog import running_queries
+from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.running_queries import RunningQueries
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.ledger import Epoch
+from tests.datasource.transactions import SETTINGS, raw_table
+
+ENDED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+
+
+class Query:
+    """A query that commits epochs into a stream, as far as its memory is concerned."""
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        self.memory = RunningQueries()
+        self._pravega, self._stream = pravega, stream
+        self._catalog = Catalog({}, pravega)
+        self._key = stream, "query"
+
+    def begin(self) -> Insert:
+        return self.memory.begin(self._key, self._pravega, raw_table(self._stream), SETTINGS)
+
+    def commit(self, number: int) -> Insert:
+        """Do an epoch; nothing of it is committed."""
+        insert = self.begin()
+        log = self.memory.log_for(self._key, self._pravega, insert)
+        self.memory.committed(self._key, self._catalog, insert, Epoch("query", number, "run"), log)
+        insert.abort()
+        return insert
+
+    def keep(self, insert: Insert) -> None:
+        self.memory.keep(self._key, self._catalog, insert)
+
+    def goes_on(self, number: int, run: str = "run") -> bool:
+        return self.memory.goes_on(self._key, Epoch("query", number, run))
+
+    def ahead(self) -> Insert | None:
+        """What was begun ahead."""
+        found = self.memory._ahead.get(self._key)
+        if found is None:
+            return None
+        assert found.begun.wait(30)
+        return found.insert
+
+
+@pytest.fixture
+def query(client_config: ClientConfig, scope: str) -> Iterator[Query]:
+    with connect(client_config) as pravega:
+        stream = Stream(scope, "stream")
+        pravega.controller.create_stream(stream, StreamConfiguration())
+        made = Query(pravega, stream)
+        yield made
+        for thread in made.memory.end():
+            thread.join()
+
+
+def ends(insert: Insert) -> bool:
+    deadline = time.monotonic() + 30
+    while insert.transaction.status() not in ENDED:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_busy_query_gets_its_next_transaction_ahead(query: Query) -> None:
+    query.commit(0)
+    assert query.ahead() is None  # it may be the only epoch
+    query.commit(1)
+    ahead = query.ahead()
+    assert ahead is not None
+    taken = query.begin()
+    assert taken.transaction is ahead.transaction
+    assert taken.transaction.status() is TransactionStatus.OPEN
+    assert query.ahead() is None
+    taken.abort()
+
+
+def test_a_transaction_for_nobody_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_queries, "AHEAD_SECONDS", 0.1)
+    query.commit(0)
+    query.commit(1)
+    ahead = query.ahead()
+    assert ahead is not None and ends(ahead)
+
+
+def test_one_that_is_open_when_the_driver_ends_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_queries, "AHEAD_SECONDS", 600.0)
+    query.commit(0)
+    query.commit(1)
+    ahead = query.ahead()
+    assert ahead is not None
+    for thread in query.memory.end():
+        thread.join(30)
+        assert not thread.is_alive()
+    assert ends(ahead)
+
+
+def test_one_that_was_aborted_meanwhile_is_not_used(query: Query) -> None:
+    query.commit(0)
+    query.commit(1)
+    ahead = query.ahead()
+    assert ahead is not None
+    ahead.transaction._failure = ahead.transaction.ended()  # as the keep-alive learns it from the server
+    begun = query.begin()
+    assert begun.transaction.id != ahead.transaction.id
+    begun.abort()
+    ahead.abort()
+
+
+def test_the_transaction_of_an_empty_epoch_serves_the_next_one(query: Query) -> None:
+    query.commit(0)
+    empty = query.begin()
+    assert query.goes_on(1) and not query.goes_on(0) and not query.goes_on(1, "another run")
+    query.keep(empty)
+    empty.transaction.stop()  # as whoever has committed does
+    again = query.begin()
+    assert again.transaction.id == empty.transaction.id
+    assert again.transaction.status() is TransactionStatus.OPEN
+    assert not again.transaction._stop.is_set()
+    again.abort()
