@@ -109,6 +109,10 @@ bench-changes: jar native ## Measure streams of changes, and the search for trun
 	$(BIN)/python -m bench.changes_stream $(BENCH_ARGS)
 	$(BIN)/python -m bench.truncations $(BENCH_ARGS)
 
+.PHONY: bench-streaming
+bench-streaming: jar native ## Measure streaming queries: latency, sustained throughput, memory, sizes of micro-batches (BENCH_ARGS)
+	$(BIN)/python -m bench.streaming $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/core/test_fuzz.py \

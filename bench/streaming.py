@@ -1,0 +1,332 @@
+"""Streaming queries from a table to a table: latency, sustained throughput, memory, and sizes of micro-batches.
+
+    python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
+
+Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
+reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches: its
+own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Sustained: events are appended at a rate;
+how far the query lags behind in the first and in the last third. Memory: resident sizes of driver, catalog service and
+Python workers over so many micro-batches. Sizes: from the commit of a transaction of so many events to the end of
+the micro-batch that has them, and of a batch that finds nothing. All but the segment store runs on the cores given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bench.feeder import block
+from bench.latency_and_memory import children, workers
+from bench.servers import cluster
+from pyspark_pravega import configure
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+
+COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
+SEGMENTS = 2
+OWN = ("walCommit", "commitOffsets", "commitBatch")
+"""What Spark writes into the checkpoint for each micro-batch, whatever source and sink are."""
+Job = Callable[["Run"], None]
+
+
+class Run:
+    """A session, and a namespace that is dropped at the end."""
+
+    def __init__(self, spark: SparkSession, pravega: Pravega, config: ClientConfig, scope: str, seconds: float) -> None:
+        self.spark, self.pravega, self.config, self.scope, self.seconds = spark, pravega, config, scope, seconds
+
+    def tables(self) -> tuple[str, str]:
+        """Create a source and a target; return the names of their streams."""
+        names = f"source-{uuid.uuid4().hex[:6]}", f"target-{uuid.uuid4().hex[:6]}"
+        for name in names:
+            self.spark.sql(
+                f"CREATE TABLE pravega.`{self.scope}`.`{name}` ({COLUMNS}) USING pravega TBLPROPERTIES "
+                f"('format'='json', 'framing'='none', 'scaling.min-segments'='{SEGMENTS}')"
+            )
+        return names
+
+    @contextmanager
+    def query(self, source: str, target: str) -> Iterator[StreamingQuery]:
+        """Run the measured query from one table to the other."""
+        rows = self.spark.readStream.table(f"pravega.`{self.scope}`.`{source}`")
+        changed = rows.selectExpr("id", "sent", "temp * 1.8 + 32 AS temp", "note").where("temp > 0")
+        with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+            writer = changed.writeStream.option("checkpointLocation", checkpoint)
+            query = writer.toTable(f"pravega.`{self.scope}`.`{target}`")
+            try:
+                yield query
+                if (error := query.exception()) is not None:
+                    raise error
+            finally:
+                query.stop()
+
+    def commit(self, source: str, events: int) -> float:
+        """Append events in one transaction; return when its commit was asked for."""
+        transaction = Transaction.begin(self.pravega.controller, Stream(self.scope, source), 60_000)
+        stamped = block(max(events // SEGMENTS, 1))
+        for segment in transaction.segments:
+            writer = uuid.uuid4()
+            with SegmentAppender(
+                self.pravega.segments, transaction.stream, segment.segment_id, writer, transaction.id
+            ) as appender:
+                appender.append(stamped, max(events // SEGMENTS, 1))
+                appender.flush()
+        began = time.time()
+        transaction.commit()
+        return began
+
+    @contextmanager
+    def feed(self, source: str, rate: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+        """Append at a rate while the body runs, which must not end before."""
+        environment = dict(os.environ, PRAVEGA_CONTROLLER_URI=self.config.controller_uri)
+        command = [sys.executable, "-m", "bench.feeder", self.scope, source, str(rate), str(seconds)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as feeder:
+            yield feeder
+        assert feeder.returncode == 0
+
+
+def batches(query: StreamingQuery) -> list[Any]:
+    """Return the progress of the micro-batches that had rows."""
+    return [each for each in query.recentProgress if each.numInputRows]
+
+
+def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> None:
+    """Wait until micro-batches have had so many rows."""
+    end = time.monotonic() + seconds
+    while sum(each.numInputRows for each in query.recentProgress) < rows:
+        if query.exception() is not None or time.monotonic() > end:
+            raise RuntimeError(f"the query has not got {rows} rows: {query.exception()}")
+        time.sleep(0.02)
+
+
+class Visible:
+    """Notes when a reader of a table found which end of its segments."""
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        self._ends: dict[int, tuple[list[int], list[float]]] = {}
+        self._stop = threading.Event()
+        log = CommitLog(pravega, stream)
+
+        def watch() -> None:
+            while not self._stop.wait(0.005):
+                cut = log.settled(lambda until: until or tail_cut(pravega, stream))
+                now = time.time()
+                for segment, end in cut.positions.items():
+                    ends, times = self._ends.setdefault(segment, ([], []))
+                    if not ends or end > ends[-1]:
+                        ends.append(end)
+                        times.append(now)
+
+        self._watcher = threading.Thread(target=watch)
+        self._watcher.start()
+
+    def since(self, segment: int, offset: int) -> float:
+        """Return when the event at an offset was found first."""
+        ends, times = self._ends[segment]
+        return times[bisect.bisect_right(ends, offset)]
+
+    def close(self) -> None:
+        """End the watching."""
+        self._stop.set()
+        self._watcher.join()
+
+
+def latency(run: Run) -> None:
+    """Print how long events take at two rates, and where the time goes."""
+    for rate in (1_000, 50_000):
+        source, target = run.tables()
+        with run.query(source, target) as query:
+            run.commit(source, 100)
+            wait_for_rows(query, 100)
+            visible = Visible(run.pravega, Stream(run.scope, target))
+            try:
+                with run.feed(source, rate, run.seconds) as feeder:
+                    assert feeder.stdout is not None
+                    sent = int(feeder.stdout.read())
+                wait_for_rows(query, 100 + sent)
+                time.sleep(0.5)
+            finally:
+                visible.close()
+            done = batches(query)[1:]
+        table = f"pravega.`{run.scope}`.`{target}`"
+        step = max(sent // 20_000, 1)
+        rows = run.spark.sql(
+            f"SELECT split(split(_segment, '/')[2], '[.]')[0], _offset, sent FROM {table} "
+            f"WHERE sent > 1000000000000 AND id % {step} = 0"
+        ).collect()
+        began = min(row[2] for row in rows) + 3000  # not while code is compiled
+        seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows if row[2] > began)
+        own = statistics.median(sum(each.durationMs.get(part, 0) for part in OWN) for each in done)
+        whole = statistics.median(each.durationMs["triggerExecution"] for each in done)
+        print(
+            f"{rate:,} events/s: append to visible p50 {at(seconds, 0.5):.0f} ms, p90 {at(seconds, 0.9):.0f} ms, "
+            f"p99 {at(seconds, 0.99):.0f} ms; a micro-batch {whole:.0f} ms, of which Spark's checkpoint {own:.0f} ms; "
+            f"{len(done)} micro-batches\n  medians: {parts(done)}",
+            flush=True,
+        )
+
+
+def at(ordered: list[float], part: float) -> float:
+    """Return a percentile in milliseconds."""
+    return ordered[min(int(len(ordered) * part), len(ordered) - 1)] * 1000
+
+
+def parts(done: list[Any]) -> str:
+    """Return the medians of what Spark measures of micro-batches."""
+    names = sorted({name for each in done for name in each.durationMs})
+    return ", ".join(
+        f"{name} {statistics.median(each.durationMs.get(name, 0) for each in done):.0f} ms" for name in names
+    )
+
+
+def sustained(run: Run) -> None:
+    """Print the rates that the query keeps up with."""
+    for rate in (100_000, 250_000, 500_000):
+        source, target = run.tables()
+        with run.query(source, target) as query:
+            run.commit(source, 100)
+            wait_for_rows(query, 100)
+            lags: list[float] = []
+            begin = time.time()
+            with run.feed(source, rate, run.seconds) as feeder:
+                while feeder.poll() is None:
+                    time.sleep(0.5)
+                    taken = sum(each.numInputRows for each in query.recentProgress) - 100
+                    lags.append((time.time() - begin) - taken / rate)
+                assert feeder.stdout is not None
+                sent = int(feeder.stdout.read())
+            fed = time.time() - begin
+            wait_for_rows(query, 100 + sent, 600)
+            all_of = time.time() - begin
+        third = max(len(lags) // 3, 1)
+        print(
+            f"{rate:,} events/s wanted, {sent / fed:,.0f} came: lag {statistics.median(lags[:third]):.1f} s in the "
+            f"first third, {statistics.median(lags[-third:]):.1f} s in the last; took {sent / all_of:,.0f} events/s",
+            flush=True,
+        )
+
+
+def memory(run: Run, count: int) -> None:
+    """Print resident sizes over many micro-batches."""
+    source, target = run.tables()
+    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    with run.query(source, target) as query:
+        run.commit(source, 100)
+        wait_for_rows(query, 100)
+        first = last_id(query)
+        steps = 5
+        for step in range(1, steps + 1):
+            while last_id(query) < first + count * step // steps:
+                run.commit(source, 100)
+                time.sleep(0.05)
+            run.spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
+            time.sleep(1)
+            service = [pid for pid in children(jvm) if b"catalog.service" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            heap = run.spark.sparkContext._jvm.Runtime.getRuntime()  # type: ignore[union-attr]
+            used = (heap.totalMemory() - heap.freeMemory()) >> 20
+            print(
+                f"after {last_id(query) - first} micro-batches: driver {resident([jvm])} MiB (heap used {used} MiB), "
+                f"service {resident(service)} MiB, workers {[resident([pid]) for pid in workers(jvm)]} MiB",
+                flush=True,
+            )
+
+
+def last_id(query: StreamingQuery) -> int:
+    """Return the number of the last micro-batch."""
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress.batchId)
+
+
+def resident(pids: list[int]) -> int:
+    """Return the resident MiB of processes."""
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def sizes(run: Run) -> None:
+    """Print how long micro-batches of different sizes take."""
+    for events in (100, 1_000, 10_000, 100_000, 1_000_000):
+        source, target = run.tables()
+        with run.query(source, target) as query:
+            waits, total = [], 0
+            for round in range(12 if events < 1_000_000 else 5):
+                began = run.commit(source, events)
+                total += events
+                wait_for_rows(query, total)
+                waits.append(max(map(end_of, batches(query))) - began)
+                time.sleep(0.2 + 0.037 * (round % 7))  # not in step with anybody's timer
+            done = batches(query)[2:]
+            print(
+                f"{events:,} events: commit to the end of the micro-batch {statistics.median(waits[2:]) * 1000:.0f} ms "
+                f"(best {min(waits[2:]) * 1000:.0f} ms); {parts(done)}",
+                flush=True,
+            )
+            if events == 100:
+                time.sleep(11)  # Spark tells of batches that find nothing every 10 s
+                empty = [each for each in query.recentProgress if not each.numInputRows]
+                print(f"nothing new: {parts(empty)}" if empty else "nothing new: not told", flush=True)
+
+
+def end_of(progress: Any) -> float:
+    """Return when a micro-batch ended."""
+    began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()
+    return float(began + progress.durationMs["triggerExecution"] / 1000)
+
+
+def main() -> None:
+    """Measure what is named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", default=["sizes", "latency", "sustained", "memory"])
+    parser.add_argument("--cores", default="0,1")
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--batches", type=int, default=500)
+    arguments = parser.parse_args()
+    jobs: dict[str, Job] = {
+        "latency": latency,
+        "sustained": sustained,
+        "memory": lambda run: memory(run, arguments.batches),
+        "sizes": sizes,
+    }
+    with cluster() as config, connect(config) as pravega:
+        cores = {int(core) for core in arguments.cores.split(",")}
+        os.sched_setaffinity(0, cores)
+        builder = SparkSession.builder.master(f"local[{len(cores)}]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        scope = f"bench-{uuid.uuid4().hex[:8]}"
+        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
+        try:
+            print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
+            for each in arguments.what:
+                print(f"--- {each}", flush=True)
+                jobs[each](Run(spark, pravega, config, scope, arguments.seconds))
+        finally:
+            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
