@@ -134,6 +134,10 @@ class Operations:
                 return streams.end_of_micro_batch(catalog, self._source, request)
             case r.PlanMicroBatch():
                 return streams.plan_micro_batch(catalog, self._source, request)
+            case r.PlanRealTime():
+                return streams.plan_real_time(catalog, self._source, request)
+            case r.EndOfRealTime():
+                return streams.end_of_real_time(catalog, self._source, request)
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.CommitInsert(table, insert, messages, again):

@@ -299,6 +299,29 @@ class PlanMicroBatch:
 
 
 @dataclass(frozen=True)
+class PlanRealTime:
+    """A `PlannedRead` of all that comes after an offset, of one partition per segment, whose id is its affinity."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    since: str
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class EndOfRealTime:
+    """The offset that the tasks of a real-time batch have reached: an offset for each segment id."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    reached: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class BeginInsert:
     """An `InsertBegun`: rows of a schema will come from some tasks."""
 
@@ -383,6 +406,8 @@ CatalogRequest: TypeAlias = (
     | LimitsOfStream
     | EndOfMicroBatch
     | PlanMicroBatch
+    | PlanRealTime
+    | EndOfRealTime
     | BeginInsert
     | CommitInsert
     | AbortInsert

@@ -10,6 +10,7 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.real_time import following
 
 from . import requests as r
 from .connections import Catalog
@@ -17,7 +18,15 @@ from .naming import errors_about
 from .reads import planned_read
 from .replies import MicroBatchEnd, PlannedRead
 
-_Request: TypeAlias = r.StartOfStream | r.LastOfStream | r.LimitsOfStream | r.EndOfMicroBatch | r.PlanMicroBatch
+_Request: TypeAlias = (
+    r.StartOfStream
+    | r.LastOfStream
+    | r.LimitsOfStream
+    | r.EndOfMicroBatch
+    | r.PlanMicroBatch
+    | r.PlanRealTime
+    | r.EndOfRealTime
+)
 
 
 def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
@@ -57,6 +66,22 @@ def plan_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.PlanMicr
             catalog.pravega, read.table, slices, request.columns, read.options, request.checkpoint
         )
         return planned_read(_name(catalog, read), read.table, request.columns, planned)
+
+
+def plan_real_time(catalog: Catalog, memory: SourceMemory, request: r.PlanRealTime) -> PlannedRead:
+    """Plan how the tasks of a real-time batch follow the stream's segments."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        slices = stream.open_slices(read.read_offset(request.since))
+        planned = kind_of(read.table).plan_micro_batch(
+            catalog.pravega, read.table, slices, request.columns, read.options, request.checkpoint
+        )
+        return planned_read(_name(catalog, read), read.table, request.columns, following(planned))
+
+
+def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:
+    """Return the offset that the tasks of a real-time batch have reached."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        return read.offset({int(segment): int(offset) for segment, offset in request.reached.items()}).to_json()
 
 
 @contextmanager

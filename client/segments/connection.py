@@ -224,7 +224,11 @@ class Connection:
 
     def has_input(self) -> bool:
         """Tell whether something has come in (or the other side has closed)."""
-        return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(0))
+        return self.wait_for_input(0)
+
+    def wait_for_input(self, seconds: float) -> bool:
+        """Wait so long for something to come in, or for the other side to close; whether it did."""
+        return (self._tls is not None and self._tls.pending() > 0) or bool(self._poll.poll(seconds * 1000))
 
     def _failed(self, error: OSError) -> PravegaError:
         if isinstance(error, BlockingIOError | TimeoutError):

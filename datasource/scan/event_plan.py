@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.config import ClientConfig
 
-from ..tables.hidden_columns import BAD_EVENTS_COLUMN
+from ..tables.hidden_columns import BAD_EVENTS_COLUMN, REACHED_COLUMN
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import BadEventRule
 
@@ -51,6 +51,8 @@ class EventScanPlan:
     """By the name of a segment, where rows are changes and have CHANGE_COLUMNS."""
     query: str | None = None
     """Names the streaming query: it reads the same slice again when a micro-batch is done again."""
+    positioned: bool = False
+    """Rows carry REACHED_COLUMN; only with `counted`."""
 
     @property
     def output(self) -> StructType:
@@ -59,4 +61,5 @@ class EventScanPlan:
             return self.schema
         # Rows that only tell a number are null in all other columns.
         nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in self.schema]
-        return StructType([*nullable, BAD_EVENTS_COLUMN])
+        more = [REACHED_COLUMN] if self.positioned else []
+        return StructType([*nullable, BAD_EVENTS_COLUMN, *more])

@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS = 16_384
 BATCH_BYTES = 4 << 20
+SMALL_BYTES = 256 << 10
+"""Bytes of slices that one task reads together at most: about what it reads while Spark starts another task."""
 _FEWEST_EVENTS = 256
 """Events looked at together where a scan has a limit: some of them may be no rows."""
 
@@ -54,6 +56,11 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
         self._partitions = list(partitions)
 
     @property
+    def plan(self) -> Plan:
+        """Return what all tasks share."""
+        return self._plan
+
+    @property
     def planned(self) -> Sequence[Partition]:
         """Return the partitions that were planned; none of an empty stream."""
         return self._partitions
@@ -77,12 +84,53 @@ class PlannedReader(DataSourceReader, Generic[Plan, Partition]):
         return {"_plan": self._plan, "_partitions": []}  # tasks get theirs from Spark
 
 
-class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition]):
-    """One partition per slice, its events in order."""
+@dataclass
+class SmallSlices(InputPartition):
+    """Slices that one task reads one after another, because a task of its own costs more than reading one."""
 
-    def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
-        """Read the events of one slice."""
-        return _read_slice(self._plan, partition)
+    slices: tuple[SlicePartition, ...]
+
+
+class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
+    """One partition per slice, its events in order; small slices share one."""
+
+    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition]) -> None:
+        super().__init__(plan, slices if plan.limit is not None else together(slices))
+
+    def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
+        """Read the events of one slice, or of several small ones."""
+        for each in slices_of(partition):
+            yield from _read_slice(self._plan, each)
+
+
+def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
+    """Return the slices of a partition, in order."""
+    return partition.slices if isinstance(partition, SmallSlices) else (partition,)
+
+
+def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
+    """Return partitions for slices: small ones are put together, as many as are still small together."""
+    partitions: list[SlicePartition | SmallSlices] = []
+    small: list[SlicePartition] = []
+    size = 0
+
+    def close() -> None:
+        if small:
+            partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
+            small.clear()
+
+    for each in slices:
+        length = each.piece.end - each.piece.start
+        if length > SMALL_BYTES:
+            partitions.append(each)
+            continue
+        if size + length > SMALL_BYTES:
+            close()
+            size = 0
+        small.append(each)
+        size += length
+    close()
+    return partitions
 
 
 @concise

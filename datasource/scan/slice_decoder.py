@@ -62,6 +62,7 @@ class SliceDecoder:
         self._needs_ids = table.framed and (
             table.event_type is not None or letters is not None or bool(names & {"_encoding_id", "_schema_version"})
         )
+        self._position = 0
         self.bad = 0
         """How many bad events there were."""
 
@@ -71,6 +72,7 @@ class SliceDecoder:
         With counted bad events a second batch has their number. Raises MalformedEventError where the plan's mode is
         to fail.
         """
+        self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
         chosen = self._chosen(window, first, last)
         if limit is not None and self._plan.bad_events.every_event_is_a_row and limit < len(chosen.events):
             chosen = _first(chosen, limit)
@@ -182,6 +184,9 @@ class SliceDecoder:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
             arrays.append(pa.nulls(count, pa.int64()))
+        if self._plan.positioned:
+            # Behind the last row all events have been read, and before any other row those that are before it.
+            arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
@@ -196,9 +201,16 @@ class SliceDecoder:
         times = np.array(versions.times, np.int64)[indices]
         return pa.array(times, mask=times < 0).cast(field.type)
 
+    def reached(self, position: int) -> pa.RecordBatch:
+        """Return what is no row of the table, and tells only how far a positioned scan has read."""
+        self._position = position
+        return self._count(0)
+
     def _count(self, bad: int) -> pa.RecordBatch:
-        arrays = [pa.nulls(1, field.type) for field in self._schema][:-1]
+        arrays = [pa.nulls(1, field.type) for field in list(self._schema)[: len(self._plan.schema)]]
         arrays.append(pa.array([bad], pa.int64()))
+        if self._plan.positioned:
+            arrays.append(pa.array([self._position], pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _metadata(self, name: str, chosen: _Chosen, decoded: _Decoded) -> pa.Array:

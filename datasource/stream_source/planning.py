@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
+from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog, origin_of
@@ -153,6 +153,16 @@ class TableStream:
             for segment, begin in frontier.begins.items()
             if begin < frontier.ends[segment]
         ]
+
+    def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
+        """Return where to follow the segments from, in real-time mode. Raises DataLossError as `end` does."""
+        if self._end_bound() is not None:
+            raise InvalidOptionError(
+                f"'{o.END_STREAM_CUT.key}' ends a query, and real-time mode has no end. Leave one out."
+            )
+        frontier = find_frontier(self._segments, since.cut.positions)
+        self._check_lost(frontier)
+        return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
 
     def _end_bound(self) -> StreamCut | None:
         options, stream = self._read.options, self._read.stream

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS
+from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS, SMALL_BYTES, SlicePartition, slices_of, together
+from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
 from tests.datasource.transactions import log_rows, raw_table
@@ -45,13 +46,45 @@ def tail(pravega: Pravega, stream: Stream) -> StreamCut:
     return StreamCut(stream, {one: infos[one].write_offset for one in ids})
 
 
+class TestTasks:
+    """Which slices share a task."""
+
+    @pytest.mark.parametrize(
+        ("sizes", "tasks"),
+        [
+            ([], []),
+            ([10], [1]),
+            ([10, 20, 30], [3]),
+            ([SMALL_BYTES // 2] * 5, [2, 2, 1]),
+            ([10, SMALL_BYTES + 1, 20, SMALL_BYTES + 1, 30], [1, 1, 3]),
+            ([SMALL_BYTES, 1, SMALL_BYTES - 1, 1], [1, 2, 1]),
+        ],
+    )
+    def test_small_slices_share_one(self, sizes: list[int], tasks: list[int]) -> None:
+        slices = [
+            SlicePartition(SegmentSlice(segment, 7, 7 + size), Endpoint("localhost", 1), "")
+            for segment, size in enumerate(sizes)
+        ]
+        found = [slices_of(partition) for partition in together(slices)]
+        assert sorted(map(len, found)) == sorted(tasks)
+        assert sorted(piece.piece.segment_id for task in found for piece in task) == list(range(len(sizes)))
+        for task in found:
+            assert len(task) == 1 or sum(each.piece.end - each.piece.start for each in task) <= SMALL_BYTES
+
+    def test_a_limit_is_that_of_each_slice(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(new_stream(4))
+        insert_numbers(pravega, table, 0, 100)
+        assert len(scan(pravega, table, limit=3).reader.partitions()) == 4
+
+
 class TestCompleteness:
     def test_many_segments(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream(12))
         insert_numbers(pravega, table, 0, 3000, keys=101)
         insert_numbers(pravega, table, 3000, 4000, keys=101)
         planned = scan(pravega, table)
-        assert planned.segments == len(planned.reader.partitions()) == 12
+        assert planned.segments == 12
+        assert len(planned.reader.partitions()) == 1, "small slices share a task"
         assert values(planned) == list(range(4000))
         found = rows(planned)
         assert all(row["k"] == row["v"] % 101 for row in found)  # type: ignore[operator]

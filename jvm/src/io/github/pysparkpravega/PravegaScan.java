@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
@@ -133,10 +134,22 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   static PartitionReaderFactory readerFactory(JsonNode tasks) {
     StructType schema = PravegaTable.struct(tasks.get("schema").asText());
     StructType output = PravegaTable.struct(tasks.get("output").asText());
-    PartitionReaderFactory python = new TaskErrors.Reads(new PythonPartitionReaderFactory(
-        PythonWorkers.source(tasks.get("python").asText()), bytes(tasks.get("function")), output, PythonWorkers.artifacts(),
-        Option.empty()));
+    PartitionReaderFactory python = pythonReaderFactory(tasks, output, Map.of());
     return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
+  }
+
+  static PartitionReaderFactory realTimeReaderFactory(JsonNode tasks) {
+    StructType output = PravegaTable.struct(tasks.get("output").asText());
+    // Makes workers send each batch of rows at once, and not when a buffer is full.
+    PartitionReaderFactory python = pythonReaderFactory(tasks, output, Map.of("SPARK_PIPELINED_UDF", "1"));
+    return new RealTimeReaderFactory(python, PravegaTable.struct(tasks.get("schema").asText()));
+  }
+
+  private static PartitionReaderFactory pythonReaderFactory(
+      JsonNode tasks, StructType output, Map<String, String> environment) {
+    return new TaskErrors.Reads(new PythonPartitionReaderFactory(
+        PythonWorkers.source(tasks.get("python").asText(), environment), bytes(tasks.get("function")), output,
+        PythonWorkers.artifacts(), Option.empty()));
   }
 
   @Override

@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Map;
 import java.util.Optional;
@@ -8,18 +9,22 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 
 /** The rows of a table as a stream: the service knows its offsets, and plans what lies between two of them. */
-final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+final class PravegaTableStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
   private final PravegaTable table;
   private final ObjectNode arguments;
   private final String checkpoint;
   private String last;
   private volatile JsonNode end;
   private JsonNode plan;
+  private boolean realTime;
 
   PravegaTableStream(PravegaTable table, ObjectNode arguments) {
     this.table = table;
@@ -84,7 +89,30 @@ final class PravegaTableStream implements MicroBatchStream, SupportsTriggerAvail
   /** Spark asks for it after the partitions of the same batch. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return PravegaScan.readerFactory(plan.get("tasks"));
+    JsonNode tasks = plan.get("tasks");
+    return realTime ? PravegaScan.realTimeReaderFactory(tasks) : PravegaScan.readerFactory(tasks);
+  }
+
+  @Override
+  public void prepareForRealTimeMode() {
+    realTime = true;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start) {
+    plan = call("plan_real_time", arguments.deepCopy().put("since", start.json()).put("checkpoint", checkpoint));
+    return RealTimeReaderFactory.partitions(plan);
+  }
+
+  @Override
+  public Offset mergeOffsets(PartitionOffset[] reached) {
+    ObjectNode end = arguments.deepCopy();
+    ArrayNode offsets = end.putArray("reached");
+    for (PartitionOffset each : reached) {
+      RealTimeReaderFactory.Reached segment = (RealTimeReaderFactory.Reached) each;
+      offsets.addArray().add(segment.segment()).add(segment.offset());
+    }
+    return new JsonOffset(call("end_of_real_time", end).asText());
   }
 
   @Override

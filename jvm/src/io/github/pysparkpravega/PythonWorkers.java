@@ -33,12 +33,17 @@ final class PythonWorkers {
 
   /** @param version of the Python that made the function, such as 3.11: workers of another one refuse it. */
   static UserDefinedPythonDataSource source(String version) {
+    return source(version, Map.of());
+  }
+
+  static UserDefinedPythonDataSource source(String version, Map<String, String> more) {
     SparkConf conf = SparkEnv.get().conf();
     Map<String, String> environment = new HashMap<>();
     environment.put("PYTHONHASHSEED", System.getenv().getOrDefault("PYTHONHASHSEED", "0")); // as PySpark has it
     for (Tuple2<String, String> variable : conf.getAllWithPrefix(ENVIRONMENT)) {
       environment.put(variable._1(), variable._2());
     }
+    environment.putAll(more);
     return new UserDefinedPythonDataSource(new SimplePythonFunction(
         new byte[0], environment, packages(), Interpreter.ofTasks(conf), version, new ArrayList<>(), null));
   }

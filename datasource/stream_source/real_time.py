@@ -1,0 +1,168 @@
+"""Real-time mode: tasks that follow their segments for the length of a batch, and give rows as events are appended.
+
+Spark's adapter tells a task by a local property when its batch ends. Every row tells how far the segment has been read
+with it, because Spark may take no more rows in the middle of a batch of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.event_frames import BrokenFrameError, split
+from pyspark_pravega.client.segments.failures import SegmentAddress
+from pyspark_pravega.client.segments.follower import SegmentFollower
+from pyspark_pravega.client.segments.range_reader import MAX_READ_EVENT, Window
+from pyspark_pravega.errors import MalformedEventError, UnsupportedOperationError
+from pyspark_pravega.formats.core.batches import Overfull
+
+from ..scan.dead_letters import DeadLetters
+from ..scan.event_plan import EventScanPlan
+from ..scan.planned_scan import PlannedScan
+from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
+from ..scan.slice_decoder import SliceDecoder
+from ..worker_connections import lent
+
+UNTIL = "pravega.real-time.until"
+"""The local property: when the batch ends, in milliseconds since 1970."""
+
+_PAUSE = 0.004
+"""Seconds from one read to the next at least: what is appended meanwhile comes as one batch of rows."""
+
+_LOOK_FOR_SCALING = 5.0
+"""Seconds from one look at the other segments to the next: successors are read by the next batch."""
+
+
+@dataclass(frozen=True)
+class FollowPlan:
+    """What the tasks of a real-time batch share: how events become rows, and the segments that are followed."""
+
+    scan: EventScanPlan
+    segments: tuple[int, ...]
+
+
+def following(planned: PlannedScan) -> PlannedScan:
+    """Return a scan of events from where its slices begin on, without an end.
+
+    Raises UnsupportedOperationError for a scan of several streams.
+    """
+    reader = planned.reader
+    if not isinstance(reader, SegmentScanReader):
+        raise UnsupportedOperationError("Several streams as one cannot be read in real-time mode. Read one stream.")
+    plan = replace(reader.plan, counted=True, positioned=True)
+    partitions = [each for partition in reader.planned for each in slices_of(partition)]
+    segments = tuple(each.piece.segment_id for each in partitions)
+    return replace(
+        planned,
+        reader=FollowingReader(FollowPlan(plan, segments), partitions),
+        output=plan.output,
+        affinities=segments,
+    )
+
+
+class FollowingReader(PlannedReader[FollowPlan, SlicePartition]):
+    """One partition per segment; it ends when the batch ends, or when one of the segments takes no more events."""
+
+    def batches(self, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+        """Follow one segment."""
+        context = TaskContext.get()
+        until = None if context is None else context.getLocalProperty(UNTIL)
+        assert until is not None, "the adapter's reader says when the batch ends"
+        seconds = int(until) / 1000 - time.time()
+        return _follow(self._plan, partition, time.monotonic() + seconds)
+
+
+def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterator[pa.RecordBatch]:
+    scan, stream = plan.scan, plan.scan.table.stream
+    segment_id, start = partition.piece.segment_id, partition.piece.start
+    with ExitStack() as opened:
+        pravega = opened.enter_context(lent(scan.config))
+        opened.callback(scan.writer_schemas.close)
+        pravega.segments.seed_location(stream, segment_id, partition.endpoint)
+        pravega.segments.seed_token(stream, partition.token)
+        address = SegmentAddress(stream, segment_id)
+        letters = None
+        if scan.bad_events.dead_letter is not None:
+            letters = DeadLetters(pravega, scan.bad_events.dead_letter, stream, segment_id)
+            opened.enter_context(letters)
+        decoder = SliceDecoder(scan, address.name, letters)
+        follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
+        opened.callback(follower.close)
+        events = _Events(address.name, start)
+        yield decoder.reached(start)
+        look = time.monotonic() + _LOOK_FOR_SCALING
+        while not follower.sealed and (now := time.monotonic()) < until:
+            if now >= look:
+                if _any_sealed(pravega, plan):
+                    break
+                look = now + _LOOK_FOR_SCALING
+            expected = follower.offset
+            data = follower.read(min(until, look))
+            window = events.window(data, follower.offset - len(data), expected)
+            if window is not None:
+                for first, last in chunks(window.lengths):
+                    yield from _rows(decoder, window, first, last)
+            if data:
+                time.sleep(max(now + _PAUSE - time.monotonic(), 0))
+        if events.reached == start and follower.sealed:
+            # Of a sealed stream, or until the other segments of a merge have been read: not batch after batch at once.
+            time.sleep(max(min(look, until) - time.monotonic(), 0))
+        yield decoder.reached(events.reached)
+
+
+def _any_sealed(pravega: Pravega, plan: FollowPlan) -> bool:
+    infos = pravega.segments.segment_infos(plan.scan.table.stream, plan.segments)
+    return len(infos) < len(plan.segments) or any(info.sealed for info in infos.values())
+
+
+def _rows(decoder: SliceDecoder, window: Window, first: int, last: int) -> Iterator[pa.RecordBatch]:
+    try:
+        batches = decoder.batches(window, first, last, None)
+    except Overfull:
+        middle = (first + last) // 2
+        yield from _rows(decoder, window, first, middle)
+        yield from _rows(decoder, window, middle, last)
+        return
+    yield from batches
+
+
+class _Events:
+    """Cuts bytes that come one after another into events."""
+
+    def __init__(self, segment: str, start: int) -> None:
+        self._segment = segment
+        self._rest = b""
+        self.reached = start
+        """Where the first event begins that has not come whole."""
+
+    def window(self, data: bytes | bytearray | memoryview, offset: int, expected: int) -> Window | None:
+        """Return the events that are whole with these bytes from `offset` on. What was lost begins at `expected`."""
+        if offset != expected:
+            self._rest, self.reached = b"", offset
+        content = memoryview(self._rest + bytes(data))
+        try:
+            starts, lengths, consumed = split(content, 0, len(content), position=self.reached)
+        except BrokenFrameError as error:
+            raise self._malformed(error.message) from None
+        base = self.reached
+        self._rest = bytes(content[consumed:])
+        self.reached = base + consumed
+        if len(self._rest) >= 8 and struct.unpack_from(">i", self._rest, 4)[0] > MAX_READ_EVENT:
+            raise self._malformed(f"the event at offset {self.reached:,} says it is too large to be one")
+        return Window(content, starts, lengths, base) if len(starts) else None
+
+    def _malformed(self, reason: str) -> MalformedEventError:
+        return MalformedEventError(
+            f"Segment {self._segment} cannot be followed: {reason}. Where the next event begins is not known. A query "
+            "in another trigger mode can pass over it: see the read option 'mode'."
+        )
+
+
+__all__ = ["FollowPlan", "FollowingReader", "following"]

@@ -1,0 +1,134 @@
+"""Real-time mode: long-running tasks follow their segments; each event comes once, in the order of its key."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.routing import SegmentRouter, hash_keys
+from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.stream import Stream
+from tests.streams import PATIENCE, running
+
+LONG = "10 minutes"
+"""Longer than any test waits: where a batch ends in the meantime, it is because the stream was scaled."""
+
+
+class LinesSink:
+    """Writes rows into a file for each task and epoch."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = str(directory)
+
+    def open(self, partition: int, epoch: int) -> bool:
+        self.file = Path(self.directory, f"{epoch:06}-{partition}").open("a")  # noqa: SIM115 closed by `close`
+        return True
+
+    def process(self, row: Row) -> None:
+        self.file.write(f"{row.place} {row.id}\n")
+
+    def close(self, error: Exception | None) -> None:
+        self.file.close()
+
+    def rows(self) -> dict[str, list[int]]:
+        """The ids by place, in the order of the epochs."""
+        found = defaultdict(list)
+        for file in sorted(Path(self.directory).iterdir()):
+            for line in file.read_text().splitlines():
+                place, id = line.split()
+                found[place].append(int(id))
+        return dict(found)
+
+
+def writer(rows: DataFrame, sink: LinesSink) -> Any:
+    return rows.writeStream.foreach(sink).outputMode("update").trigger(realTime=LONG)  # type: ignore[call-overload, no-any-return]
+
+
+def append(pravega: Pravega, stream: Stream, first: int, last: int) -> None:
+    """Write rows as another program does: Spark's task slots are taken by the query."""
+    segments = pravega.controller.current_segments(stream)
+    keys = [f"p{id % 10}" for id in range(first, last)]
+    targets = SegmentRouter(segments).route(hash_keys(pa.array(keys)))
+    for segment in segments:
+        with SegmentAppender(pravega.segments, stream, segment.segment_id, uuid.uuid4()) as appender:
+            for id in range(first, last):
+                if targets[id - first] == segment.segment_id:
+                    event = json.dumps({"id": id, "place": keys[id - first]}).encode()
+                    appender.append(bytes(frame(pa.array([event], pa.binary()))), 1)
+            appender.flush()
+
+
+def scale(pravega: Pravega, stream: Stream, merge: bool) -> None:
+    """Merge all segments into one, or split the first."""
+    segments = sorted(pravega.controller.current_segments(stream), key=lambda each: each.min_key)
+    if merge:
+        pravega.controller.scale_stream(stream, [each.segment_id for each in segments], [(0.0, 1.0)])
+    else:
+        low, high = segments[0].min_key, segments[0].max_key
+        ranges = [(low, (low + high) / 2), ((low + high) / 2, high)]
+        pravega.controller.scale_stream(stream, [segments[0].segment_id], ranges)
+
+
+def wait_until(query: StreamingQuery, condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert query.exception() is None and time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def table(spark: SparkSession, scope: str) -> str:
+    name = f"pravega.`{scope}`.sensor"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, place STRING) TBLPROPERTIES ('format'='json', 'framing'='none')")
+    return name
+
+
+def test_events_come_once_and_in_order_while_segments_split_and_merge(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    stream = Stream(scope, "sensor")
+    (tmp_path / "rows").mkdir()
+    sink = LinesSink(tmp_path / "rows")
+    rows = spark.readStream.table(table).where("id >= 0")
+
+    def taken(count: int) -> Callable[[], bool]:
+        return lambda: sum(map(len, sink.rows().values())) >= count
+
+    with running(writer(rows, sink), tmp_path / "checkpoint") as query:
+        append(pravega, stream, 0, 100)
+        scale(pravega, stream, merge=False)
+        wait_until(query, taken(100))
+        append(pravega, stream, 100, 200)
+        scale(pravega, stream, merge=True)
+        wait_until(query, taken(200))
+    append(pravega, stream, 200, 300)
+    scale(pravega, stream, merge=False)
+    with running(writer(rows, sink), tmp_path / "checkpoint") as query:
+        wait_until(query, taken(300))
+    assert sink.rows() == {f"p{place}": list(range(place, 300, 10)) for place in range(10)}
+
+
+def test_a_query_without_end_has_no_end_cut(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    cut = pravega.controller.head(Stream(scope, "sensor")).to_text()
+    rows = spark.readStream.option("end-stream-cut", cut).table(table)
+    query = writer(rows, LinesSink(tmp_path)).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        with pytest.raises(StreamingQueryException, match="'end-stream-cut' ends a query"):
+            query.awaitTermination(PATIENCE)
+    finally:
+        query.stop()
