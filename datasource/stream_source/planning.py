@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
@@ -23,6 +23,10 @@ from .limits import NO_LIMITS, Limits
 from .memory import QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
+
+_MANY_SEGMENTS = 64
+_REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
+"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class TableStream:
         bounds = [None if last is None else last.cut, self._end_bound()]
         seen = find_frontier(self._segments, since.cut.positions, *bounds)
         if not seen.bytes and not seen.lost:
+            self._rest(since)
             return self._nothing_new(since, seen, memory)
         frontier = self._log.settled(lambda until: find_frontier(self._segments, since.cut.positions, *bounds, until))
         self._check_lost(frontier)
@@ -118,6 +123,11 @@ class TableStream:
             self._read.offset(frontier.tails),
             metrics,
         )
+
+    def _rest(self, since: SourceOffset) -> None:
+        """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
+        if len(since.cut.positions) > _MANY_SEGMENTS:
+            cancellation.sleep(min(len(since.cut.positions) * _REST_PER_SEGMENT, _LONGEST_REST))
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.behind(frontier.begins, frontier.tails, self._walker(), memory)

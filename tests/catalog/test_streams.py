@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
-from tests.streams import ParquetSink, into_memory
+from tests.catalog.test_changes_stream import scale
+from tests.streams import PATIENCE, ParquetSink, into_memory, running
 
 
 @pytest.fixture
@@ -153,3 +154,38 @@ def test_progress_tells_how_far_a_query_is_behind(spark: SparkSession, table: st
     assert float(metrics[0]["secondsBehind"]) > float(metrics[2]["secondsBehind"]) == 0
     positions = [json.loads(batch["sources"][0]["endOffset"])["positions"] for batch in batches]
     assert json.loads(batches[0]["sources"][0]["latestOffset"])["positions"] == positions[2]
+
+
+def test_once_takes_everything_in_one_micro_batch(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    spark.sql(f"INSERT INTO {table} SELECT id, 'x' FROM range(100)")
+    rows = spark.sql(f"SELECT id FROM STREAM {table} WITH ('maxRowsPerTrigger' = '7')")
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(once=True).start()
+    try:
+        assert query.awaitTermination(PATIENCE)
+    finally:
+        query.stop()
+    assert [each["numInputRows"] for each in query.recentProgress] == [100]
+
+
+def test_scaling_below_a_running_query(
+    spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
+) -> None:
+    """Rows of one key come in their order, over all micro-batches of a query that runs through all of it."""
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('routing-key'='place')")
+    found: list[tuple[str, int]] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        found.extend((row.place, row.id) for row in batch.collect())
+
+    rows = spark.readStream.option("maxRowsPerTrigger", 60).table(table)
+    with running(rows.writeStream.foreachBatch(take), tmp_path) as query:
+        for number in range(6):
+            spark.sql(f"INSERT INTO {table} SELECT {number} * 100 + id, 'key-' || id % 5 FROM range(100)")
+            scale(pravega, Stream(scope, "sensor"), number)
+        query.processAllAvailable()
+    assert len(found) == 600
+    for key in range(5):
+        mine = [number for place, number in found if place == f"key-{key}"]
+        assert len(mine) == 120
+        assert [number // 100 for number in mine] == sorted(number // 100 for number in mine)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, DataLossError
 from tests.catalog.test_changes_stream import scale
 from tests.catalog.test_debezium import write
@@ -204,6 +206,23 @@ def test_what_retention_removed(pravega: Pravega, new_stream: NewStream) -> None
         query.batch(start, first.end)
     assert rest.batch(start, first.end).count == 0
     assert sum(batch.count for batch in query.batches(middle)) == 100
+
+
+def test_what_is_removed_between_planning_and_reading(pravega: Pravega, new_stream: NewStream) -> None:
+    stream = new_stream(1)
+    write(pravega, stream, events(range(10)))
+    query = Query(pravega, stream)
+    start = query.start()
+    [piece] = query.read()[1].slices(start, query.end(start).offset)
+    write(pravega, stream, events(range(10, 11)))
+    middle = piece.start + 8 + len(b"0:0;")
+    pravega.controller.truncate_stream(StreamCut(stream, {piece.segment_id: middle}))
+    with pytest.raises(DataLossError, match=f"bytes 0 to {middle} of segment .* were removed by truncation"):
+        list(SegmentRangeReader(pravega.segments, stream, piece.segment_id, piece.start, piece.end))
+    rest = SegmentRangeReader(
+        pravega.segments, stream, piece.segment_id, piece.start, piece.end, fail_on_data_loss=False
+    )
+    assert sum(len(window.starts) for window in rest) == 9
 
 
 def test_a_stream_made_again(pravega: Pravega, new_stream: NewStream) -> None:
