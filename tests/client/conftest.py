@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,6 +13,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
+from tests.cutting_proxy import CuttingProxy
 
 
 @pytest.fixture(scope="module")
@@ -31,85 +28,6 @@ def stream(pravega: Pravega, scope: str) -> Stream:
     made = Stream(scope, "stream")
     pravega.controller.create_stream(made, StreamConfiguration())
     return made
-
-
-class CuttingProxy:
-    """A TCP proxy in front of one server. Each connection in turn is cut after a given number of bytes.
-
-    `limits` holds (bytes to the server, bytes to the client) for the next connections, None for no limit; when it is
-    empty, connections live for ever. A cut closes both sides, so that bytes on their way are lost.
-    """
-
-    def __init__(self, target: Endpoint, host: str = "localhost") -> None:
-        self.target = target
-        self.limits: deque[tuple[int | None, int | None]] = deque()
-        self.connections = 0
-        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
-        self._mute: set[tuple[socket.socket, socket.socket]] = set()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._listener = socket.create_server((host, 0))
-        self.endpoint = Endpoint(host, self._listener.getsockname()[1])
-        self._start(self._accept)
-
-    def _start(self, target: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=target, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection((self.target.host, self.target.port))
-            pair = (client, server)
-            with self._lock:
-                self.connections += 1
-                self._pairs.add(pair)
-                to_server, to_client = self.limits.popleft() if self.limits else (None, None)
-            self._start(self._forward, pair, client, server, to_server)
-            self._start(self._forward, pair, server, client, to_client)
-
-    def _forward(
-        self, pair: tuple[socket.socket, socket.socket], source: socket.socket, target: socket.socket, limit: int | None
-    ) -> None:
-        left = float("inf") if limit is None else limit
-        with contextlib.suppress(OSError):
-            while left > 0 and (data := source.recv(int(min(left, 65536)))):
-                if pair not in self._mute:
-                    target.sendall(data)
-                left -= len(data)
-        self._cut(pair)
-
-    def _cut(self, pair: tuple[socket.socket, socket.socket]) -> None:
-        with self._lock:
-            self._pairs.discard(pair)
-        for side in pair:
-            with contextlib.suppress(OSError):
-                side.shutdown(socket.SHUT_RDWR)
-            side.close()
-
-    def mute_all(self) -> None:
-        """Let nothing more through on every connection there is, and tell nobody."""
-        with self._lock:
-            self._mute |= self._pairs
-
-    def cut_all(self) -> None:
-        """Cut every connection there is."""
-        with self._lock:
-            pairs = list(self._pairs)
-        for pair in pairs:
-            self._cut(pair)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.cut_all()
-        for thread in self._threads:
-            thread.join()
 
 
 class BehindProxy:

@@ -21,7 +21,7 @@ from pyspark_pravega.client.stream import (
 )
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import InvalidOptionError, TransactionNotOpenError, TransactionOutcomeUnknownError
-from tests.client.conftest import CuttingProxy
+from tests.cutting_proxy import CuttingProxy
 
 SHORTEST_LEASE = 10_000
 

@@ -1,0 +1,43 @@
+"""The points at which the fault matrix harms: functions of the package, in the order of a micro-batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Point:
+    """Before or after a function, in the catalog service or in a worker of tasks.
+
+    `place` is `<module>:<function or class.method>:<before or after>`, below `pyspark_pravega`.
+    """
+
+    name: str
+    process: str
+    place: str
+
+    def text(self) -> str:
+        """Return it as `sitecustomize` reads it."""
+        return f"{self.name}=pyspark_pravega.{self.place}"
+
+
+POINTS = (
+    Point("look", "service", "datasource.stream_source.planning:TableStream.end:after"),
+    Point("plan", "service", "datasource.stream_source.planning:TableStream.slices:after"),
+    Point("begin", "service", "client.transaction:Transaction.begin:before"),
+    Point("begun", "service", "client.transaction:Transaction.begin:after"),
+    Point("read", "worker", "client.segments.range_reader:SegmentRangeReader.__init__:after"),
+    Point("encoded", "worker", "datasource.insert.task:_spool_rows:after"),
+    Point("append", "worker", "client.segments.append:SegmentAppender.append:after"),
+    Point("appended", "worker", "client.segments.append:SegmentAppender.flush:after"),
+    Point("ledger", "service", "datasource.commit_log:CommitLog.read_beside:after"),
+    Point("seal", "service", "client.segments.store:SegmentStore.seal_segments:before"),
+    Point("sealed", "service", "client.segments.store:SegmentStore.seal_segments:after"),
+    Point("claim", "service", "datasource.commit_log:CommitLog.enter:before"),
+    Point("claimed", "service", "datasource.commit_log:CommitLog.enter:after"),
+    Point("turn", "service", "datasource.commit_log:CommitLog.wait_for_turn:after"),
+    Point("commit", "service", "client.transaction:Transaction.commit:before"),
+    Point("committed", "service", "client.transaction:Transaction.commit:after"),
+    Point("publish", "service", "datasource.commit_log:CommitLog.publish:before"),
+    Point("published", "service", "datasource.commit_log:CommitLog.publish:after"),
+)
