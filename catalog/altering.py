@@ -9,7 +9,7 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_with_format
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
-from pyspark_pravega.datasource.tables.routing_key import routing_key_column
+from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -97,9 +97,7 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
             "or 'by-rate-events' to let the stream scale."
         )
     settings = kind_with_format(settings.format).check_settings(loaded.table.schema, settings)
-    if settings.routing_key is None:
-        return settings
-    return replace(settings, routing_key=routing_key_column(settings.routing_key, loaded.table.schema))
+    return with_columns(settings, loaded.table.schema)
 
 
 def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None) -> None:

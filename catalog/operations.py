@@ -15,6 +15,7 @@ from pyspark_pravega.datasource.scan.bounds import bounds_text
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.stream_source.queries import RunningQueries
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import refusal
 
@@ -51,6 +52,7 @@ class Operations:
         self._inserts = Inserts()
         self._changes = ChangesMemory()
         self._source = SourceMemory()
+        self._queries = RunningQueries()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
         """Carry one request out, the call of this number; raises what went wrong."""
@@ -131,13 +133,20 @@ class Operations:
             case r.LimitsOfStream():
                 return streams.limits_of_stream(catalog, self._source, request)
             case r.EndOfMicroBatch():
-                return streams.end_of_micro_batch(catalog, self._source, request)
+                return streams.end_of_micro_batch(catalog, self._source, self._queries, request)
             case r.PlanMicroBatch():
-                return streams.plan_micro_batch(catalog, self._source, request)
+                return streams.plan_micro_batch(catalog, self._source, self._queries, request)
             case r.PlanRealTime():
-                return streams.plan_real_time(catalog, self._source, request)
+                return streams.plan_real_time(catalog, self._source, self._queries, request)
             case r.EndOfRealTime():
                 return streams.end_of_real_time(catalog, self._source, request)
+            case r.CommitMicroBatch():
+                streams.commit_micro_batch(catalog, self._source, self._queries, request)
+                return None
+            case r.StopStream(checkpoint=checkpoint):
+                with shielded():
+                    self._queries.stopped(checkpoint)
+                return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.CommitInsert(table, insert, messages, again):

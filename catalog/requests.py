@@ -322,6 +322,29 @@ class EndOfRealTime:
 
 
 @dataclass(frozen=True)
+class CommitMicroBatch:
+    """The query with this checkpoint has finished a micro-batch, and needs nothing before this offset any more."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    until: str
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class StopStream:
+    """The query with this checkpoint has stopped."""
+
+    table: StreamTable
+    id: str | None
+    columns: StructType
+    options: Mapping[str, str]
+    checkpoint: str
+
+
+@dataclass(frozen=True)
 class BeginInsert:
     """An `InsertBegun`: rows of a schema will come from some tasks."""
 
@@ -408,6 +431,8 @@ CatalogRequest: TypeAlias = (
     | PlanMicroBatch
     | PlanRealTime
     | EndOfRealTime
+    | CommitMicroBatch
+    | StopStream
     | BeginInsert
     | CommitInsert
     | AbortInsert

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
+from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.queries import RunningQueries
 from pyspark_pravega.datasource.stream_source.real_time import following
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 
 from . import requests as r
 from .connections import Catalog
@@ -26,6 +32,7 @@ _Request: TypeAlias = (
     | r.PlanMicroBatch
     | r.PlanRealTime
     | r.EndOfRealTime
+    | r.CommitMicroBatch
 )
 
 
@@ -47,33 +54,63 @@ def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOf
         return limits_of(read.options)
 
 
-def end_of_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.EndOfMicroBatch) -> MicroBatchEnd:
+def end_of_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.EndOfMicroBatch
+) -> MicroBatchEnd:
     """Return the offset at which the next micro-batch ends."""
     with _asked_for(catalog, memory, request) as (read, stream):
         since = read.read_offset(request.since)
+        _consume(catalog, queries, read, request.checkpoint, since.cut)
         last = None if request.last is None else read.read_offset(request.last)
         end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
+        reached = end.offset
+        if reached is not since and wants_times(read.table, read.required):
+            marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
+            reached = replace(reached, marks=marks.end())
         # The same text, even if the query reads other columns now: else Spark takes it for something new.
-        reached = request.since if end.offset is since else end.offset.to_json()
-        return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
+        text = request.since if reached is since else reached.to_json()
+        return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
 
 
-def plan_micro_batch(catalog: Catalog, memory: SourceMemory, request: r.PlanMicroBatch) -> PlannedRead:
+def plan_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.PlanMicroBatch
+) -> PlannedRead:
     """Plan what a micro-batch reads."""
     with _asked_for(catalog, memory, request) as (read, stream):
-        slices = stream.slices(read.read_offset(request.since), read.read_offset(request.until))
+        since, until = read.read_offset(request.since), read.read_offset(request.until)
+        begin = since.cut if until.begin is None else StreamCut(read.stream, until.begin)
+        _consume(catalog, queries, read, request.checkpoint, begin)
+        times = None
+        if wants_times(read.table, read.required):
+            marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
+            known = marks.end() if until.marks is None else until.marks
+            times = marks.times(begin.positions, until.cut.positions, known)
         planned = kind_of(read.table).plan_micro_batch(
-            catalog.pravega, read.table, slices, request.columns, read.options, request.checkpoint
+            catalog.pravega,
+            read.table,
+            stream.slices(since, until),
+            request.columns,
+            read.options,
+            request.checkpoint,
+            times,
         )
         return planned_read(_name(catalog, read), read.table, request.columns, planned)
 
 
-def plan_real_time(catalog: Catalog, memory: SourceMemory, request: r.PlanRealTime) -> PlannedRead:
+def plan_real_time(
+    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.PlanRealTime
+) -> PlannedRead:
     """Plan how the tasks of a real-time batch follow the stream's segments."""
     with _asked_for(catalog, memory, request) as (read, stream):
-        slices = stream.open_slices(read.read_offset(request.since))
+        if wants_times(read.table, read.required):
+            raise UnsupportedOperationError(
+                "The column _event_time has the watermarks that are known when a batch is planned, which are too old "
+                "in real-time mode. Leave the column out, or use another trigger."
+            )
+        since = read.read_offset(request.since)
+        _consume(catalog, queries, read, request.checkpoint, since.cut)
         planned = kind_of(read.table).plan_micro_batch(
-            catalog.pravega, read.table, slices, request.columns, read.options, request.checkpoint
+            catalog.pravega, read.table, stream.open_slices(since), request.columns, read.options, request.checkpoint
         )
         return planned_read(_name(catalog, read), read.table, request.columns, following(planned))
 
@@ -82,6 +119,20 @@ def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRea
     """Return the offset that the tasks of a real-time batch have reached."""
     with _asked_for(catalog, memory, request) as (read, _):
         return read.offset({int(segment): int(offset) for segment, offset in request.reached.items()}).to_json()
+
+
+def commit_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.CommitMicroBatch
+) -> None:
+    """Let the query's consumer, if it has one, give up what it has read."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        queries.committed(request.checkpoint, read.read_offset(request.until).cut)
+
+
+def _consume(catalog: Catalog, queries: RunningQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:
+    """Let the query's consumer, if it has one, hold what follows the beginning of its run's first batch."""
+    if (consumer := read.options.get(o.CONSUMER)) is not None:
+        queries.consume(catalog.pravega, consumer, begin, checkpoint, catalog.hold)
 
 
 @contextmanager

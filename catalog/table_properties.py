@@ -89,6 +89,8 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
         kept["codec"] = settings.codec
     if settings.routing_key is not None:
         kept["routing-key"] = settings.routing_key
+    if settings.event_time is not None:
+        kept["event-time"] = settings.event_time
     if comment:
         kept["comment"] = comment
     return kept | dict(settings.format_settings) | dict(settings.scan_properties)
@@ -148,7 +150,7 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     }
     if find_format(table.format).registry_format is not None:
         properties["framing"] = table.framing
-    for key in ("routing-key", "codec", "comment", *table.settings, *table.scan_properties):
+    for key in ("routing-key", "event-time", "codec", "comment", *table.settings, *table.scan_properties):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":

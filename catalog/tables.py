@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.scan.event_planning import nullable
 from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
-from pyspark_pravega.datasource.tables.routing_key import routing_key_column
+from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import (
     IncompatibleSchemaError,
@@ -267,9 +267,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
                 f"The column name {name} is that of a hidden column which every table has. Give it another name."
             )
     settings = kind_with_format(settings.format).check_settings(schema, settings)
-    if settings.routing_key is None:
-        return settings
-    return replace(settings, routing_key=routing_key_column(settings.routing_key, fixed or schema))
+    return with_columns(settings, fixed or schema)
 
 
 def _all_names(type: DataType) -> Iterator[str]:

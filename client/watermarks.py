@@ -6,7 +6,7 @@ The controller puts together what writers note (`Controller.note_time`, commits 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.errors import ProtocolError
@@ -58,20 +58,18 @@ def marks_end(pravega: Pravega, stream: Stream) -> int:
     return pravega.segments.segment_infos(mark_stream(stream), [segment_id])[segment_id].write_offset
 
 
-def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> list[Watermark]:
-    """Return the watermarks of a stream between two ends that `marks_end` has told, or 0, oldest first.
+def read_watermarks(pravega: Pravega, stream: Stream, start: int, end: int) -> Iterator[tuple[int, Watermark]]:
+    """Yield the watermarks of a stream between two ends that `marks_end` has told, or 0, each with its own end.
 
     Raises StreamNotFoundError, ProtocolError for what no controller of Pravega 0.13 writes.
     """
     segment_id, head = _segment(pravega, stream)
     marks = mark_stream(stream)
     reader = SegmentRangeReader(pravega.segments, marks, segment_id, max(start, head), end, window_bytes=_WINDOW)
-    found = []
     for window in reader:
         data = memoryview(window.data)
         for first, length in zip(window.starts.tolist(), window.lengths.tolist(), strict=True):
-            found.append(decode_watermark(data[first : first + length]))
-    return found
+            yield window.base + first + length, decode_watermark(data[first : first + length])
 
 
 def decode_watermark(data: bytes | memoryview) -> Watermark:

@@ -108,6 +108,8 @@ def pravega_program(
             f"-Xmx{settings.heap}",
             f"-XX:MaxDirectMemorySize={2 * int(values[CACHE_SIZE])}",
             f"-Dsinglenode.configurationFile={configuration}",
+            # The controller in this process reads its own settings from there alone.
+            *(f"-D{key}={value}" for key, value in settings.properties.items() if key.startswith("controller.")),
         ],
         java=java,
         class_path=class_path,

@@ -267,6 +267,14 @@ ROUTING_KEY = _option(
     "Column whose value is the routing key: events of equal keys stay in order. Not set: "
     "events are spread over the segments.",
 )
+EVENT_TIME = _option(
+    "event-time",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY | SettableAs.WRITE,
+    "Column with the time of an event: the latest of a commit is noted with it, of which Pravega makes the stream's "
+    "watermarks. A timestamp, a date, or a BIGINT of milliseconds. Not set: none is noted.",
+)
 JSON_TIMESTAMP_FORMAT = _option(
     "json.timestamp-format",
     one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
@@ -572,6 +580,14 @@ MIN_ROWS_PER_TRIGGER = _option(
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: a micro-batch waits until there are so many events, but not longer than `max-trigger-delay`. Not with "
     "the triggers `availableNow` and `once`.",
+)
+CONSUMER = _option(
+    "consumer",
+    optional(TEXT),
+    None,
+    SettableAs.READ,
+    "Streaming: name, unique in the scope, under which the server keeps what the query still needs, and frees the rest "
+    "as far as the stream's retention allows. For one query at a time.",
 )
 MAX_TRIGGER_DELAY = _option(
     "max-trigger-delay",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyspark_pravega.errors import InvalidOptionError
+
+from .options import CONSUMER, Options
+
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it by `pyspark-pravega pyspark` "
     "or `pyspark-pravega submit`"
@@ -47,3 +51,12 @@ def refusal(statement: str, name: str) -> str:
     kind = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD.get(kind, "streams do not support it")
     return f"{statement} is not possible on {name}: {reason}."
+
+
+def refuse_consumer(options: Options, what: str) -> None:
+    """Raise InvalidOptionError if a read that can have no consumer is given one; `what` it is."""
+    if options.get(CONSUMER) is not None:
+        raise InvalidOptionError(
+            f"'{CONSUMER.key}' is given, but {what} has no consumer. It is an option of streaming queries: "
+            "spark.readStream.option('consumer', '...').table('...'). Leave it out."
+        )

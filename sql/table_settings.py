@@ -43,6 +43,7 @@ class TableSettings:
     framing: str
     codec: str
     routing_key: str | None
+    event_time: str | None
     compatibility: str
     scaling: Scaling
     retention: Retention | None
@@ -81,6 +82,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
         framing=_framing(options, format, traits),
         codec=_codec(options, format, traits),
         routing_key=options.get(o.ROUTING_KEY),
+        event_time=options.get(o.EVENT_TIME),
         compatibility=options.get(o.COMPATIBILITY),
         scaling=_scaling(options),
         retention=_retention(options),

@@ -22,9 +22,9 @@ from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
 from tests.servers import DIRECTORY, Keeper, named, set_environment_aside, shared_cluster
-from tests.spark_fixtures import secure_spark, spark
+from tests.spark_fixtures import quick_spark, secure_spark, spark
 
-__all__ = ["secure_spark", "spark"]
+__all__ = ["quick_spark", "secure_spark", "spark"]
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
 ACCOUNTS = {
@@ -74,6 +74,13 @@ def secure_cluster() -> ClusterInfo:
 
 
 @pytest.fixture(scope="session")
+def quick_cluster() -> ClusterInfo:
+    """A local cluster whose controller applies retention without pause, and makes watermarks every second."""
+    settings = {"controller.retention.frequency.minutes": "0", "controller.watermarking.frequency.seconds": "1"}
+    return shared_cluster("quick", heap="512m", properties=settings, timeout=240)
+
+
+@pytest.fixture(scope="session")
 def client_config(cluster: ClusterInfo) -> ClientConfig:
     """How to connect to `cluster`."""
     credentials: Credentials | None = None
@@ -86,6 +93,12 @@ def client_config(cluster: ClusterInfo) -> ClientConfig:
         credentials=credentials,
         trust_store=cluster.ca_file,
     )
+
+
+@pytest.fixture(scope="session")
+def quick_config(quick_cluster: ClusterInfo) -> ClientConfig:
+    """How to connect to `quick_cluster`."""
+    return ClientConfig(controller_uri=quick_cluster.controller_uri, registry_uri=quick_cluster.registry_uri)
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +152,13 @@ def new_scope(config: ClientConfig) -> Iterator[str]:
 def scope(client_config: ClientConfig) -> Iterator[str]:
     """A new scope of `cluster`; deleted afterwards with all that is in it."""
     with new_scope(client_config) as name:
+        yield name
+
+
+@pytest.fixture
+def quick_scope(quick_config: ClientConfig) -> Iterator[str]:
+    """A new scope of `quick_cluster`; deleted afterwards with all that is in it."""
+    with new_scope(quick_config) as name:
         yield name
 
 

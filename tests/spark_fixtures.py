@@ -30,6 +30,12 @@ def secure_spark(spark: SparkSession, secure_cluster: ClusterInfo) -> SparkSessi
     return configure(SparkSession.builder, catalog="secure", **_settings(secure_cluster)).getOrCreate()
 
 
+@pytest.fixture(scope="session")
+def quick_spark(spark: SparkSession, quick_cluster: ClusterInfo) -> SparkSession:
+    """The session, with the catalog `quick` on a cluster with quick retention and watermarks beside `pravega`."""
+    return configure(SparkSession.builder, catalog="quick", **_settings(quick_cluster)).getOrCreate()
+
+
 def _settings(cluster: ClusterInfo) -> dict[str, str | None]:
     user = "admin" if cluster.users else None
     return {

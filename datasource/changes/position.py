@@ -11,6 +11,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..commit_log import CommitLog
 from ..scan.bounds import check_unbounded
@@ -55,7 +56,8 @@ class Position:
 
 
 def check_options(options: o.Options) -> None:
-    """Raise InvalidOptionError for bounds of a scan."""
+    """Raise InvalidOptionError for options that CHANGES does not have: bounds of a scan, and a consumer."""
+    refuse_consumer(options, "CHANGES")
     check_unbounded(options, "CHANGES has bounds of its own.")
 
 

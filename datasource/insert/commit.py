@@ -45,6 +45,9 @@ LOG = logging.getLogger(__name__)
 CLEAN_UP_SECONDS = 5.0
 """How long cleaning up tries again: whoever waits for the outcome knows it, or has waited for the servers already."""
 
+INSERTS = "pyspark-pravega"
+"""The writer that notes the event times of INSERTs, and is removed again after each."""
+
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
 """Errors that do not tell what another process has made of a transaction."""
 
@@ -66,6 +69,7 @@ class Insert:
         self._table = table
         self._transaction = transaction
         self._settings = settings
+        self._noted: tuple[str, int] | None = None
         self._asked = False  # whether the server may have begun to commit
 
     @classmethod
@@ -119,8 +123,11 @@ class Insert:
         again: bool = False,
         log: CommitLog | None = None,
         beside: Beside | None = None,
+        writer: str | None = None,
     ) -> int:
         """Make all rows of the messages visible at once and return their number.
+
+        `writer` is who notes the latest event time of the rows, and will note later ones; None: this INSERT alone.
 
         `beside` is a row that is written in one step with the transaction's place in the queue of the commit log. Only
         a user who may write the log can commit with one.
@@ -135,6 +142,7 @@ class Insert:
             self.abort()
             return 0
         transaction, lost = self._transaction, None
+        self._noted = noted_time(messages, writer)
         try:
             if transaction.failure is not None:
                 raise transaction.failure
@@ -291,11 +299,13 @@ class Insert:
             raise
         self._asked = True
         try:
-            transaction.commit(max(0.0, deadline - time.monotonic()))
+            transaction.commit(max(0.0, deadline - time.monotonic()), self._noted)
         except TransactionNotOpenError:
             if entered:
                 clean_up(lambda: log.withdraw(transaction.id))
             raise
+        if self._noted is not None and self._noted[0] == INSERTS:
+            clean_up(lambda: self._note_no_more(stream))
         if not entered:
             LOG.warning("No right to write the commit log of %s: no version was recorded.", stream)
             return
@@ -304,6 +314,18 @@ class Insert:
         except PravegaError as error:
             # The rows are committed and visible, and the next INSERT records their version.
             LOG.warning("Stream %s: the commit was not recorded as a version yet: %s", stream, error)
+
+    def _note_no_more(self, stream: Stream) -> None:
+        """End the writer of INSERTs: the time that it has noted counts, and no watermark waits for a later one."""
+        self._pravega.controller.remove_writer(INSERTS, stream)
+
+
+def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:
+    """Return the name under which a commit notes event time, and the latest time of its rows; None without any."""
+    times = [message.latest for message in messages if message.latest is not None]
+    if not times:
+        return None
+    return (INSERTS if writer is None else f"{INSERTS}-{writer.replace(' ', '-')}"), max(times)
 
 
 def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:

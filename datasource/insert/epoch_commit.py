@@ -63,7 +63,9 @@ def commit_epoch(
     except BaseException:
         clean_up(insert.abort)
         raise
-    return insert.commit(messages, "STREAM" if epoch.run is not None else "INSERT", log=log, beside=entry)
+    return insert.commit(
+        messages, "STREAM" if epoch.run is not None else "INSERT", log=log, beside=entry, writer=epoch.writer
+    )
 
 
 class _Former:

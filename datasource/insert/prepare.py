@@ -11,6 +11,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
+from ..tables.event_time import event_time_column
 from ..tables.routing_key import routing_key_column
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
@@ -23,21 +24,23 @@ BEST_EFFORT = "best-effort"
 
 
 def with_write_options(pravega: Pravega, table: StreamTable, options: o.Options) -> StreamTable:
-    """Return the table with the routing key and the codec of one write.
+    """Return the table with the routing key, the event time and the codec of one write.
 
     Raises InvalidOptionError for a codec that does not fit.
     """
     if options.source(o.ROUTING_KEY) is o.Source.QUERY:
         table = replace(table, routing_key=options.get(o.ROUTING_KEY))
+    if options.source(o.EVENT_TIME) is o.Source.QUERY:
+        table = replace(table, event_time=options.get(o.EVENT_TIME))
     if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
         table = _with_codec(pravega, table, options.get(o.CODEC))
     return table
 
 
 def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
-    """Return the table with its routing key spelled as a column of the rows, which fit its schema.
+    """Return the table with its routing key and event time spelled as columns of the rows, which fit its schema.
 
-    Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a routing key that is none of them.
+    Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a key or time that is none of them.
     """
     try:
         find_format(table.format).encoder(
@@ -50,6 +53,8 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
+    if table.event_time is not None:
+        table = replace(table, event_time=event_time_column(table.event_time, rows))
     return table
 
 
@@ -63,11 +68,19 @@ def write_settings(options: o.Options) -> WriteSettings:
 
 
 def plain_writer(pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> PlainWriter | None:
-    """Return the tasks' writer of a write without a transaction, None for one that is a transaction."""
+    """Return the tasks' writer of a write without a transaction, None for one that is a transaction.
+
+    It notes no event time, also where the table's property names a column. Raises InvalidOptionError if its own does.
+    """
     epoch_of_application(options)
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:
         return None
+    if options.source(o.EVENT_TIME) is o.Source.QUERY:
+        raise InvalidOptionError(
+            f"'{o.EVENT_TIME.key}' is noted with a commit, which a write with '{o.WRITE_MODE.key}'='{mode}' does not "
+            "have. Leave one of them out."
+        )
     return PlainWriter(PlainSpec(table, pravega.config, rows, encoding_id(pravega, table), lossy=mode == BEST_EFFORT))
 
 

@@ -31,6 +31,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_format
 
+from ..tables.event_time import latest_time
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..user_errors import concise
 from ..worker_connections import lent
@@ -72,13 +73,15 @@ class SegmentWrite:
 class InsertMessage(WriterCommitMessage):
     """A task's report: rows written and, by segment id, what it wrote there.
 
-    `lost` are rows that a write of the mode `best-effort` has given up.
+    `lost` are rows that a write of the mode `best-effort` has given up. `latest` is the latest time in the column of
+    event times, in milliseconds since 1970.
     """
 
     partition: int
     rows: int
     segments: dict[int, SegmentWrite]
     lost: int = 0
+    latest: int | None = None
 
 
 class InsertWriter(DataSourceArrowWriter):
@@ -105,7 +108,7 @@ class InsertWriter(DataSourceArrowWriter):
             # The driver keeps it alive too; this covers a driver without service and one that restarts it.
             transaction.keep_alive()
             try:
-                rows = _spool_rows(spec, partition, iterator, spool)
+                rows, latest = _spool_rows(spec, partition, iterator, spool)
                 pravega.segments.seed_token(stream, spec.token)
                 written = {}
                 for segment_id in spool.segments():
@@ -119,24 +122,29 @@ class InsertWriter(DataSourceArrowWriter):
                 raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
             finally:
                 transaction.stop()
-        return InsertMessage(partition, rows, written)
+        return InsertMessage(partition, rows, written, latest=latest)
 
 
-def _spool_rows(spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool) -> int:
+def _spool_rows(
+    spec: InsertSpec, partition: int, batches: Iterator[pa.RecordBatch], spool: Spool
+) -> tuple[int, int | None]:
+    """Spool all rows; return their number and their latest event time."""
     table = spec.table
     encoder = find_format(table.format).encoder(
         spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
     )
     router = _router(spec, partition)
-    rows = 0
+    rows, latest = 0, None
     try:
         for batch in batches:
             for segment_id, payloads in router.route(batch, encoder.encode(batch)):
                 spool.add(segment_id, frame(payloads), len(payloads))
             rows += batch.num_rows
+            if table.event_time is not None and (time := latest_time(batch.column(table.event_time))) is not None:
+                latest = time if latest is None else max(latest, time)
     except (InvalidRowError, EventTooLargeError) as error:
         raise type(error)(f"Table {table.stream}: {error.message}. Nothing of this INSERT is visible.") from None
-    return rows
+    return rows, latest
 
 
 def _router(spec: InsertSpec, partition: int) -> _KeyRouter | _SpreadRouter:

@@ -22,6 +22,7 @@ from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
 from ..scan.dead_letters import check_target
+from ..scan.event_times import EventTimes
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -70,6 +71,7 @@ class ChangeTable(TableKind):
         required: StructType,
         options: o.Options,
         query: str,
+        times: EventTimes | None = None,
     ) -> PlannedScan:
         raise UnsupportedOperationError(f"The rows of stream {table.stream} change, and are not streamed as they are.")
 

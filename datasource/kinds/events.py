@@ -21,6 +21,7 @@ from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule, bad_event_rule
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import measure_scan, nullable, plan_events
+from ..scan.event_times import EventTimes
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -70,9 +71,12 @@ class EventTable(TableKind):
         required: StructType,
         options: o.Options,
         query: str,
+        times: EventTimes | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
-        return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True, query=query)
+        return plan_events(
+            pravega, table, slices, required, options, rule, limit=None, counted=True, query=query, times=times
+        )
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         return checked_for_rows(with_write_options(pravega, table, options), rows)

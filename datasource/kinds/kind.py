@@ -15,6 +15,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
+from ..scan.event_times import EventTimes
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
@@ -75,11 +76,12 @@ class TableKind(ABC):
         required: StructType,
         options: o.Options,
         query: str,
+        times: EventTimes | None = None,
     ) -> PlannedScan:
         """Fix how a micro-batch of a streaming query reads these slices; arguments and errors of `plan_scan`.
 
-        `query` tells it from others, also when it goes on. Raises UnsupportedOperationError for a table that is not
-        streamed like that.
+        `query` tells it from others, also when it goes on. `times` are those of its rows, where they are asked for.
+        Raises UnsupportedOperationError for a table that is not streamed like that.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ from pyspark_pravega.client.config import ClientConfig
 from ..tables.hidden_columns import BAD_EVENTS_COLUMN, REACHED_COLUMN
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import BadEventRule
+from .event_times import SegmentTimes
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class EventScanPlan:
     """Names the streaming query: it reads the same slice again when a micro-batch is done again."""
     positioned: bool = False
     """Rows carry REACHED_COLUMN; only with `counted`."""
+    times: Mapping[str, SegmentTimes] | None = None
+    """By the name of a segment, where `_event_time` is asked for."""
 
     @property
     def output(self) -> StructType:

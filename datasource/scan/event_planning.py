@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Access
+from pyspark_pravega.client.stream import Access, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.watermarks import marks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..commit_log import CommitLog
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
@@ -19,6 +21,7 @@ from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from .bounds import end_cut, start_cut
 from .event_plan import EventScanPlan, SegmentVersions
+from .event_times import EventTimes, SegmentTimes
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
@@ -31,6 +34,7 @@ def measure_scan(
 
     Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
+    refuse_consumer(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
             raise InvalidOptionError(f"'{option.key}'='{nonsense}' leaves nothing to read. Leave the option out.")
@@ -66,10 +70,12 @@ def plan_events(
     counted: bool,
     versions: Mapping[str, SegmentVersions] | None = None,
     query: str | None = None,
+    times: EventTimes | None = None,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
 
-    `query` names the streaming query that reads them, if one does.
+    `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
+    that asks for times has all watermarks of the stream.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -91,11 +97,33 @@ def plan_events(
         counted=counted and rule.mode != FAILFAST,
         versions=versions,
         query=query,
+        times=_times(pravega, table, slices, required, times),
     )
     token = pravega.segments.token(stream, Access.READ)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
     return PlannedScan.of(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+
+
+def wants_times(table: StreamTable, required: StructType) -> bool:
+    """Tell whether the hidden column of event times is among the columns that are asked for."""
+    return "_event_time" in required.fieldNames() and "_event_time" not in table.schema.fieldNames()
+
+
+def _times(
+    pravega: Pravega,
+    table: StreamTable,
+    slices: Sequence[SegmentSlice],
+    required: StructType,
+    times: EventTimes | None,
+) -> dict[str, SegmentTimes] | None:
+    if not wants_times(table, required):
+        return None
+    stream = table.stream
+    if times is None:
+        found = read_watermarks(pravega, stream, 0, marks_end(pravega, stream))
+        times = EventTimes(mark for _, mark in found)
+    return {segment_name(stream, piece.segment_id): times.of(piece) for piece in slices}
 
 
 def choose_columns(

@@ -179,7 +179,7 @@ class SliceDecoder:
             elif self._plan.versions is not None and field.name in CHANGE_COLUMNS.names:
                 arrays.append(self._change(field, chosen.offsets[decoded.rows]))
             elif field.name in METADATA_COLUMNS and field.name not in self._columns:
-                arrays.append(self._metadata(field.name, chosen, decoded))
+                arrays.append(self._metadata(field, chosen, decoded))
             else:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
@@ -213,11 +213,14 @@ class SliceDecoder:
             arrays.append(pa.array([self._position], pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _metadata(self, name: str, chosen: _Chosen, decoded: _Decoded) -> pa.Array:
-        rows = decoded.rows
+    def _metadata(self, field: pa.Field, chosen: _Chosen, decoded: _Decoded) -> pa.Array:
+        name, rows = field.name, decoded.rows
         offsets = chosen.offsets[rows]
         if name == "_offset":
             return pa.array(offsets, pa.int64())
+        if name == "_event_time":
+            assert self._plan.times is not None
+            return self._plan.times[self._segment].column(offsets, field.type)
         if name == "_segment":
             return pa.repeat(self._segment, len(rows))
         if name == "_raw":

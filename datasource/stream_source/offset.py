@@ -27,13 +27,15 @@ class SourceOffset:
 
     `identity` tells the stream from one made again under its name, None where the user may not know it. `columns` are
     those that the query reads, with their types. `begin` is where the query started, in its first offset and in the end
-    of its first micro-batch: Spark keeps no other start of that, and asks anew when it is done again.
+    of its first micro-batch: Spark keeps no other start of that, and asks anew when it is done again. `marks` is how
+    far the stream's watermarks were known, where they count.
     """
 
     cut: StreamCut
     identity: str | None
     columns: Mapping[str, str]
     begin: Mapping[int, int] | None = None
+    marks: int | None = None
 
     @property
     def is_first(self) -> bool:
@@ -51,6 +53,8 @@ class SourceOffset:
         }
         if self.begin is not None:
             value["begin"] = _texts(self.begin)
+        if self.marks is not None:
+            value["marks"] = self.marks
         return json.dumps(value)
 
     @classmethod
@@ -76,7 +80,8 @@ class SourceOffset:
         scope, _, name = value["stream"].partition("/")
         cut = StreamCut(Stream(scope, name), _numbers(value["positions"]))
         begin = _numbers(value["begin"]) if "begin" in value else None
-        return cls(cut, value["identity"], dict(value["columns"]), begin)
+        marks = int(value["marks"]) if "marks" in value else None
+        return cls(cut, value["identity"], dict(value["columns"]), begin, marks)
 
 
 def _texts(positions: Mapping[int, int]) -> dict[str, int]:

@@ -28,6 +28,10 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
         StructField("_encoding_id", IntegerType(), True),
         "The encoding id in the event's registry header; null when it has none.",
     ),
+    "_event_time": (
+        StructField("_event_time", TimestampType(), True),
+        "The newest watermark of the stream's writers before the event; null when there is none.",
+    ),
     "_schema_version": (
         StructField("_schema_version", IntegerType(), True),
         "The version of its type's schema that the event was written with; null when it is not known.",

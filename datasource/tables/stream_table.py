@@ -69,6 +69,7 @@ class StreamTable:
     schema_version: Mapping[str, Any] | None = None
     codec: str = "none"
     routing_key: str | None = None
+    event_time: str | None = None
     kind: Kind = Kind.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
     """Table properties that only the format understands."""
@@ -99,6 +100,7 @@ class StreamTable:
             "schema_version": None if self.schema_version is None else dict(self.schema_version),
             "codec": self.codec,
             "routing_key": self.routing_key,
+            "event_time": self.event_time,
             "kind": self.kind.value,
             "settings": dict(self.settings),
             "scan_properties": dict(self.scan_properties),
@@ -119,6 +121,7 @@ class StreamTable:
             schema_version=value["schema_version"],
             codec=value["codec"],
             routing_key=value["routing_key"],
+            event_time=value["event_time"],
             kind=Kind(value["kind"]),
             settings=value["settings"],
             scan_properties=value["scan_properties"],

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_id
@@ -33,10 +36,16 @@ def test_a_predecessor_is_not_preceded_and_another_part_of_the_keys_does_not_cou
     assert not mark.precedes(MERGED, 0) and mark.precedes(MERGED, 0, (0.0, 0.5))
 
 
-def test_the_controller_makes_watermarks_of_the_times_of_commits(pravega: Pravega, scope: str) -> None:
-    stream = Stream(scope, "timed")
+@pytest.fixture
+def quick(quick_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(quick_config) as connected:
+        yield connected
+
+
+def test_the_controller_makes_watermarks_of_the_times_of_commits(quick: Pravega, quick_scope: str) -> None:
+    pravega, stream = quick, Stream(quick_scope, "timed")
     pravega.controller.create_stream(stream, StreamConfiguration(scaling=ScalingPolicy(min_segments=2)))
-    assert marks_end(pravega, stream) == 0 and read_watermarks(pravega, stream, 0, 0) == []
+    assert marks_end(pravega, stream) == 0 and list(read_watermarks(pravega, stream, 0, 0)) == []
     transaction = Transaction.begin(pravega.controller, stream, 30_000)
     first, second = sorted(segment.segment_id for segment in transaction.segments)
     for segment in (first, second):
@@ -49,5 +58,6 @@ def test_the_controller_makes_watermarks_of_the_times_of_commits(pravega: Praveg
     deadline = time.monotonic() + 60
     while (end := marks_end(pravega, stream)) == 0 and time.monotonic() < deadline:
         time.sleep(0.2)
-    (mark,) = read_watermarks(pravega, stream, 0, end)
+    ((at, mark),) = read_watermarks(pravega, stream, 0, end)
+    assert at == end
     assert mark == Watermark(1234, 1234, {first: 13, second: 26}, {first: (0.0, 0.5), second: (0.5, 1.0)})

@@ -124,7 +124,7 @@ public class Foreign {
             case "write" -> write();
             case "read" -> read(answer.putArray("events"));
             case "cuts" -> cuts(answer);
-            case "note-times" -> noteTimes();
+            case "note-time" -> noteTime();
             case "time-window" -> timeWindow(answer);
             case "reader-group" -> readerGroup(answer);
             case "create-reader-group" -> createReaderGroup();
@@ -151,18 +151,21 @@ public class Foreign {
 
     // ---- event time
 
-    /** Writes texts, and after each of them notes its time. */
-    private void noteTimes() throws Exception {
+    /** Writes texts in one transaction, whose commit notes a time; `noteTime` does not say when it has done so. */
+    private void noteTime() throws Exception {
         String writer = request.get("writer").asText();
         EventWriterConfig config = EventWriterConfig.builder().build();
         try (EventStreamClientFactory factory = EventStreamClientFactory.withScope(scope, client);
-             EventStreamWriter<String> events =
-                     factory.createEventWriter(writer, stream, new UTF8StringSerializer(), config)) {
+             TransactionalEventStreamWriter<String> events =
+                     factory.createTransactionalEventWriter(writer, stream, new UTF8StringSerializer(), config)) {
+            Transaction<String> transaction = events.beginTxn();
             for (JsonNode event : request.get("events")) {
-                events.writeEvent(event.get("key").asText(), event.get("value").asText()).join();
-                events.noteTime(event.get("time").asLong());
+                transaction.writeEvent(event.get("key").asText(), event.get("value").asText());
             }
-            events.flush();
+            transaction.commit(request.get("time").asLong());
+            while (transaction.checkStatus() == Transaction.Status.COMMITTING) {
+                Thread.sleep(10);
+            }
         }
     }
 

@@ -257,10 +257,10 @@ class ForeignClient:
         answer = self._ask("cuts", scope, stream)
         return ForeignCuts(answer["head"], answer["tail"])
 
-    def note_times(self, scope: str, stream: str, writer: str, events: Sequence[tuple[str, str, int]]) -> None:
-        """Write texts (key, text, time), and note the time of each after it, as one writer."""
-        listed = [{"key": key, "value": text, "time": time} for key, text, time in events]
-        self._ask("note-times", scope, stream, writer=writer, events=listed)
+    def note_time(self, scope: str, stream: str, writer: str, events: Sequence[tuple[str, str]], time: int) -> None:
+        """Write texts with their keys in one transaction, whose commit notes the time of a writer."""
+        listed = [{"key": key, "value": text} for key, text in events]
+        self._ask("note-time", scope, stream, writer=writer, events=listed, time=time)
 
     def time_window(self, scope: str, stream: str, at_least: int) -> int | None:
         """Read all events, and return the lower bound of the reader's time window once it is so large."""

@@ -24,6 +24,7 @@ BEGIN = StreamCut(STREAM, {0: 100, 1: 17})
 SOURCE_OFFSETS = {
     "table-1.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS),
     "table-1-first.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, BEGIN.positions),
+    "table-1-marks.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, marks=512),
     "table-1-reader.json": SourceOffset(CUT, None, COLUMNS),
 }
 POSITIONS = {

@@ -116,8 +116,12 @@ final class PravegaTableStream
   }
 
   @Override
-  public void commit(Offset end) {}
+  public void commit(Offset end) {
+    call("commit_micro_batch", arguments.deepCopy().put("until", end.json()).put("checkpoint", checkpoint));
+  }
 
   @Override
-  public void stop() {}
+  public void stop() {
+    call("stop_stream", arguments.deepCopy().put("checkpoint", checkpoint));
+  }
 }

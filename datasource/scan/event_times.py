@@ -1,0 +1,103 @@
+"""The hidden column `_event_time`: for each event the newest watermark of its stream that lies before it.
+
+A row never has a later time than a watermark that the whole scan has passed, in every segment: `withWatermark` takes
+the latest time of a micro-batch for the time that has been reached, whichever segment has been read further. And no
+row has an earlier one than the micro-batch before has reached. So the column never goes back from one micro-batch to
+the next, however unevenly segments are read.
+
+Spark takes a row for late whose time is not after its watermark, which it counts in milliseconds. An event lies after
+its own, so that its time is a microsecond later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_pravega.client.watermarks import Watermark
+from pyspark_pravega.formats.core.events import Positions
+
+from .snapshot import SegmentSlice
+
+_NULL = -(1 << 63)
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999 in milliseconds since 1970. Writers may note other numbers, which are no times."""
+
+
+@dataclass(frozen=True)
+class SegmentTimes:
+    """The times of events in one slice, microseconds since 1970: those from `starts[i]` on have `times[i]`."""
+
+    starts: tuple[int, ...]
+    times: tuple[int, ...]
+
+    def column(self, offsets: Positions, type: pa.DataType) -> pa.Array:
+        """Return the times of the events at these offsets."""
+        found = np.array(self.times, np.int64)[np.searchsorted(self.starts, offsets, side="right") - 1]
+        return pa.array(found, mask=found == _NULL).cast(type)
+
+
+class EventTimes:
+    """The watermarks that count for one scan, and the times between which its rows are."""
+
+    def __init__(self, marks: Iterable[Watermark]) -> None:
+        """Take all watermarks of a stream, oldest first; the scan is no micro-batch."""
+        self._marks = list(marks)
+        self._ranges = {segment: its for mark in self._marks for segment, its in mark.ranges.items()}
+        self._floor: int | None = None
+        self._ceiling = self._marks[-1].time if self._marks else None
+
+    @classmethod
+    def of_micro_batch(
+        cls, marks: Iterable[Watermark], since: Mapping[int, int], until: Mapping[int, int]
+    ) -> EventTimes:
+        """Take the watermarks that are known of a stream, for what lies between two cuts of it."""
+        times = cls(marks)
+        times._floor = times._passed(since)
+        times._ceiling = times._passed(until)
+        return times
+
+    def _passed(self, cut: Mapping[int, int]) -> int | None:
+        """Return the time of the newest watermark that all of a cut has passed."""
+        for mark in reversed(self._marks):
+            if passed(mark, cut, self._ranges):
+                return mark.time
+        return None
+
+    def of(self, piece: SegmentSlice) -> SegmentTimes:
+        """Return the times of events in a slice."""
+        starts, times = [piece.start], [self._micros(None)]
+        for mark in self._marks:
+            start = mark.positions.get(piece.segment_id)
+            if start is None:
+                before = mark.precedes(piece.segment_id, 0, self._ranges.get(piece.segment_id))
+                start = piece.start if before else piece.end
+            if start >= piece.end:
+                break
+            time = self._micros(mark.time)
+            if start <= starts[-1]:
+                times[-1] = time
+            elif time != times[-1]:
+                starts.append(start)
+                times.append(time)
+        return SegmentTimes(tuple(starts), tuple(times))
+
+    def _micros(self, time: int | None) -> int:
+        if self._ceiling is None:
+            return _NULL
+        bounds = [each for each in (time, self._floor) if each is not None]
+        if not bounds:
+            return _NULL
+        time = min(max(bounds), self._ceiling)
+        return time * 1000 + 1 if _FIRST <= time <= _LAST else _NULL
+
+
+def passed(mark: Watermark, cut: Mapping[int, int], ranges: Mapping[int, tuple[float, float]] | None = None) -> bool:
+    """Tell whether all that precedes a watermark lies before a cut. `ranges`: the keys of segments, where known."""
+    return all(mark.precedes(segment, offset, (ranges or {}).get(segment)) for segment, offset in cut.items())
+
+
+__all__ = ["EventTimes", "SegmentTimes", "passed"]

@@ -1,0 +1,169 @@
+"""Consumers of streaming queries: retention follows what a query has finished, and keeps what it still needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.consumers.consumer import drop_consumer, list_consumers
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from tests.streams import ParquetSink, into_memory, running
+
+RETENTION = "'retention.type'='size', 'retention.minimum'='1', 'scaling.min-segments'='2'"
+
+
+def eventually(found: Callable[[], Any], wanted: object) -> None:
+    """Wait until a value is found."""
+    deadline = time.monotonic() + 60
+    while (now := found()) != wanted:
+        assert time.monotonic() < deadline, f"{now} is not {wanted}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def pravega(quick_config: ClientConfig) -> Iterator[Pravega]:
+    with connect(quick_config) as connected:
+        yield connected
+
+
+class Kept:
+    """A table of a stream with retention, on servers that apply it all the time."""
+
+    def __init__(self, spark: SparkSession, pravega: Pravega, scope: str, name: str) -> None:
+        self.stream = Stream(scope, name)
+        self.table = f"quick.`{scope}`.{name}"
+        self._spark, self._pravega = spark, pravega
+        spark.sql(f"CREATE TABLE {self.table} (id BIGINT) TBLPROPERTIES ({RETENTION})")
+
+    def insert(self, first: int, last: int) -> None:
+        self._spark.sql(f"INSERT INTO {self.table} SELECT id FROM range({first}, {last}, 1, 1)")
+
+    def consumed(self, **options: str) -> DataFrame:
+        return self._spark.readStream.options(consumer="nightly", **options).table(self.table)
+
+    def head(self) -> StreamCut:
+        return self._pravega.controller.head(self.stream)
+
+    def tail(self) -> StreamCut:
+        return tail_cut(self._pravega, self.stream)
+
+    def position(self) -> StreamCut | None:
+        (found,) = list_consumers(self._pravega, self.stream)
+        return found.position
+
+
+@pytest.fixture
+def kept(quick_spark: SparkSession, pravega: Pravega, quick_scope: str) -> Kept:
+    return Kept(quick_spark, pravega, quick_scope, "kept")
+
+
+def test_retention_follows_the_query(
+    quick_spark: SparkSession, pravega: Pravega, kept: Kept, quick_scope: str, tmp_path: Path
+) -> None:
+    other = Kept(quick_spark, pravega, quick_scope, "other")  # without a consumer: shows that retention was applied
+    kept.insert(0, 100)
+    first = kept.tail()
+    with into_memory(kept.consumed(), tmp_path) as sink:
+        assert len(sink.rows()) == 100
+        kept.insert(100, 200)
+        assert len(sink.rows()) == 200  # now the first batch is committed
+        eventually(kept.position, first)
+        eventually(kept.head, first)
+        second = kept.tail()
+        kept.insert(200, 300)
+        assert len(sink.rows()) == 300
+    assert kept.position() == second, "the end of the last committed batch, told when the query stops"
+    eventually(kept.head, second)
+    before, deadline = other.head(), time.monotonic() + 60
+    while other.head() == before:
+        assert time.monotonic() < deadline
+        other.insert(0, 100)
+    assert kept.head() == second, "the query has not committed the rest"
+
+
+def test_a_restarted_query_finds_what_it_needs(kept: Kept, quick_spark: SparkSession, tmp_path: Path) -> None:
+    sink = ParquetSink(quick_spark, tmp_path)
+    ends = []
+    for number in range(2):
+        kept.insert(number * 10, number * 10 + 10)
+        ends.append(kept.tail())
+        sink.take(kept.consumed(maxRowsPerTrigger="6"))
+        assert kept.position() is not None
+    assert sorted(row.id for row in sink.rows()) == list(range(20))
+    sink.take(kept.consumed())  # the start of the next run gives up the last batch
+    assert kept.position() == ends[-1]
+
+
+@contextmanager
+def failing(rows: DataFrame, checkpoint: Path) -> Iterator[StreamingQuery]:
+    """Run a query that fails before it is stopped."""
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def fails(kept: Kept, query: StreamingQuery, message: str) -> None:
+    """Give a query more and more rows, until it fails with a message."""
+    with pytest.raises(StreamingQueryException, match=message):
+        for number in range(100):
+            kept.insert(number, number + 1)
+            query.processAllAvailable()
+
+
+def test_one_consumer_is_for_one_query(kept: Kept, tmp_path: Path) -> None:
+    kept.insert(0, 10)
+    with failing(kept.consumed(), tmp_path / "old") as old:
+        old.processAllAvailable()
+        with running(kept.consumed().writeStream.format("noop"), tmp_path / "new") as new:
+            new.processAllAvailable()
+            fails(kept, old, r"PRAVEGA_CONSUMER_IN_USE.*'nightly'.*taken over by another query")
+            new.processAllAvailable()
+
+
+def test_a_consumer_that_is_dropped_ends_its_query(kept: Kept, pravega: Pravega, tmp_path: Path) -> None:
+    kept.insert(0, 10)
+    with failing(kept.consumed(), tmp_path) as query:
+        query.processAllAvailable()
+        drop_consumer(pravega, kept.stream.scope, "nightly")
+        fails(kept, query, r"PRAVEGA_CONSUMER_NOT_FOUND.*'nightly'.*dropped")
+
+
+def test_streams_without_retention_have_no_consumers(
+    quick_spark: SparkSession, quick_scope: str, tmp_path: Path
+) -> None:
+    table = f"quick.`{quick_scope}`.everything"
+    quick_spark.sql(f"CREATE TABLE {table} (id BIGINT)")
+    rows = quick_spark.readStream.option("consumer", "nightly").table(table)
+    with failing(rows, tmp_path) as query:
+        with pytest.raises(StreamingQueryException, match=r"PRAVEGA_UNSUPPORTED_OPERATION.*has no retention policy"):
+            query.processAllAvailable()
+
+
+def test_only_streaming_reads_have_a_consumer(kept: Kept, quick_spark: SparkSession) -> None:
+    read = quick_spark.read.option("consumer", "nightly")
+    for rows in (read.table(kept.table), quick_spark.read.option("consumer", "nightly").changes(kept.table)):
+        with pytest.raises(Exception, match=r"PRAVEGA_INVALID_OPTION.*'consumer' is given, but .* has no consumer"):
+            rows.collect()
+
+
+def test_drop_table_drops_its_consumers(
+    kept: Kept, quick_spark: SparkSession, pravega: Pravega, tmp_path: Path
+) -> None:
+    ParquetSink(quick_spark, tmp_path).take(kept.consumed())
+    assert pravega.controller.reader_group(kept.stream.scope, "nightly") is not None
+    quick_spark.sql(f"DROP TABLE {kept.table}")
+    assert pravega.controller.reader_group(kept.stream.scope, "nightly") is None

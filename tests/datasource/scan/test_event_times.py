@@ -1,0 +1,127 @@
+"""Event times of rows: never ahead of a segment that is behind, never back from one micro-batch to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_pravega.client.stream import segment_id
+from pyspark_pravega.client.watermarks import Watermark
+from pyspark_pravega.datasource.scan.event_times import EventTimes, passed
+from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
+
+LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
+RANGES = {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0), MERGED: (0.0, 1.0)}
+
+
+def mark(time: int, **positions: int) -> Watermark:
+    ids = {"left": LEFT, "right": RIGHT, "merged": MERGED}
+    cut = {ids[name]: offset for name, offset in positions.items()}
+    return Watermark(time, time, cut, {segment: RANGES[segment] for segment in cut})
+
+
+MARKS = [mark(10, left=4, right=0), mark(20, left=6, right=2), mark(30, left=9, right=8), mark(40, merged=5)]
+
+
+def times(found: EventTimes, segment: int, start: int, end: int) -> list[int | None]:
+    """The times of events of one byte each, in milliseconds; each is a microsecond later."""
+    column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us", tz="UTC"))
+    micros = column.cast(pa.int64()).to_pylist()
+    assert all(each % 1000 == 1 for each in micros if each is not None)
+    return [None if each is None else each // 1000 for each in micros]
+
+
+def test_a_scan_has_the_newest_watermark_before_each_event() -> None:
+    found = EventTimes(MARKS)
+    assert times(found, LEFT, 0, 11) == [None] * 4 + [10] * 2 + [20] * 3 + [30] * 2
+    assert times(found, RIGHT, 0, 9) == [10] * 2 + [20] * 6 + [30]
+    assert times(found, MERGED, 0, 7) == [30] * 5 + [40] * 2
+    assert times(found, RIGHT, 7, 9) == [20, 30]
+    assert times(EventTimes([]), LEFT, 0, 2) == [None, None]
+
+
+def test_a_segment_that_is_ahead_waits_for_the_others() -> None:
+    behind = EventTimes.of_micro_batch(MARKS, {LEFT: 0, RIGHT: 0}, {LEFT: 11, RIGHT: 3})
+    assert times(behind, LEFT, 0, 11) == [None] * 4 + [10] * 2 + [20] * 5
+    after = EventTimes.of_micro_batch(MARKS, {LEFT: 11, RIGHT: 3}, {LEFT: 11, RIGHT: 9})
+    assert times(after, RIGHT, 3, 9) == [20] * 5 + [30]
+
+
+def test_an_idle_segment_holds_nothing_back() -> None:
+    quiet = [mark(10, left=4, right=0), mark(20, left=8, right=0)]
+    found = EventTimes.of_micro_batch(quiet, {LEFT: 4, RIGHT: 0}, {LEFT: 9, RIGHT: 0})
+    assert times(found, LEFT, 4, 9) == [10] * 4 + [20]
+
+
+def test_a_writer_that_wrote_nothing_to_a_segment_holds_nothing_back() -> None:
+    """Java's writers note -1 for such a segment."""
+    found = EventTimes.of_micro_batch([mark(10, left=4, right=-1)], {LEFT: 0, RIGHT: 0}, {LEFT: 5, RIGHT: 1})
+    assert times(found, LEFT, 0, 5) == [None] * 4 + [10]
+    assert times(found, RIGHT, 0, 1) == [10]
+
+
+def test_without_a_watermark_that_all_segments_have_passed_there_is_no_time() -> None:
+    found = EventTimes.of_micro_batch([mark(10, left=0, right=5)], {LEFT: 0, RIGHT: 0}, {LEFT: 3, RIGHT: 4})
+    assert times(found, LEFT, 0, 3) == [None] * 3
+
+
+def test_numbers_that_are_no_times_are_null() -> None:
+    assert times(EventTimes([mark(1 << 62, left=0, right=0)]), LEFT, 0, 1) == [None]
+    assert times(EventTimes([mark(-(1 << 63), left=0, right=0)]), LEFT, 0, 1) == [None]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Watermark], list[dict[int, int]], list[int]]:
+    """Watermarks of a stream whose two segments are merged, cuts of micro-batches, and how many marks each knows."""
+
+    def cuts(count: int) -> list[dict[int, int]]:
+        both = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=count, max_size=count))
+        left, right = sorted(one for one, _ in both), sorted(one for _, one in both)
+        merged = sorted(draw(st.lists(st.integers(0, 9), min_size=2, max_size=2)))
+        split = [{LEFT: one, RIGHT: other} for one, other in zip(left, right, strict=True)]
+        return [*split, *({MERGED: one} for one in merged)]
+
+    marks = [
+        Watermark(10 * number, 10 * number, cut, {segment: RANGES[segment] for segment in cut})
+        for number, cut in enumerate(cuts(draw(st.integers(0, 4))))
+    ]
+    ends = [{LEFT: 0, RIGHT: 0}, *cuts(draw(st.integers(0, 4))), {MERGED: 10}]
+    known = sorted(draw(st.integers(0, len(marks))) for _ in ends)
+    return marks, ends, known
+
+
+@given(histories())
+def test_no_event_is_late(history: tuple[list[Watermark], list[dict[int, int]], list[int]]) -> None:
+    """Spark's watermark is the latest time of the batches before, in whole milliseconds."""
+    marks, ends, known = history
+    watermark = -1
+    for (since, until), count in zip(pairwise(ends), known[1:], strict=True):
+        found = EventTimes.of_micro_batch(marks[:count], since, until)
+        seen: list[int] = []
+        for segment, start, end in _slices(since, until):
+            column = found.of(SegmentSlice(segment, start, end)).column(np.arange(start, end), pa.timestamp("us"))
+            seen += [each for each in column.cast(pa.int64()).to_pylist() if each is not None]
+            # The writers' promise: what follows a mark is not older than it, so a row's time is never too late.
+            for offset, time in zip(range(start, end), times(found, segment, start, end), strict=True):
+                newest = max((one.time for one in marks if one.precedes(segment, offset)), default=None)
+                assert time is None or (newest is not None and time <= newest)
+        assert all(each > watermark * 1000 for each in seen), (watermark, seen)
+        watermark = max([watermark, *(each // 1000 for each in seen)])
+        reached = [one.time for one in marks[:count] if passed(one, until, RANGES)]
+        assert watermark <= max([-1, *reached])
+
+
+def _slices(since: Mapping[int, int], until: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """What lies between two cuts: LEFT and RIGHT end at 10."""
+    found = []
+    for segment in (LEFT, RIGHT, MERGED):
+        start = since.get(segment, 0 if segment == MERGED else 10)
+        end = until.get(segment, 10 if segment != MERGED and segment in since else 0)
+        if start < end:
+            found.append((segment, start, end))
+    return found
