@@ -6,6 +6,7 @@ import threading
 from typing import TypeAlias, assert_never
 
 from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.datasource.changes.batch_end import Wanted
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncation_search import Search
@@ -13,7 +14,7 @@ from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bounds import bounds_text
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
-from pyspark_pravega.datasource.stream_source.limits import Limits
+from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.queries import RunningQueries
 from pyspark_pravega.errors import UnsupportedOperationError
@@ -120,10 +121,11 @@ class Operations:
                 with changes.asked_for(catalog, table, options) as asked:
                     kind = kind_of(asked.table)
                     return kind.start_of_changes(catalog.pravega, asked.table, asked.range, asked.options).to_json()
-            case r.EndOfChanges(table, options, since):
+            case r.EndOfChanges():
+                return _end_of_changes(catalog, request, self._source)
+            case r.LimitsOfChanges(table, options):
                 with changes.asked_for(catalog, table, options) as asked:
-                    kind, position = kind_of(asked.table), Position.from_json(since)
-                    return kind.end_of_changes(catalog.pravega, asked.table, asked.options, position).to_json()
+                    return limits_of(asked.options)
             case r.PlanNewChanges():
                 return _plan_new_changes(catalog, request, self._changes)
             case r.StartOfStream():
@@ -221,6 +223,15 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     return planned_read(asked.name, asked.table, request.columns, planned, ends, _limit(request))
+
+
+def _end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        since = Position.from_json(request.since)
+        last = None if request.last is None else Position.from_json(request.last)
+        wanted = Wanted(last, request.limits, request.checkpoint, memory)
+        end = kind_of(asked.table).end_of_changes(catalog.pravega, asked.table, asked.options, since, wanted)
+        return request.since if end is since else end.to_json()
 
 
 def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:

@@ -208,11 +208,25 @@ class StartOfChanges:
 
 @dataclass(frozen=True)
 class EndOfChanges:
-    """The position at which a stream of changes ends now."""
+    """The position at which the next batch of a stream of changes ends: by `limits`, if there are any.
+
+    It does not go beyond `last`, the position where a query ends that reads what was available at its start.
+    """
 
     table: StreamTable
     options: Mapping[str, str]
     since: str
+    last: str | None
+    limits: Limits | None
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class LimitsOfChanges:
+    """The `Limits` that the options of a query give the batches of its stream of changes."""
+
+    table: StreamTable
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -423,6 +437,7 @@ CatalogRequest: TypeAlias = (
     | PlanChanges
     | StartOfChanges
     | EndOfChanges
+    | LimitsOfChanges
     | PlanNewChanges
     | StartOfStream
     | LastOfStream

@@ -26,12 +26,14 @@ _IDLE_SECONDS = 0.2
 class Position:
     """The end of a batch, the newest version before it (0 if versions do not count), and the begin of its query.
 
-    `begin` is None for the position where it begins.
+    `begin` is None for the position where it begins. `known` is the newest version there was, where a limit has cut
+    the batch before it.
     """
 
     cut: StreamCut
     version: int
     begin: Position | None = None
+    known: int | None = None
 
     def to_json(self) -> str:
         """Return the text that Spark keeps in its checkpoint."""
@@ -40,7 +42,8 @@ class Position:
     def _members(self) -> dict[str, Any]:
         positions = {str(segment): offset for segment, offset in sorted(self.cut.positions.items())}
         begin = None if self.begin is None else self.begin._members()
-        return {"version": self.version, "positions": positions, "begin": begin}
+        known = {} if self.known is None else {"known": self.known}
+        return {"version": self.version, "positions": positions, "begin": begin, **known}
 
     @classmethod
     def from_json(cls, text: str) -> Position:
@@ -52,7 +55,8 @@ class Position:
     @classmethod
     def _of(cls, stream: Stream, value: dict[str, Any]) -> Position:
         cut = StreamCut(stream, {int(segment): offset for segment, offset in value["positions"].items()})
-        return cls(cut, value["version"], None if value["begin"] is None else cls._of(stream, value["begin"]))
+        begin = None if value["begin"] is None else cls._of(stream, value["begin"])
+        return cls(cut, value["version"], begin, value.get("known"))
 
 
 def check_options(options: o.Options) -> None:

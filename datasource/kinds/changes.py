@@ -14,8 +14,9 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, checked_settings, k
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from ..changes.batch_end import Wanted, end_of_batch
 from ..changes.current_rows_planning import plan_current_rows, rule_for_rows
-from ..changes.position import Position, check_options, check_positions, end_position
+from ..changes.position import Position, check_options, check_positions
 from ..changes.row_changes_planning import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint, check_stream_of_rows, plan_new_row_changes
 from ..changes.truncation_search import Search
@@ -119,8 +120,10 @@ class ChangeTable(TableKind):
         changes.bounds()
         return Position(pravega.controller.head(table.stream), 0)
 
-    def end_of_changes(self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
-        return end_position(pravega, table.stream, options, since, versioned=False)
+    def end_of_changes(
+        self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position, wanted: Wanted
+    ) -> Position:
+        return end_of_batch(pravega, table.stream, options, since, wanted, versioned=False)
 
     def plan_new_changes(
         self,

@@ -14,7 +14,8 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
-from ..changes.position import Position, check_endless, check_options, check_positions, end_position
+from ..changes.batch_end import Wanted, end_of_batch
+from ..changes.position import Position, check_endless, check_options, check_positions
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
@@ -111,8 +112,10 @@ class EventTable(TableKind):
         check_endless(changes, options)
         return start_of_appended(pravega, table.stream, changes.bounds())
 
-    def end_of_changes(self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
-        return end_position(pravega, table.stream, options, since, versioned=True)
+    def end_of_changes(
+        self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position, wanted: Wanted
+    ) -> Position:
+        return end_of_batch(pravega, table.stream, options, since, wanted, versioned=True)
 
     def plan_new_changes(
         self,

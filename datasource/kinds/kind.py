@@ -12,6 +12,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from ..changes.batch_end import Wanted
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
@@ -132,8 +133,10 @@ class TableKind(ABC):
         """
 
     @abstractmethod
-    def end_of_changes(self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> Position:
-        """Return where the stream of changes ends now: `since` itself, after a pause, if that is where it ends."""
+    def end_of_changes(
+        self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position, wanted: Wanted
+    ) -> Position:
+        """Return where the next batch of a stream of changes ends: `since` itself, after a pause, if nothing is new."""
 
     @abstractmethod
     def plan_new_changes(

@@ -27,7 +27,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   private final RowFiles rows;
   private JsonNode plan;
   private boolean availableNow;
-  private Offset last;
+  private String last;
 
   PravegaChangesStream(PravegaTable table, ObjectNode arguments) {
     this.table = table;
@@ -51,17 +51,27 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   }
 
   @Override
+  public ReadLimit getDefaultReadLimit() {
+    return ReadLimits.of(table.call("limits_of_changes", options()));
+  }
+
+  @Override
   public void prepareForTriggerAvailableNow() {
     availableNow = true;
   }
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    if (!availableNow || last == null) {
-      ObjectNode since = options().put("since", start.json());
-      last = new JsonOffset(table.call("end_of_changes", since).asText());
+    if (availableNow && last == null) {
+      last = end(start, null);
     }
-    return last;
+    return new JsonOffset(end(start, ReadLimits.json(limit)));
+  }
+
+  private String end(Offset start, ObjectNode limits) {
+    ObjectNode since = options().put("since", start.json()).put("last", last).put("checkpoint", checkpoint);
+    since.set("limits", limits);
+    return table.call("end_of_changes", since).asText();
   }
 
   @Override
