@@ -43,6 +43,10 @@ class StreamSegments:
             self._ends.update({segment: info.write_offset for segment, info in found.items() if info.sealed})
         return found
 
+    def ends(self, segments: Iterable[int]) -> dict[int, int]:
+        """Return where segments end now, leaving out those that are not there."""
+        return {segment: info.write_offset for segment, info in self.infos(segments).items()}
+
     def bound(self, name: str, find: Callable[[], StreamCut | None]) -> StreamCut | None:
         """Return the cut that an end bound means, which `find` finds the first time."""
         with self._lock:

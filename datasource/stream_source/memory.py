@@ -13,11 +13,25 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 
 from .admission import Walker, count_up_to
+from .ahead import Ahead
 from .frontier import Frontier, StreamSegments
 from .limits import Limits
 
 _REMEMBERED = 256
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A frontier, and how far a micro-batch may go into it."""
+
+    frontier: Frontier
+    ends: dict[int, int]
+
+    @property
+    def bytes(self) -> int:
+        """Return the number of bytes admitted."""
+        return sum(end - self.frontier.begins[segment] for segment, end in self.ends.items())
 
 
 @dataclass
@@ -28,6 +42,7 @@ class QueryMemory:
     lost_bytes: int = 0
     lost_ranges: int = 0
     unread_version: int = 1
+    ahead: Ahead[Admitted] = field(default_factory=Ahead)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_due(self, walker: Walker, frontier: Frontier, limits: Limits) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -20,7 +20,7 @@ from ..tables.stream_table import StreamTable
 from .admission import Walker, admitted
 from .frontier import Frontier, Positions, StreamSegments, entered, find_frontier
 from .limits import NO_LIMITS, Limits
-from .memory import QueryMemory
+from .memory import Admitted, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
 
@@ -105,24 +105,38 @@ class TableStream:
         """
         memory = QueryMemory() if memory is None else memory
         bounds = [None if last is None else last.cut, self._end_bound()]
-        seen = find_frontier(self._segments, since.cut.positions, *bounds)
-        if not seen.bytes and not seen.lost:
-            self._rest(since)
-            return self._nothing_new(since, seen, memory)
-        frontier = self._log.settled(lambda until: find_frontier(self._segments, since.cut.positions, *bounds, until))
-        self._check_lost(frontier)
         walker = self._walker()
-        if not frontier.bytes or (last is None and not memory.is_due(walker, frontier, limits)):
-            return self._nothing_new(since, frontier, memory)
-        memory.begin(frontier)
-        ends = admitted(walker, frontier.begins, frontier.ends, limits)
-        reached = entered(self._segments, since.cut.positions, ends, *bounds)
-        metrics = self._progress.behind(reached, frontier.tails, walker, memory)
+        ahead = memory.ahead.take(_key(since.cut.positions, bounds, limits))
+        tails = {} if ahead is None else self._segments.ends(ahead.ends)
+        if ahead is None:
+            seen = find_frontier(self._segments, since.cut.positions, *bounds)
+            if not seen.bytes and not seen.lost:
+                self._rest(since)
+                return self._nothing_new(since, seen, memory)
+            frontier = self._frontier(since.cut.positions, bounds)
+            if not frontier.bytes or (last is None and not memory.is_due(walker, frontier, limits)):
+                return self._nothing_new(since, frontier, memory)
+            ahead = Admitted(frontier, admitted(walker, frontier.begins, frontier.ends, limits))
+            tails = frontier.tails
+        memory.begin(ahead.frontier)
+        reached = entered(self._segments, since.cut.positions, ahead.ends, *bounds)
+        metrics = self._progress.behind(reached, tails, walker, memory)
+        if ahead.ends != ahead.frontier.ends and limits.min_rows is None and metrics.bytes > ahead.bytes:
+            memory.ahead.begin(_key(reached, bounds, limits), lambda: self._admit(reached, bounds, limits))
         return BatchEnd(
             self._read.offset(reached, since.begin if since.is_first else None),
-            self._read.offset(frontier.tails),
-            metrics,
+            self._read.offset(tails),
+            metrics.texts,
         )
+
+    def _admit(self, since: Positions, bounds: Sequence[StreamCut | None], limits: Limits) -> Admitted:
+        frontier = self._frontier(since, bounds)
+        return Admitted(frontier, admitted(self._walker(), frontier.begins, frontier.ends, limits))
+
+    def _frontier(self, since: Positions, bounds: Sequence[StreamCut | None]) -> Frontier:
+        frontier = self._log.settled(lambda until: find_frontier(self._segments, since, *bounds, until))
+        self._check_lost(frontier)
+        return frontier
 
     def _rest(self, since: SourceOffset) -> None:
         """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
@@ -131,7 +145,7 @@ class TableStream:
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.behind(frontier.begins, frontier.tails, self._walker(), memory)
-        return BatchEnd(since, self._read.offset(frontier.tails), metrics)
+        return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
     def _walker(self) -> Walker:
         strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
@@ -211,6 +225,11 @@ class TableStream:
             raise CheckpointError(
                 f"Stream {stream} was dropped and made again while the query was reading it. {START_ANEW}"
             )
+
+
+def _key(since: Positions, bounds: Sequence[StreamCut | None], limits: Limits) -> Hashable:
+    cuts = [since, *({} if each is None else each.positions for each in bounds)]
+    return tuple(frozenset(each.items()) for each in cuts), limits
 
 
 def _ranges(lost: Sequence[tuple[int, int, int | None]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import segment_name
@@ -21,6 +22,14 @@ _SAMPLE = 64 * 1024
 """Bytes of events that the number of events behind is estimated from."""
 
 
+@dataclass(frozen=True)
+class Behind:
+    """How many bytes a query is behind, and all metrics as Spark reports them."""
+
+    bytes: int
+    texts: Mapping[str, str]
+
+
 class Progress:
     """Measures how far positions are behind the end of a stream."""
 
@@ -29,7 +38,7 @@ class Progress:
         self._segments = segments
         self._log = log
 
-    def behind(self, reached: Positions, tail: Positions, walker: Walker, memory: QueryMemory) -> dict[str, str]:
+    def behind(self, reached: Positions, tail: Positions, walker: Walker, memory: QueryMemory) -> Behind:
         """Return the metrics of a query that has `reached` what it has; `tail` are the ends of the same segments.
 
         A query at the tail costs nothing. Bytes are those that the stream has now; the number of events is estimated
@@ -52,7 +61,7 @@ class Progress:
         if memory.lost_ranges:
             metrics["lostBytes"] = str(memory.lost_bytes)
             metrics["lostRanges"] = str(memory.lost_ranges)
-        return metrics
+        return Behind(total, metrics)
 
     def _bytes_behind(self, reached: Positions, tail: Positions) -> dict[int, int]:
         if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):

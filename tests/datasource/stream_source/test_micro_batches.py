@@ -11,6 +11,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.stream_source.memory import Admitted
 from pyspark_pravega.errors import CheckpointError, DataLossError
 from tests.catalog.test_changes_stream import scale
 from tests.catalog.test_debezium import write
@@ -257,3 +258,29 @@ def test_how_far_a_query_is_behind(pravega: Pravega, new_stream: NewStream) -> N
     assert behind[-1] == 0
     assert end.metrics["bytesBehind"] == end.metrics["secondsBehind"] == "0"
     assert "lostBytes" not in end.metrics
+
+
+def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewStream) -> None:
+    """The next micro-batch is as found ahead, whatever has come since; what failed ahead is done again."""
+    stream = new_stream(2)
+    write(pravega, stream, events(range(400)))
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "50"})
+    first = query.next(query.start())
+    assert first is not None
+    ahead = query.memory.query("checkpoint").ahead
+    begun = ahead._begun
+    assert begun is not None
+    expected = begun[1].result(60)
+    write(pravega, stream, events(range(400, 800)))
+    second = query.end(first.end)
+    assert second.offset.cut.positions == expected.ends
+    assert int(second.metrics["bytesBehind"]) > 400 * 12
+
+    def fail() -> Admitted:
+        raise OSError("the server is away")
+
+    ahead.begin(begun[0], fail)
+    assert query.next(first.end) is not None
+    batches = [first, *query.batches(first.end)]
+    assert numbers_by_key(batches) == in_order(800)
+    assert 40 < max(batch.count for batch in batches) <= 50
