@@ -17,12 +17,13 @@ from pyspark_pravega.client.segments.event_frames import BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.formats.core.batches import Overfull
+from pyspark_pravega.formats.core.format import Decoder
 
 from ..user_errors import concise
 from ..worker_connections import lent
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
-from .slice_decoder import SliceDecoder
+from .slice_decoder import SliceDecoder, event_decoder
 from .snapshot import SegmentSlice
 
 LOG = logging.getLogger(__name__)
@@ -99,8 +100,9 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
+        decoder = event_decoder(self._plan)
         for each in slices_of(partition):
-            yield from _read_slice(self._plan, each)
+            yield from _read_slice(self._plan, decoder, each)
 
 
 def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
@@ -138,7 +140,7 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
-def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+def _read_slice(plan: EventScanPlan, events: Decoder | None, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
     stream = plan.table.stream
     piece = partition.piece
     segment = segment_name(stream, piece.segment_id)
@@ -153,7 +155,7 @@ def _read_slice(plan: EventScanPlan, partition: SlicePartition) -> Iterator[pa.R
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id, work)
             opened.enter_context(letters)
-        decoder = SliceDecoder(plan, segment, letters)
+        decoder = SliceDecoder(plan, events, segment, letters)
         reader = SegmentRangeReader(
             pravega.segments,
             stream,

@@ -41,26 +41,35 @@ class _Decoded:
     bad: list[BadEvent]
 
 
+def event_decoder(plan: EventScanPlan) -> Decoder | None:
+    """Make what decodes the events of a scan, None where nobody looks into them; slices can share it."""
+    table, mode = plan.table, plan.bad_events.mode
+    asked, names = set(plan.columns.fieldNames()), set(plan.schema.fieldNames())
+    wanted = mode == DROPMALFORMED or bool(asked & names) or (mode == PERMISSIVE and "_error" in names)
+    if not asked or not wanted:
+        return None
+    resolve = plan.writer_schemas if table.framed else None
+    return find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
+
+
 class SliceDecoder:
     """Makes the Arrow batches of one segment."""
 
-    def __init__(self, plan: EventScanPlan, segment: str, letters: DeadLetters | None = None) -> None:
-        """`letters` takes the bad events, if the plan wants them somewhere."""
+    def __init__(
+        self, plan: EventScanPlan, decoder: Decoder | None, segment: str, letters: DeadLetters | None = None
+    ) -> None:
+        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan wants them somewhere."""
         self._plan = plan
         self._segment = segment
         self._letters = letters
         self._schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
-        self._decoder: Decoder | None = None
-        table = plan.table
+        self._decoder = decoder
         names = set(plan.schema.fieldNames())
         self._columns = set(plan.columns.fieldNames())
-        mode = plan.bad_events.mode
-        wanted = mode == DROPMALFORMED or bool(self._columns & names) or (mode == PERMISSIVE and "_error" in names)
-        if self._columns and wanted:
-            resolve = plan.writer_schemas if table.framed else None
-            self._decoder = find_format(table.format).decoder(plan.columns, table.schema_text, resolve, table.settings)
-        self._needs_ids = table.framed and (
-            table.event_type is not None or letters is not None or bool(names & {"_encoding_id", "_schema_version"})
+        self._needs_ids = plan.table.framed and (
+            plan.table.event_type is not None
+            or letters is not None
+            or bool(names & {"_encoding_id", "_schema_version"})
         )
         self._position = 0
         self.bad = 0

@@ -27,7 +27,7 @@ from ..scan.dead_letters import DeadLetters
 from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan
 from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
-from ..scan.slice_decoder import SliceDecoder
+from ..scan.slice_decoder import SliceDecoder, event_decoder
 from ..worker_connections import lent
 
 UNTIL = "pravega.real-time.until"
@@ -92,7 +92,7 @@ def _follow(plan: FollowPlan, partition: SlicePartition, until: float) -> Iterat
         if scan.bad_events.dead_letter is not None:
             letters = DeadLetters(pravega, scan.bad_events.dead_letter, stream, segment_id)
             opened.enter_context(letters)
-        decoder = SliceDecoder(scan, address.name, letters)
+        decoder = SliceDecoder(scan, event_decoder(scan), address.name, letters)
         follower = SegmentFollower(pravega.segments, address, start, fail_on_data_loss=scan.fail_on_data_loss)
         opened.callback(follower.close)
         events = _Events(address.name, start)
