@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import socket
 import sys
@@ -98,7 +99,7 @@ class Wrapper(importlib.abc.MetaPathFinder):
             for path, moments in functions.items():
                 owner, _, attribute = path.rpartition(".")
                 holder = getattr(module, owner) if owner else module
-                found = holder.__dict__[attribute]
+                found = inspect.getattr_static(holder, attribute)
                 inner = found.__func__ if isinstance(found, classmethod) else found
                 new = wrapped(inner, moments.get("before"), moments.get("after"), self._control)
                 setattr(holder, attribute, classmethod(new) if isinstance(found, classmethod) else new)
