@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.stream_source.queries import RunningQueries
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import refusal
 
-from . import altering, changes, namespaces, sources, streams, tables
+from . import altering, changes, namespaces, sources, streams, tables, tables_of_streams
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
@@ -103,6 +103,9 @@ class Operations:
                 return tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
                 return _create_table(catalog, request)
+            case r.SettleTable(table, schema, options):
+                with shielded():
+                    return tables_of_streams.settle(catalog, table, schema, options)
             case r.AlterTable(namespace, name, table_changes):
                 with shielded():
                     return altering.alter(catalog, namespace, name, table_changes)
@@ -162,12 +165,13 @@ class Operations:
         assert_never(request)
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
-        table = request.table
+        table, given, query = request.table, request.options, None
         with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
-            options = catalog.options(write=request.options)
+            if isinstance(request, r.BeginEpoch):
+                given, query = tables_of_streams.write_options(table, given), request.query
+            options = catalog.options(write=given)
             table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
-        query = request.query if isinstance(request, r.BeginEpoch) else None
-        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, request.options, query)
+        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, given, query)
 
 
 def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:

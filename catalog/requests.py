@@ -136,6 +136,15 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class SettleTable:
+    """The `TableDescription` of a table that toTable has made, with the properties that the query's options name."""
+
+    table: StreamTable
+    schema: StructType
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class TableChange:
     """A change of ALTER TABLE: the name of Spark's class; of a property, its key and its value (None: unset)."""
 
@@ -430,6 +439,7 @@ CatalogRequest: TypeAlias = (
     | LoadChangelog
     | TableExists
     | CreateTable
+    | SettleTable
     | AlterTable
     | DropTable
     | Refuse

@@ -42,7 +42,7 @@ from .option_types import (
     optional,
     whole_number,
 )
-from .resolution import Options, Resolution, Source
+from .resolution import Options, Resolution, Source, spelled
 
 __all__ = ["OPTIONS", "Option", "Options", "SettableAs", "Source", "resolve"]
 
@@ -733,6 +733,11 @@ OUTPUT_MODE = _option(
 
 _LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
 _DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
+
+
+def find_option(key: str) -> Option[Any] | None:
+    """Return the option of a key in any spelling, None if there is none."""
+    return OPTIONS.get(spelled(key, OPTIONS))
 
 
 def resolve(

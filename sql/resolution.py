@@ -156,6 +156,12 @@ class Resolution:
         )
 
 
+def spelled(key: str, declarations: Mapping[str, Option[Any]]) -> str:
+    """Return a key as it is declared, whatever its case, and if it is in camel case."""
+    low = key.lower()
+    return low if low in declarations else {each.replace("-", ""): each for each in declarations}.get(low, low)
+
+
 def _nearest(key: str, known: list[str]) -> str | None:
     """Return the name most like a mistyped key, which may lack the name's prefix."""
     wanted = key.replace("_", "-")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import count, expr, window
+from pyspark.sql.functions import sum as sum_
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
@@ -139,13 +141,31 @@ def test_a_table_that_is_missing_is_created(spark: SparkSession, files: Files, n
     files.add(10)
     run(files.stream(), tmp_path / "checkpoint", f"{namespace}.new")
     assert ids(spark, f"{namespace}.new") == files.rows
-    query = files.stream().writeStream.format("pravega").option("checkpointLocation", str(tmp_path / "other"))
-    started = query.trigger(availableNow=True).toTable(f"{namespace}.other")
+    writer = files.stream().writeStream.format("pravega").option("checkpointLocation", str(tmp_path / "other"))
+    query = writer.trigger(availableNow=True).toTable(f"{namespace}.other")
     try:
-        started.awaitTermination()
+        assert query.awaitTermination(PATIENCE), f"the query did not end: {query.status}"
     finally:
-        started.stop()
+        query.stop()
     assert ids(spark, f"{namespace}.other") == files.rows
+    with pytest.raises(AnalysisException, match="PRAVEGA_INVALID_OPTION.*USING csv"):
+        files.stream().writeStream.format("csv").toTable(f"{namespace}.third")
+
+
+def test_a_table_is_created_with_properties(
+    spark: SparkSession, pravega: Pravega, files: Files, namespace: str, tmp_path: Path
+) -> None:
+    options = {"format": "json", "scaling.min-segments": "2", "routing-key": "id"}
+    for _ in range(2):  # the second time it is there
+        files.add(10)
+        run(files.stream(), tmp_path / "checkpoint", f"{namespace}.new", **options)
+    assert ids(spark, f"{namespace}.new") == files.rows
+    properties = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {namespace}.new").collect()}
+    assert options.items() <= properties.items()
+    files.add(10)
+    for wrong, message in (("format", "'format'='avro' does not fit"), ("txn-app-id", "for batches that are written")):
+        with pytest.raises(StreamingQueryException, match=f"(?s)PRAVEGA_INVALID_OPTION.*{message}"):
+            run(files.stream(), tmp_path / "checkpoint", f"{namespace}.new", **{wrong: "avro"})
 
 
 def test_columns_go_by_their_names_and_must_fit(spark: SparkSession, files: Files, table: str, tmp_path: Path) -> None:
@@ -212,6 +232,38 @@ def test_output_modes_that_streams_cannot_do(
     query = writer.trigger(availableNow=True).toTable(f"{namespace}.t")
     with pytest.raises(StreamingQueryException, match=rf"writeStream.outputMode\('{mode}'\) is not possible.*append"):
         query.awaitTermination()
+
+
+def test_aggregates_and_joins_of_streams(spark: SparkSession, files: Files, namespace: str, tmp_path: Path) -> None:
+    """From a table to a table: windows behind a watermark, and two streams joined, over several runs."""
+    source = f"{namespace}.source"
+    spark.sql(f"CREATE TABLE {source} (id INT, at TIMESTAMP)")
+    spark.sql(f"CREATE TABLE {namespace}.sums (start TIMESTAMP, rows BIGINT, total BIGINT)")
+    spark.sql(f"CREATE TABLE {namespace}.pairs (id INT, twin INT)")
+    for batch in range(3):
+        spark.sql(
+            f"INSERT INTO {source} SELECT CAST(id AS INT), timestamp_seconds(6000 + 60 * id) FROM range({batch * 60}, "
+            f"{batch * 60 + 60})"
+        )
+        events = spark.readStream.table(source).withWatermark("at", "1 minute")
+        sums = events.groupBy(window("at", "10 minutes")).agg(count("*").alias("rows"), sum_("id").alias("total"))
+        run(sums.selectExpr("window.start AS start", "rows", "total"), tmp_path / "sums", f"{namespace}.sums")
+        twins = spark.readStream.table(source).withWatermark("at", "1 minute")
+        twins = twins.selectExpr("id AS twin", "at AS also")
+        pairs = events.join(twins, expr("id = twin AND at = also"))
+        run(pairs.select("id", "twin"), tmp_path / "pairs", f"{namespace}.pairs")
+    windows = {row.start.timestamp() / 600: (row.rows, row.total) for row in spark.table(f"{namespace}.sums").collect()}
+    numbers = [range(first, first + 10) for first in range(0, 170, 10)]  # the last window is open
+    assert windows == {10 + each[0] / 10: (10, sum(each)) for each in numbers}
+    assert sorted(row.id for row in spark.table(f"{namespace}.pairs").collect()) == list(range(180))
+
+
+def test_continuous_processing_is_refused(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (timestamp TIMESTAMP, value BIGINT)")
+    rate = spark.readStream.format("rate").load()
+    writer = rate.writeStream.option("checkpointLocation", str(tmp_path)).trigger(continuous="1 second")
+    with pytest.raises(AnalysisException, match=r"trigger\(continuous\) is not possible on .*\.t"):
+        writer.toTable(f"{namespace}.t")
 
 
 def test_the_rate_source(spark: SparkSession, namespace: str, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   private PravegaService service;
   private volatile String[] selected;
 
+  /** The table that toTable has just made, which it loads next in the same thread. */
+  private final ThreadLocal<Identifier> madeForStream = new ThreadLocal<>();
+
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
@@ -162,7 +165,12 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    return load(ident, CaseInsensitiveStringMap.empty(), false);
+    PravegaTable table = load(ident, CaseInsensitiveStringMap.empty(), false);
+    if (ident.equals(madeForStream.get())) {
+      table.madeForStream();
+      madeForStream.remove();
+    }
+    return table;
   }
 
   @Override
@@ -235,6 +243,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     if (calledBy(".DataStreamWriter", "toTable", Integer.MAX_VALUE)) {
       // Spark takes its default format for the one of a stream's table, unless another is named.
       properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
+      madeForStream.set(ident);
     }
     return create(ident, info, properties, true);
   }

@@ -37,7 +37,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     SupportsRowLevelOperations, TruncatableTable {
   private final PravegaService service;
   private final Identifier ident;
-  private final JsonNode description;
+  private volatile JsonNode description;
+  private volatile boolean madeForStream;
   private final String version = UUID.randomUUID().toString();
   private JsonNode ends = NullNode.getInstance();
 
@@ -93,8 +94,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     public boolean contains(Object capability) {
       if (capability == TableCapability.MICRO_BATCH_READ && description.get("events_are_rows").asBoolean()) {
         return true;
-      } else if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
-        refuse(capability == TableCapability.MICRO_BATCH_READ ? "readStream" : "trigger(continuous)");
+      } else if (capability == TableCapability.MICRO_BATCH_READ) {
+        refuse("readStream");
       }
       return ALL.contains(capability);
     }
@@ -131,6 +132,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    if (madeForStream) {
+      madeForStream = false;
+      ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
+      arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
+      description = call("settle_table", arguments);
+    }
     return new PravegaWriteBuilder(this, info);
   }
 
@@ -157,6 +164,11 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public void abortStagedChanges() {
     service.finish("drop_table", PravegaCatalog.arguments(ident));
+  }
+
+  /** Spark makes the table of toTable without the query's options; they come with the first micro-batch. */
+  void madeForStream() {
+    madeForStream = true;
   }
 
   void refuse(String statement) {

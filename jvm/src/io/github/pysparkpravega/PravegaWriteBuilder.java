@@ -9,7 +9,6 @@ import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.execution.streaming.continuous.ContinuousExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -62,6 +61,9 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
 
       @Override
       public StreamingWrite toStreaming() {
+        if (PravegaStreamingWrite.query(info.queryId()) == null) {
+          table.refuse("trigger(continuous)"); // whose writes have other ids; only micro-batches are transactions
+        }
         checkOutputMode();
         return new PravegaStreamingWrite(table, info);
       }
@@ -71,9 +73,7 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
   /** Spark tells it to nobody: it takes every update for an append, and every complete result for an overwrite. */
   private void checkOutputMode() {
     StreamExecution query = PravegaStreamingWrite.query(info.queryId());
-    if (query instanceof ContinuousExecution) {
-      table.refuse("trigger(continuous)");
-    } else if (query != null && !query.outputMode().equals(OutputMode.Append())) {
+    if (query != null && !query.outputMode().equals(OutputMode.Append())) {
       table.refuse("writeStream.outputMode('" + query.outputMode().toString().toLowerCase(Locale.ROOT) + "')");
     }
   }

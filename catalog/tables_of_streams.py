@@ -1,0 +1,70 @@
+"""Tables that `writeStream.toTable` makes: Spark makes them without the query's options, which come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import InvalidOptionError, StreamExistsError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.options import SettableAs, find_option
+
+from . import tables
+from .connections import Catalog
+from .replies import TableDescription
+
+_FIXED = (o.FORMAT, o.FRAMING)
+"""What a table has once and for all, though the options of a write without a catalog may name it."""
+
+
+def settle(catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str]) -> TableDescription:
+    """Give a table that toTable has just made the properties among the query's options; return it.
+
+    It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does.
+    """
+    stream = table.stream
+    namespace, name = (stream.scope,), stream.name
+    properties = {
+        option.key: text
+        for key, text in options.items()
+        if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
+    }
+    if not properties:
+        return tables.load(catalog, namespace, name)
+    written = any(tail_cut(catalog.pravega, stream).positions.values())
+    if written or CommitLog(catalog.pravega, stream).versions():
+        raise StreamExistsError(
+            f"Table {catalog.named(*namespace, name)} was made for this query, and somebody has written to it before "
+            f"its properties were set: {', '.join(sorted(properties))}. Drop it, or leave these options out."
+        )
+    tables.drop(catalog, namespace, name)
+    return tables.create(catalog, namespace, name, schema, (), properties, adopt=False)
+
+
+def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a streaming query without those that count when toTable makes the table.
+
+    Raises InvalidOptionError for a format or framing other than the table's, and for the names of single writes.
+    """
+    left = {}
+    for key, text in options.items():
+        option = find_option(key)
+        if option in (o.TXN_APP_ID, o.TXN_VERSION):
+            raise InvalidOptionError(
+                f"'{option.key}' is for batches that are written in foreachBatch. A query that writes into a table is "
+                "known by its own id, and each of its micro-batches is written once. Leave it out."
+            )
+        if option in _FIXED:
+            has = table.format if option is o.FORMAT else table.framing
+            if text.strip().lower() != has:
+                raise InvalidOptionError(
+                    f"'{option.key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
+                    "or write into another table."
+                )
+        elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:
+            left[key] = text
+    return left
