@@ -109,7 +109,13 @@ def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comme
     if SCHEMA_KEY in loaded.stored:
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
     tags = tags_for(kept, old.tags)
-    new = replace(old, scaling=wanted.scaling, retention=wanted.retention, tags=tags)
+    new = replace(
+        old,
+        scaling=wanted.scaling,
+        retention=wanted.retention,
+        tags=tags,
+        timestamp_aggregation_timeout_ms=wanted.timestamp_aggregation_timeout_ms,
+    )
     with undo_on_failure("ALTER TABLE") as undo:
         if loaded.group is not None and settings.format != "raw":
             registry = catalog.pravega.registry(stream.scope)

@@ -104,6 +104,7 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
         retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
         tags=tags_for(kept),
         rollover_size_bytes=settings.rollover_size or 0,
+        timestamp_aggregation_timeout_ms=settings.event_time_timeout,
     )
 
 
@@ -165,6 +166,8 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
         properties["retention.minimum"] = _amount(retention.minimum, units)
         if retention.maximum is not None:
             properties["retention.maximum"] = _amount(retention.maximum, units)
+    if configuration.timestamp_aggregation_timeout_ms:
+        properties["event-time-timeout"] = _amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
     if configuration.rollover_size_bytes:
         properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
     return properties

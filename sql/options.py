@@ -385,6 +385,14 @@ RETENTION_MAXIMUM = _option(
     SettableAs.PROPERTY,
     "What is kept at most, even if a subscriber has not read it; in the same units. Not set: no such limit.",
 )
+EVENT_TIME_TIMEOUT = _option(
+    "event-time-timeout",
+    optional(between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=3650), "3650d")),
+    None,
+    SettableAs.PROPERTY,
+    "How long the stream's watermarks wait for a writer that has noted event time, and notes no later one then. Not "
+    "set: they do not wait.",
+)
 ROLLOVER_SIZE = _option(
     "rollover-size",
     optional(at_least(BYTE_SIZE, 1, "1")),

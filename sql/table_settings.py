@@ -48,6 +48,8 @@ class TableSettings:
     scaling: Scaling
     retention: Retention | None
     rollover_size: int | None
+    event_time_timeout: int
+    """In milliseconds; 0: none."""
     format_settings: Mapping[str, str]
     scan_properties: Mapping[str, str]
     """The texts of the properties that count for scans."""
@@ -77,6 +79,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
             f"'compatibility' has no meaning with 'format'='{format}', which has no schema in the registry. Leave it "
             "out, or choose 'format'='avro' or 'json'."
         )
+    timeout = options.get(o.EVENT_TIME_TIMEOUT)
     return TableSettings(
         format=format,
         framing=_framing(options, format, traits),
@@ -87,6 +90,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
         scaling=_scaling(options),
         retention=_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
+        event_time_timeout=0 if timeout is None else round(timeout.total_seconds() * 1000),
         format_settings=format_settings(options, format, traits),
         scan_properties={
             option.key: text

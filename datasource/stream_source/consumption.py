@@ -16,7 +16,8 @@ LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 3.0
 """Between two moves: what is freed a little later costs nothing."""
-LAST_MOVE_SECONDS = 5.0
+MOVE_SECONDS = 5.0
+"""How long a move is tried again; a query that is stopped waits for it."""
 _PASSING = (ServerFailedError, ServerTimeoutError, ServerUnavailableError)
 
 
@@ -53,8 +54,7 @@ class Consumption:
         if mover is not None:
             mover.join()
         try:
-            with at_most(LAST_MOVE_SECONDS):
-                self._move()
+            self._move()
         finally:
             self._release()
 
@@ -69,7 +69,8 @@ class Consumption:
         if end is None:
             return
         try:
-            self._consumer.move(end)
+            with at_most(MOVE_SECONDS):
+                self._consumer.move(end)
         except _PASSING as error:
             LOG.warning("Consumer %s is moved later: %s", self._consumer.name, error)
             with self._lock:

@@ -59,10 +59,13 @@ def test_java_sees_the_times_of_inserts_and_streams(
 ) -> None:
     table, stream = f"quick.`{quick_scope}`.timed", Stream(quick_scope, "timed")
     quick_spark.sql(
-        f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP) TBLPROPERTIES ('event-time'='AT', 'scaling.min-segments'='2')"
+        f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP) TBLPROPERTIES ('event-time'='AT', 'scaling.min-segments'='2', "
+        "'event-time-timeout'='2min')"
     )
     properties = {row.key: row.value for row in quick_spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-    assert properties["event-time"] == "at"
+    assert (properties["event-time"], properties["event-time-timeout"]) == ("at", "2min")
+    quick_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('event-time-timeout'='1min')")
+    assert pravega.controller.stream_configuration(stream).timestamp_aggregation_timeout_ms == MINUTE
     rows = f"SELECT id, timestamp_millis({NOON} + id) AS at FROM range(100)"
     quick_spark.sql(f"INSERT INTO {table} {rows}")
     assert watermarks(pravega, stream, 0)[-1].time == NOON + 99

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
@@ -34,6 +34,20 @@ def test_a_predecessor_is_not_preceded_and_another_part_of_the_keys_does_not_cou
     assert not mark.precedes(MERGED, 1 << 40) and not mark.precedes(MERGED, 1 << 40, (0.0, 1.0))
     # A successor of LEFT alone, older than NEW_RIGHT: only its part of the keys shows that it is later.
     assert not mark.precedes(MERGED, 0) and mark.precedes(MERGED, 0, (0.0, 0.5))
+
+
+def test_a_reader_may_read_them(secure_client_config: Callable[..., ClientConfig], secure_scope: str) -> None:
+    stream = Stream(secure_scope, "timed")
+    with connect(secure_client_config()) as admin:
+        admin.controller.create_stream(stream, StreamConfiguration())
+        transaction = Transaction.begin(admin.controller, stream, 30_000)
+        transaction.commit(event_time=("writer", 1234))
+        with connect(secure_client_config("reader")) as reader:
+            deadline = time.monotonic() + 60
+            while (end := marks_end(reader, stream)) == 0 and time.monotonic() < deadline:
+                time.sleep(0.2)
+            ((_, mark),) = read_watermarks(reader, stream, 0, end)
+    assert mark.time == 1234
 
 
 @pytest.fixture
