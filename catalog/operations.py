@@ -151,6 +151,7 @@ class Operations:
             case r.StopStream(checkpoint=checkpoint):
                 with shielded():
                     self._queries.stopped(checkpoint)
+                    self._source.forget(checkpoint)
                 return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)

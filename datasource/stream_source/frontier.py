@@ -20,8 +20,11 @@ from pyspark_pravega.client.stream_cut import StreamCut
 Positions = Mapping[int, int]
 """An offset for each segment id."""
 
-_NO_SUCCESSORS_SECONDS = 0.2
-"""How long a sealed segment is believed to have no successors: until the scaling is done, or for ever."""
+_NO_SUCCESSORS_SECONDS, _LONGEST_BELIEF = 0.2, 5.0
+"""How long a sealed segment is believed to have no successors: a scaling is done soon, a sealed stream has none ever.
+
+Twice as long each time.
+"""
 
 
 class StreamSegments:
@@ -32,7 +35,7 @@ class StreamSegments:
         self.stream = stream
         self._lock = threading.Lock()
         self._successors: dict[int, dict[int, list[int]]] = {}
-        self._none_until: dict[int, float] = {}
+        self._none_until: dict[int, tuple[float, float]] = {}
         self._ends: dict[int, int] = {}
         self._bounds: dict[str, StreamCut | None] = {}
 
@@ -66,7 +69,8 @@ class StreamSegments:
         """Return the successors of a sealed segment with their predecessors; none at the end of a sealed stream."""
         with self._lock:
             known = self._successors.get(segment)
-            if known is not None or time.monotonic() < self._none_until.get(segment, 0):
+            until, pause = self._none_until.get(segment, (0.0, _NO_SUCCESSORS_SECONDS))
+            if known is not None or time.monotonic() < until:
                 return known or {}
         found = self.pravega.controller.successors(self.stream, segment)
         after = {each.segment_id: predecessors for each, predecessors in found.items()}
@@ -74,7 +78,7 @@ class StreamSegments:
             if after:
                 self._successors[segment] = after
             else:
-                self._none_until[segment] = time.monotonic() + _NO_SUCCESSORS_SECONDS
+                self._none_until[segment] = time.monotonic() + pause, min(2 * pause, _LONGEST_BELIEF)
         return after
 
 

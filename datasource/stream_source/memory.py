@@ -77,6 +77,10 @@ class _Recent(Generic[T]):
                 self._kept.popitem(last=False)
             return self._kept[key]
 
+    def pop(self, key: Hashable) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+
 
 class SourceMemory:
     """Everything that is remembered; thread-safe."""
@@ -88,6 +92,10 @@ class SourceMemory:
     def query(self, checkpoint: str) -> QueryMemory:
         """Return what is known of the query with a checkpoint."""
         return self._queries.get(checkpoint, QueryMemory)
+
+    def forget(self, checkpoint: str) -> None:
+        """Forget a query that has stopped."""
+        self._queries.pop(checkpoint)
 
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
         """Return what is known of a stream's segments, over one connection."""

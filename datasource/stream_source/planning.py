@@ -190,7 +190,8 @@ class TableStream:
 
     def _end_bound(self) -> StreamCut | None:
         options, stream = self._read.options, self._read.stream
-        return self._segments.bound(bounds_text(options)[1], lambda: end_cut(self._pravega, stream, options))
+        name = f"{self._read.identity} {bounds_text(options)[1]}"
+        return self._segments.bound(name, lambda: end_cut(self._pravega, stream, options))
 
     def _tail(self) -> StreamCut:
         """Measure where the stream ends; of a sealed one, the ends of its last segments."""

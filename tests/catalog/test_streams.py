@@ -84,8 +84,6 @@ def test_bounds_of_streams_are_those_of_batches(spark: SparkSession, table: str,
     millis = str(int(moments[2].timestamp() * 1000) + 1)
     for number, (options, expected) in enumerate(
         [
-            ({}, {1, 2, 3, 4}),
-            ({"start-version": "3"}, {3, 4}),
             ({"startVersion": "2", "endVersion": "3"}, {2, 3}),
             ({"start-timestamp": moments[3].isoformat()}, {3, 4}),
             ({"start-timestamp": before_third, "end-version": "3"}, {3}),

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.memory import Admitted
 from pyspark_pravega.errors import CheckpointError, DataLossError
 from tests.catalog.test_changes_stream import scale
-from tests.catalog.test_debezium import write
+from tests.catalog.test_debezium import create_stream, write
 from tests.datasource.stream_source.queries import Batch, Query
 from tests.debezium import Record
 
@@ -284,3 +285,18 @@ def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewS
     batches = [first, *query.batches(first.end)]
     assert numbers_by_key(batches) == in_order(800)
     assert 40 < max(batch.count for batch in batches) <= 50
+
+
+@pytest.mark.parametrize("user", ["reader", "no-tables"])
+def test_rights_to_read_are_enough(
+    secure_client_config: Callable[..., ClientConfig], secure_scope: str, user: str
+) -> None:
+    stream = Stream(secure_scope, "stream")
+    with connect(secure_client_config()) as admin, connect(secure_client_config(user)) as pravega:
+        create_stream(admin, stream, 2)
+        start = Query(pravega, stream).start()
+        write(admin, stream, events(range(50)))
+        scale(admin, stream, 0)
+        write(admin, stream, events(range(50, 100)))
+        batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "20"}).batches(start))
+    assert numbers_by_key(batches) == in_order(100)
