@@ -284,7 +284,7 @@ def sizes(run: Run) -> None:
             )
             if events == 100:
                 time.sleep(11)  # Spark tells of batches that find nothing every 10 s
-                empty = [each for each in query.recentProgress if not each.numInputRows]
+                empty = [each for each in query.recentProgress if "addBatch" not in each.durationMs]
                 print(f"nothing new: {parts(empty)}" if empty else "nothing new: not told", flush=True)
 
 
