@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.delegation import DelegationTokens
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.follower import SegmentFollower
 from pyspark_pravega.client.segments.store import SegmentStore
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, SegmentNotFoundError
 from tests.client.conftest import BehindProxy
@@ -135,3 +136,24 @@ def test_a_dead_segment_store_is_given_up_in_the_end(pravega: Pravega, proxy: An
         proxy.close()
         with following(store, stream) as follower, pytest.raises(Exception, match="gave up after"):
             follower.read(time.monotonic() + 60)
+
+
+class TestSecured:
+    """On a cluster with TLS and users: the life of delegation tokens."""
+
+    def test_tokens_that_expire_are_renewed(
+        self, secure_client_config: Make, secure_scope: str, minted_tokens: Any, events: Make
+    ) -> None:
+        stream = Stream(secure_scope, "stream")
+        given = events([1000] * 200)
+        with connect(secure_client_config()) as pravega:
+            pravega.controller.create_stream(stream, StreamConfiguration())
+            source = minted_tokens(life=2, lives=[-5])
+            with (
+                SegmentStore(pravega.config, pravega.controller, DelegationTokens(source)) as store,
+                following(store, stream) as follower,
+            ):
+                while source.minted < 4:
+                    append(pravega, stream, given)
+                    assert read(follower, len(given.frames)) == given.frames
+                    assert follower.read(time.monotonic() + 0.1) == b""
