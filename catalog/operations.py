@@ -20,7 +20,7 @@ from pyspark_pravega.datasource.stream_source.queries import RunningQueries
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import refusal
 
-from . import altering, changes, namespaces, sources, streams, tables, tables_of_streams
+from . import altering, changes, namespaces, several, sources, streams, tables, tables_of_streams
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
@@ -78,6 +78,8 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
+        if isinstance(request, several.REQUESTS) and request.table.members:
+            return several.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
                 return namespaces.default_namespace(catalog)

@@ -12,6 +12,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import refusal
 
+from . import several
 from .connections import BY_OPTIONS, Catalog
 from .replies import SourceDescription, TableDescription
 from .requests import LoadSource
@@ -75,7 +76,7 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=None if table.members else identity(catalog, table.stream),
+        id=several.identities(catalog, table) if table.members else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
     )
     return SourceDescription(conf, (table.stream.scope, name), described)

@@ -21,7 +21,8 @@ _OF_ONE_STREAM: Mapping[Kind, TableKind] = {
     Kind.CHANGES: ChangeTable(),
     Kind.CHANGELOG: Changelog(),
 }
-KINDS = {**_OF_ONE_STREAM, Kind.SEVERAL: SeveralStreams(_OF_ONE_STREAM)}
+SEVERAL_STREAMS = SeveralStreams(_OF_ONE_STREAM)
+KINDS = {**_OF_ONE_STREAM, Kind.SEVERAL: SEVERAL_STREAMS}
 
 
 def kind_of(table: StreamTable) -> TableKind:

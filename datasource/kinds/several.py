@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark_pravega.sql import options as o
 from ..changes.truncation_search import Search
 from ..scan.merged_reader import merged_scan
 from ..scan.planned_scan import PlannedScan
+from ..scan.snapshot import SegmentSlice
 from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.merged import STREAM_COLUMN, no_such_column
 from ..tables.stream_table import Kind, StreamTable
@@ -49,16 +50,37 @@ class SeveralStreams(EventTable):
         return self._merged(
             table,
             required,
-            lambda member, columns: self._kinds[member.kind].plan_scan(
-                pravega, member, columns, options, limit=limit, count_bad_events=count_bad_events
+            lambda number, columns: self._kind(table.members[number]).plan_scan(
+                pravega, table.members[number], columns, options, limit=limit, count_bad_events=count_bad_events
+            ),
+        )
+
+    def plan_slices(
+        self,
+        pravega: Pravega,
+        table: StreamTable,
+        slices: Sequence[Sequence[SegmentSlice]],
+        required: StructType,
+        options: o.Options,
+        checkpoint: str,
+    ) -> PlannedScan:
+        """Fix how a micro-batch reads these slices, some of each of the table's members."""
+        return self._merged(
+            table,
+            required,
+            lambda number, columns: self._kind(table.members[number]).plan_micro_batch(
+                pravega, table.members[number], slices[number], columns, options, checkpoint
             ),
         )
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         raise UnsupportedOperationError(f"Several streams, {table.stream}, cannot be written to as one.")
 
+    def _kind(self, member: StreamTable) -> TableKind:
+        return self._kinds[member.kind]
+
     def _merged(
-        self, table: StreamTable, required: StructType, plan: Callable[[StreamTable, StructType], PlannedScan]
+        self, table: StreamTable, required: StructType, plan: Callable[[int, StructType], PlannedScan]
     ) -> PlannedScan:
         known = {*table.schema.fieldNames(), *METADATA_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
@@ -70,15 +92,16 @@ class SeveralStreams(EventTable):
         strings = strings_for_char_types(required if required.fields else StructType([STREAM_COLUMN]))
         assert isinstance(strings, StructType)
 
-        def plan_member(member: StreamTable) -> PlannedScan:
+        def plan_member(number: int) -> PlannedScan:
+            member = table.members[number]
             names = {*member.schema.fieldNames(), *METADATA_COLUMNS}
             for field in required:
                 if field.name not in names and field.name != STREAM_COLUMN.name and not field.nullable:
                     raise no_such_column(field, member)
-            return plan(member, StructType([field for field in required if field.name in names]))
+            return plan(number, StructType([field for field in required if field.name in names]))
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            planned = list(threads.map(cancellation.carried(plan_member), table.members))
+            planned = list(threads.map(cancellation.carried(plan_member), range(len(table.members))))
         return merged_scan(table.members, planned, strings)
 
 

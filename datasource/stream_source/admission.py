@@ -8,8 +8,9 @@ then goes to the segments with the largest backlogs. At least one event is admit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.event_walk import SMALLEST_EVENT, Walked, walk_events
@@ -21,6 +22,30 @@ _WALKS = 8
 """Segments walked over at the same time."""
 _WORTH = 8
 """The part of a limit, one in so many, that is worth another walk when it is left."""
+
+
+Key = TypeVar("Key", bound=Hashable)
+Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
+
+
+class Walks(Protocol[Key_contra]):
+    """What walks over the events of segments, which are known by keys."""
+
+    def walk(
+        self, segment: Key_contra, start: int, end: int, most_bytes: int | None, most_events: int | None
+    ) -> Walked:
+        """Find the last border between events within the limits."""
+        ...
+
+
+class Backlog(Protocol[Key]):
+    """What can be read of segments, which are known by keys: from where to where."""
+
+    @property
+    def begins(self) -> Mapping[Key, int]: ...
+
+    @property
+    def ends(self) -> Mapping[Key, int]: ...
 
 
 class Walker:
@@ -45,7 +70,7 @@ class Walker:
         )
 
 
-def admitted(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int], limits: Limits) -> dict[int, int]:
+def admitted(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], limits: Limits) -> dict[Key, int]:
     """Return how far a batch may go of what lies between `begins` and `ends`: offsets by segment, between events."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     total = sum(backlog.values())
@@ -53,10 +78,10 @@ def admitted(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int],
     if within_bytes and (limits.max_rows is None or total // SMALLEST_EVENT <= limits.max_rows):
         return dict(ends)
 
-    def share(limit: int | None, segment: int) -> int | None:
+    def share(limit: int | None, segment: Key) -> int | None:
         return None if limit is None else limit * backlog[segment] // total
 
-    def walk(segment: int) -> Walked:
+    def walk(segment: Key) -> Walked:
         return walker.walk(
             segment,
             begins[segment],
@@ -82,7 +107,7 @@ def admitted(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int],
     return reached
 
 
-def count_up_to(walker: Walker, begins: Mapping[int, int], ends: Mapping[int, int], enough: int) -> int:
+def count_up_to(walker: Walks[Key], begins: Mapping[Key, int], ends: Mapping[Key, int], enough: int) -> int:
     """Count the events between two positions, `enough` of them at most."""
     backlog = {segment: ends[segment] - begin for segment, begin in begins.items() if ends[segment] > begin}
     if sum(backlog.values()) // SMALLEST_EVENT < enough:
@@ -102,4 +127,4 @@ def _worth(left: int | None, limit: int | None) -> bool:
     return left is None or limit is None or left * _WORTH > limit
 
 
-__all__ = ["Walker", "admitted", "count_up_to"]
+__all__ = ["Backlog", "Key", "Walker", "Walks", "admitted", "count_up_to"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 
-from .admission import Walker, count_up_to
+from ..tables.stream_table import StreamTable
+from .admission import Backlog, Key, Walks, count_up_to
 from .ahead import Ahead
 from .frontier import Frontier, StreamSegments
 from .limits import Limits
@@ -43,15 +44,22 @@ class QueryMemory:
     lost_ranges: int = 0
     unread_version: int = 1
     ahead: Ahead[Admitted] = field(default_factory=Ahead)
+    members: dict[str, QueryMemory] = field(default_factory=dict)
+    """Each of the streams that it reads as one."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def is_due(self, walker: Walker, frontier: Frontier, limits: Limits) -> bool:
+    def member(self, name: str) -> QueryMemory:
+        """Return what is known of reading one of several streams."""
+        with self.lock:
+            return self.members.setdefault(name, QueryMemory())
+
+    def is_due(self, walker: Walks[Key], backlog: Backlog[Key], limits: Limits) -> bool:
         """Tell whether there is enough for a micro-batch, or the time is over; the first one is always due."""
         if limits.min_rows is None or self.began is None:
             return True
         if (time.monotonic() - self.began) * 1000 >= limits.max_delay_ms:
             return True
-        return count_up_to(walker, frontier.begins, frontier.ends, limits.min_rows) >= limits.min_rows
+        return count_up_to(walker, backlog.begins, backlog.ends, limits.min_rows) >= limits.min_rows
 
     def begin(self, frontier: Frontier) -> None:
         """Note that a micro-batch begins, and what was lost before it."""
@@ -59,6 +67,19 @@ class QueryMemory:
             self.began = time.monotonic()
             self.lost_bytes += sum(end - begin for _, begin, end in frontier.lost if end is not None)
             self.lost_ranges += len(frontier.lost)
+
+
+@dataclass
+class FoundStreams:
+    """The streams that a query reads as one, as they were last found: by name, with what tells them from others.
+
+    `unfinished` are those that somebody seems to be creating, with the times since when.
+    """
+
+    at: float
+    streams: Mapping[str, tuple[StreamTable, str | None]]
+    unfinished: dict[str, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class _Recent(Generic[T]):
@@ -69,6 +90,7 @@ class _Recent(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what is kept under a key, or make it."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()
@@ -88,6 +110,7 @@ class SourceMemory:
     def __init__(self) -> None:
         self._streams: _Recent[StreamSegments] = _Recent()
         self._queries: _Recent[QueryMemory] = _Recent()
+        self._found: _Recent[FoundStreams] = _Recent()
 
     def query(self, checkpoint: str) -> QueryMemory:
         """Return what is known of the query with a checkpoint."""
@@ -97,9 +120,13 @@ class SourceMemory:
         """Forget a query that has stopped."""
         self._queries.pop(checkpoint)
 
+    def found(self, key: Hashable, find: Callable[[], FoundStreams]) -> FoundStreams:
+        """Return which streams a query reads as one."""
+        return self._found.get(key, find)
+
     def segments(self, pravega: Pravega, stream: Stream) -> StreamSegments:
         """Return what is known of a stream's segments, over one connection."""
         return self._streams.get((id(pravega), stream), lambda: StreamSegments(pravega, stream))
 
 
-__all__ = ["QueryMemory", "SourceMemory"]
+__all__ = ["FoundStreams", "QueryMemory", "SourceMemory"]

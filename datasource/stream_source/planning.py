@@ -105,7 +105,7 @@ class TableStream:
         """
         memory = QueryMemory() if memory is None else memory
         bounds = [None if last is None else last.cut, self._end_bound()]
-        walker = self._walker()
+        walker = self.walker()
         ahead = memory.ahead.take(_key(since.cut.positions, bounds, limits))
         tails = {} if ahead is None else self._segments.ends(ahead.ends)
         if ahead is None:
@@ -129,9 +129,32 @@ class TableStream:
             metrics.texts,
         )
 
+    def head(self) -> SourceOffset:
+        """Return where the stream begins now."""
+        return self._read.offset(self._pravega.controller.head(self._read.stream).positions)
+
+    def frontier(self, since: SourceOffset, last: SourceOffset | None) -> Frontier:
+        """Return what a query can read now that has read up to `since`, whole transactions, and not beyond `last`.
+
+        Raises DataLossError for events that were removed before the query could read them.
+        """
+        bounds = [None if last is None else last.cut, self._end_bound()]
+        seen = find_frontier(self._segments, since.cut.positions, *bounds)
+        return self._frontier(since.cut.positions, bounds) if seen.bytes or seen.lost else seen
+
+    def reached(self, since: SourceOffset, ends: Positions, last: SourceOffset | None) -> SourceOffset:
+        """Return the offset of a micro-batch that reads so far; successors take the places of segments read."""
+        bounds = [None if last is None else last.cut, self._end_bound()]
+        positions = entered(self._segments, since.cut.positions, ends, *bounds)
+        return self._read.offset(positions, since.begin if since.is_first else None)
+
+    def behind(self, reached: Positions, frontier: Frontier, memory: QueryMemory) -> Mapping[str, str]:
+        """Return the metrics of a query that has read so far."""
+        return self._progress.behind(reached, frontier.tails, self.walker(), memory).texts
+
     def _admit(self, since: Positions, bounds: Sequence[StreamCut | None], limits: Limits) -> Admitted:
         frontier = self._frontier(since, bounds)
-        return Admitted(frontier, admitted(self._walker(), frontier.begins, frontier.ends, limits))
+        return Admitted(frontier, admitted(self.walker(), frontier.begins, frontier.ends, limits))
 
     def _frontier(self, since: Positions, bounds: Sequence[StreamCut | None]) -> Frontier:
         frontier = self._log.settled(lambda until: find_frontier(self._segments, since, *bounds, until))
@@ -144,10 +167,11 @@ class TableStream:
             cancellation.sleep(min(len(since.cut.positions) * _REST_PER_SEGMENT, _LONGEST_REST))
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
-        metrics = self._progress.behind(frontier.begins, frontier.tails, self._walker(), memory)
+        metrics = self._progress.behind(frontier.begins, frontier.tails, self.walker(), memory)
         return BatchEnd(since, self._read.offset(frontier.tails), metrics.texts)
 
-    def _walker(self) -> Walker:
+    def walker(self) -> Walker:
+        """Return what walks over the stream's events."""
         strict = self._read.options.get(o.FAIL_ON_DATA_LOSS)
         return Walker(self._pravega, self._read.stream, fail_on_data_loss=strict)
 

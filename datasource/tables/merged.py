@@ -39,12 +39,20 @@ def merged_table(stream: Stream, members: Sequence[StreamTable]) -> StreamTable:
     )
 
 
-def check_member(columns: StructType, member: StreamTable) -> None:
-    """Raise DifferentSchemasError if a stream does not fit columns that a query reads."""
+def check_member(merged: StreamTable, member: StreamTable) -> None:
+    """Raise DifferentSchemasError if a stream does not fit the others that a query reads already."""
+    _check_same([*merged.members, member], "format", lambda table: table.format)
     there = {field.name: field for field in member.schema}
-    for field in columns:
+    named = STREAM_COLUMN in merged.schema.fields
+    for field in merged.schema:
         found = there.get(field.name)
-        if found is None and not field.nullable and field != STREAM_COLUMN:
+        if named and field.name == STREAM_COLUMN.name:
+            if found is not None:
+                raise DifferentSchemasError(
+                    f"Stream {member.stream} has a column {field.name}, which the query has for the streams' names."
+                )
+            continue
+        if found is None and not field.nullable:
             raise no_such_column(field, member)
         if found is not None and found.dataType != field.dataType:
             raise DifferentSchemasError(

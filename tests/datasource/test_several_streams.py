@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.streams import PATIENCE, ParquetSink, into_memory, run_available
 
 Read = Callable[..., DataFrame]
 
@@ -17,8 +21,8 @@ Read = Callable[..., DataFrame]
 def read(spark: SparkSession, scope: str, cluster: ClusterInfo) -> Read:
     """A function from options to the DataFrame of the streams that they name; `_` stands for `-`."""
 
-    def load(columns: str | None = None, **options: str) -> DataFrame:
-        reader = spark.read.format("pravega").option("scope", scope)
+    def load(columns: str | None = None, streaming: bool = False, **options: str) -> DataFrame:
+        reader: Any = (spark.readStream if streaming else spark.read).format("pravega").option("scope", scope)
         reader = reader.option("controller-uri", cluster.controller_uri)
         reader = reader.option("schema-registry-uri", str(cluster.registry_uri))
         for key, text in options.items():
@@ -146,3 +150,125 @@ def test_what_is_refused(create: Callable[..., str], read: Read, spark: SparkSes
         spark.sql(f"SELECT * FROM pravega.`{scope}`.a WITH ('streams'='a')").collect()
     with pytest.raises(PySparkException, match="'streams' cannot be a write option"):
         spark.range(1).write.format("pravega").option("scope", scope).option("streams", "a").mode("append").save()
+
+
+def test_a_stream_of_several(create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path) -> None:
+    tables = [create(f"sensor-{name}", "id INT, temp DOUBLE", "(1, 20.5)") for name in "ab"]
+    rows = read(streaming=True, pattern="sensor-.*", discovery_interval="1s").select("_stream", "id")
+    with into_memory(rows, tmp_path) as sink:
+        assert sorted(sink.rows()) == [("sensor-a", 1), ("sensor-b", 1)]
+        for table in tables:
+            spark.sql(f"INSERT INTO {table} VALUES (2, 20.5)")
+        assert len(sink.rows()) == 4
+        create("sensor-c", "id INT", "(7), (8)")  # has fewer columns
+        deadline = time.monotonic() + PATIENCE
+        while len(found := sink.rows()) < 6 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert sorted(row.id for row in found if row._stream == "sensor-c") == [7, 8]
+
+
+def test_a_query_of_several_goes_on(
+    create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = [create(name, "id INT", f"({number})") for number, name in enumerate("ab")]
+    sink = ParquetSink(spark, tmp_path)
+    [progress] = sink.take(read(streaming=True, streams="a,b"))
+    assert progress["numInputRows"] == 2
+    metrics = progress["sources"][0]["metrics"]
+    assert {metrics[key] for key in ("bytesBehind", "bytesBehind.a", "bytesBehind.b", "secondsBehind")} <= {"0", "0.0"}
+    assert sink.take(read(streaming=True, streams="a,b")) == []
+    for table in tables:
+        spark.sql(f"INSERT INTO {table} VALUES (10), (11)")
+    create("c", "id INT", "(20)")
+    assert sum(each["numInputRows"] for each in sink.take(read(streaming=True, streams="b,c,a"))) == 5
+    assert sorted((row._stream, row.id) for row in sink.rows()) == [
+        *(("a", 0), ("a", 10), ("a", 11), ("b", 1), ("b", 10), ("b", 11), ("c", 20)),
+    ]
+
+
+def test_limits_hold_over_all_streams_and_are_fair(
+    create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path
+) -> None:
+    values = ", ".join(f"({number})" for number in range(20))
+    for name in "ab":
+        create(name, "id INT", values)
+    sink = ParquetSink(spark, tmp_path)
+    batches = sink.take(read(streaming=True, streams="a,b", maxRowsPerTrigger="10"))
+    assert len(batches) >= 4 and max(each["numInputRows"] for each in batches) <= 10
+    for batch in batches[:3]:
+        metrics = batch["sources"][0]["metrics"]
+        behind = [int(metrics[key]) for key in ("bytesBehind.a", "bytesBehind.b")]
+        assert sum(behind) == int(metrics["bytesBehind"])
+        assert min(behind) > 0 and max(behind) - min(behind) < 50  # two events
+    assert sorted((row._stream, row.id) for row in sink.rows()) == [
+        (name, number) for name in "ab" for number in range(20)
+    ]
+
+
+def test_a_stream_that_is_dropped(create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path) -> None:
+    tables = [create(f"sensor-{name}", "id INT", "(1)") for name in "ab"]
+    sink = ParquetSink(spark, tmp_path)
+    sink.take(read(streaming=True, pattern="sensor-.*"))
+    spark.sql(f"DROP TABLE {tables[1]}")
+    spark.sql(f"INSERT INTO {tables[0]} VALUES (2)")
+    with pytest.raises(StreamingQueryException, match=r"PRAVEGA_DATA_LOSS.*sensor-b.*'fail-on-data-loss'"):
+        sink.take(read(streaming=True, pattern="sensor-.*"))
+    sink.take(read(streaming=True, pattern="sensor-.*", fail_on_data_loss="false"))
+    assert sorted((row._stream, row.id) for row in sink.rows()) == [("sensor-a", 1), ("sensor-a", 2), ("sensor-b", 1)]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_stream_that_is_dropped_while_the_query_runs(
+    create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path, strict: bool
+) -> None:
+    tables = [create(f"sensor-{name}", "id INT", "(1)") for name in "ab"]
+    options = {"pattern": "sensor-.*", "discovery_interval": "1s", "fail_on_data_loss": str(strict).lower()}
+    rows = read(streaming=True, **options).select("id")
+    sink = rows.writeStream.format("memory").queryName(f"dropped_{str(strict).lower()}")
+    query = sink.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        spark.sql(f"DROP TABLE {tables[1]}")
+        if strict:
+            with pytest.raises(StreamingQueryException, match="sensor-b"):
+                query.awaitTermination(PATIENCE)
+        else:
+            spark.sql(f"INSERT INTO {tables[0]} VALUES (2)")
+            query.processAllAvailable()
+            assert sorted(row.id for row in spark.table(query.name).collect()) == [1, 1, 2]
+    finally:
+        query.stop()
+
+
+def test_a_new_stream_that_does_not_fit(
+    create: Callable[..., str], read: Read, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    create("sensor-a", "id INT", "(1)")
+    rows = read(streaming=True, pattern="sensor-.*", discovery_interval="1s")
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        create("sensor-b", "id STRING", "('1')")
+        with pytest.raises(StreamingQueryException) as caught:
+            query.awaitTermination(PATIENCE)
+        assert DIFFERENT in str(caught.value)
+        assert f"Column id is string in stream {scope}/sensor-b, but int in the others" in str(caught.value)
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("id", {"consumer": "one"}, "'consumer' is a position in one stream"),
+        ("id", {"start-version": "1"}, "'start-version' is a position in one stream"),
+        ("_event_time", {}, "_event_time has the watermarks of one stream"),
+    ],
+)
+def test_what_belongs_to_one_stream(
+    create: Callable[..., str], read: Read, tmp_path: Path, columns: str, options: dict[str, str], words: str
+) -> None:
+    create("a", "id INT", "(1)")
+    rows = read(streaming=True, streams="a", **options).select(columns)
+    with pytest.raises(StreamingQueryException, match=words):
+        run_available(rows.writeStream.format("noop"), tmp_path)

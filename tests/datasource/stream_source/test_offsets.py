@@ -13,6 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
+from pyspark_pravega.datasource.stream_source.several import SeveralOffset
 from pyspark_pravega.errors import CheckpointError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,6 +28,14 @@ SOURCE_OFFSETS = {
     "table-1-marks.json": SourceOffset(CUT, "plant/temperatures/0", COLUMNS, marks=512),
     "table-1-reader.json": SourceOffset(CUT, None, COLUMNS),
 }
+SEVERAL_OFFSETS = {
+    "several-1.json": SeveralOffset(
+        {
+            "pressures$valve": SourceOffset(StreamCut(Stream("plant", "pressures"), {0: 17}), None, {"id": "int"}),
+            "temperatures": SOURCE_OFFSETS["table-1-first.json"],
+        }
+    )
+}
 POSITIONS = {
     "changes-0.json": Position(CUT, 12, Position(BEGIN, 0)),
     "changes-0-begin.json": Position(BEGIN, 0),
@@ -34,7 +43,7 @@ POSITIONS = {
 
 
 def test_there_is_an_example_of_every_format() -> None:
-    assert {file.name for file in GOLDEN.iterdir()} == {*SOURCE_OFFSETS, *POSITIONS}
+    assert {file.name for file in GOLDEN.iterdir()} == {*SOURCE_OFFSETS, *SEVERAL_OFFSETS, *POSITIONS}
 
 
 @pytest.mark.parametrize("name", SOURCE_OFFSETS)
@@ -42,6 +51,28 @@ def test_offsets_of_tables(name: str) -> None:
     text = (GOLDEN / name).read_text().strip()
     assert SourceOffset.from_json(text) == SOURCE_OFFSETS[name]
     assert SOURCE_OFFSETS[name].to_json() == text  # of the newest format only
+
+
+@pytest.mark.parametrize("name", SEVERAL_OFFSETS)
+def test_offsets_of_several_streams(name: str) -> None:
+    text = (GOLDEN / name).read_text().strip()
+    assert SeveralOffset.from_json(text) == SEVERAL_OFFSETS[name]
+    assert SEVERAL_OFFSETS[name].to_json() == text  # of the newest format only
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": 2, "streams": {}}', "has format 2, but this version of pyspark-pravega knows formats up to 1"),
+        ('{"format": 1, "streams": []}', "is none of several streams"),
+        ('{"format": 1, "streams": {"a": {"format": 1}}}', "is none of a Pravega table"),
+        (SOURCE_OFFSETS["table-1.json"].to_json(), "is none of several streams"),
+        ("{", "is none of several streams"),
+    ],
+)
+def test_texts_that_are_no_offset_of_several_streams(text: str, words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        SeveralOffset.from_json(text)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
