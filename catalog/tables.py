@@ -141,12 +141,23 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     if _impossible(namespace, name):
         return False
     stream = stream_of(namespace, name)
-    if TYPE_SIGN in name or not catalog.pravega.controller.stream_exists(stream):
+    if TYPE_SIGN in name:
+        return not creating and _part_exists(catalog, namespace, name)
+    if not catalog.pravega.controller.stream_exists(stream):
         return False
     try:
         return not (creating and adopting.adoptable(load_table(catalog.pravega, stream)))
     except SchemaNotFoundError:
         return True  # it is a table, if one that cannot be read
+
+
+def _part_exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+    """Tell whether a stream has events of a type, or a changelog."""
+    try:
+        load(catalog, namespace, name)
+    except (StreamNotFoundError, SchemaNotFoundError):
+        return False
+    return True
 
 
 def create(

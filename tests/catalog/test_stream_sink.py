@@ -258,6 +258,17 @@ def test_aggregates_and_joins_of_streams(spark: SparkSession, files: Files, name
     assert sorted(row.id for row in spark.table(f"{namespace}.pairs").collect()) == list(range(180))
 
 
+def test_a_table_of_changes(spark: SparkSession, files: Files, namespace: str, tmp_path: Path) -> None:
+    """What INSERT can do, a stream can: rows are written as changes that create them; the changelog is read only."""
+    properties = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+    spark.sql(f"CREATE TABLE {namespace}.t (id INT, name STRING) {properties}")
+    files.add(10)
+    run(files.stream(), tmp_path / "checkpoint", f"{namespace}.t")
+    assert ids(spark, f"{namespace}.t") == files.rows
+    with pytest.raises(StreamingQueryException, match="(?s)PRAVEGA_UNSUPPORTED_OPERATION.*cannot be written to"):
+        run(files.stream(), tmp_path / "other", f"{namespace}.`t$changelog`")
+
+
 def test_continuous_processing_is_refused(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t (timestamp TIMESTAMP, value BIGINT)")
     rate = spark.readStream.format("rate").load()
