@@ -81,7 +81,7 @@ def test_every_point_and_kind(
         ending.enter_context(closing(director))
 
         def new_driver() -> Driver:
-            name, master = f"driver{len(started)}", "local[2]" if started else "local-cluster[2,1,512]"
+            name, master = f"driver{len(started)}", "local[2,4]" if started else "local-cluster[2,1,512]"
             made = Driver(tmp_path, name, master, (tables.source, tables.target), environment)
             started.append(ending.enter_context(made))
             return made
