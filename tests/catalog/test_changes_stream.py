@@ -451,6 +451,31 @@ def test_what_is_known_of_rows_outlives_their_events(spark: SparkSession, shop: 
     assert brief(target.rows())[-2:] == last
 
 
+def test_a_checkpoint_in_a_file_system_that_only_hadoop_knows(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    """Python reaches no such path."""
+    key = shop.key(0)
+    (tmp_path / "disk").mkdir()
+    spark.conf.set("fs.viewfs.mounttable.test.link./mounted", (tmp_path / "disk").as_uri())
+    found: list[Any] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        found.extend(sorted((row._change_type, row.v) for row in batch.collect()))
+        forget(spark)
+
+    try:
+        for number, op in enumerate("cud"):
+            image = {"id": key, "v": str(number)}
+            shop.write(change(op, 10 + number, image if op == "d" else None, None if op == "d" else image))
+            query = spark.readStream.changes(shop.name).writeStream.foreachBatch(take)
+            query = query.option("checkpointLocation", "viewfs://test/mounted/checkpoint")
+            query.trigger(availableNow=True).start().awaitTermination()
+            shop.removed()
+    finally:
+        spark.conf.unset("fs.viewfs.mounttable.test.link./mounted")
+    assert found == [("insert", "0"), ("update_postimage", "1"), ("update_preimage", "0"), ("delete", "1")]
+    assert list((tmp_path / "disk" / "checkpoint" / "sources" / "0" / "rows").glob("*.whole"))
+
+
 def test_rows_of_segments_that_are_merged_are_known(spark: SparkSession, shop: Shop, target: Target) -> None:
     first, second = shop.key(0), shop.key(1)
     shop.write(*(change("c", 10, None, {"id": key, "v": "a"}) for key in (first, second)))

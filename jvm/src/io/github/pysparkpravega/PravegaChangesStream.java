@@ -33,7 +33,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     this.table = table;
     this.arguments = arguments;
     this.checkpoint = arguments.get("checkpoint").asText();
-    this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()) : null;
+    this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()).withFolder() : null;
   }
 
   @Override

@@ -38,7 +38,12 @@ final class RowFiles {
   RowFiles(String checkpoint, Configuration conf) {
     folder = new Path(checkpoint, "rows");
     files = CheckpointFileManager.create(folder, conf);
+  }
+
+  /** Once for a query, on the driver. */
+  RowFiles withFolder() {
     files.mkdirs(folder);
+    return this;
   }
 
   List<String> names() {
