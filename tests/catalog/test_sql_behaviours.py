@@ -72,6 +72,17 @@ def test_a_namespace_with_tables_is_dropped_only_with_cascade(sql: SqlClient, na
         sql.run(f"SHOW TABLES IN {namespace}")
 
 
+def test_a_view_of_several_streams(sql: SqlClient, catalog_name: str, namespace: str, fresh_name: str) -> None:
+    for name in ("sensor-a", "sensor-b"):
+        sql.run(f"CREATE TABLE {namespace}.`{name}` (id INT) USING pravega TBLPROPERTIES ('format'='json')")
+        sql.run(f"INSERT INTO {namespace}.`{name}` VALUES (1), (2)")
+    options = f"'catalog'='{catalog_name}', 'scope'='{fresh_name}', 'pattern'='sensor-.*'"
+    sql.run(f"CREATE TEMPORARY VIEW all_sensors USING pravega OPTIONS ({options})")
+    found = sql.run("SELECT _stream, sum(id) FROM all_sensors GROUP BY _stream ORDER BY _stream")
+    assert found == [("sensor-a", "3"), ("sensor-b", "3")]
+    sql.run("DROP VIEW all_sensors")
+
+
 @pytest.mark.parametrize("format_name", ["avro", "json"])
 def test_rows_come_back_as_inserted(sql: SqlClient, namespace: str, format_name: str) -> None:
     sql.run(

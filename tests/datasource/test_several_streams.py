@@ -272,3 +272,31 @@ def test_what_belongs_to_one_stream(
     rows = read(streaming=True, streams="a", **options).select(columns)
     with pytest.raises(StreamingQueryException, match=words):
         run_available(rows.writeStream.format("noop"), tmp_path)
+
+
+def test_a_micro_batch_of_several_is_done_again(
+    create: Callable[..., str], read: Read, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also one in which a stream moved that did not in the one before, and the one that follows a new stream."""
+    tables = [create(name, "id INT", f"({number})") for number, name in enumerate("ab")]
+    found: dict[int, list[list[tuple[str, int]]]] = {}
+
+    def take(batch: DataFrame, number: int) -> None:
+        found.setdefault(number, []).append(sorted((row._stream, row.id) for row in batch.collect()))
+
+    def run() -> None:
+        run_available(read(streaming=True, pattern=".*").writeStream.foreachBatch(take), tmp_path)
+
+    run()
+    tables.append(create("c", "id INT", "(20)"))
+    spark.sql(f"INSERT INTO {tables[0]} VALUES (10)")
+    run()
+    last = max(found)
+    assert [row for number in sorted(found) for row in found[number][0]] == [("a", 0), ("b", 1), ("a", 10), ("c", 20)]
+    for table in tables:
+        spark.sql(f"INSERT INTO {table} VALUES (30)")
+    for name in (str(last), f".{last}.crc"):
+        (tmp_path / "commits" / name).unlink()
+    run()
+    assert found[last][1] == found[last][0]
+    assert found[last + 1] == [[("a", 30), ("b", 30), ("c", 30)]]
