@@ -27,6 +27,7 @@ _ABOUT = {
     "pyspark": "The Python shell.",
     "shell": "The Scala shell (spark-shell).",
     "submit": "Run a program (spark-submit).",
+    "pipelines": "Declarative pipelines (spark-pipelines): `pyspark-pravega pipelines run`.",
 }
 
 

@@ -6,6 +6,7 @@ A command becomes Spark's program: same process, same signals, same exit code. A
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import NoReturn
 from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, conf_of, hide_secrets
+from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, conf_of, hide_secrets, leading_options
 from pyspark_pravega.spark_logging import quiet_logging
 
 
@@ -58,6 +59,7 @@ PROGRAMS: Mapping[str, Program] = {
     "pyspark": Program("pyspark", mixed=False),
     "shell": Program("spark-shell", mixed=False),
     "submit": Program("spark-submit", mixed=False),
+    "pipelines": Program("spark-pipelines", mixed=False),
     # The script's own program, which starts Spark's driver with the arguments of spark-submit.
     "run": Program("spark-submit"),
 }
@@ -93,12 +95,16 @@ def plan(
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
     with_jar = add_jar(passed_on, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home)
-    if name == "thriftserver":
+    if name in ("thriftserver", "pipelines"):
         with_jar = add_driver_class_path(
             with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
     if not conf_of(DAEMON_CONF, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
         confs += ["--conf", f"{DAEMON_CONF}={DAEMON_MODULE}"]
+    if name == "pipelines":
+        # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
+        options = leading_options(with_jar, without=("--remote",))
+        added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
     if not program.server:
         added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)

@@ -73,6 +73,18 @@ def take_options(arguments: Sequence[str], names: Collection[str], *, mixed: boo
     return taken, [*rest, *remaining]
 
 
+def leading_options(arguments: Sequence[str], *, without: Collection[str]) -> list[str]:
+    """Return the options of Spark's that stand before the program, but some of those that take a value."""
+    result: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if not argument.startswith("-"):
+            break
+        part = [argument, *itertools.islice(remaining, 1)] if argument in _WITH_VALUE else [argument]
+        result += [] if argument.partition("=")[0] in without else part
+    return result
+
+
 def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Take the first argument that is neither an option of Spark's nor its value; returns it and the rest."""
     rest = list(arguments)

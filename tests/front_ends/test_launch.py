@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,17 @@ def test_shells_log_warnings_only_unless_the_user_says_something_else(tmp_path: 
     (tmp_path / "log4j2.properties").touch()
     assert profile("sql", SPARK_CONF_DIR=str(tmp_path)) == ""
     assert profile("sql", "--driver-class-path", f"a.jar:{tmp_path}") == ""
+
+
+def test_the_server_that_pipelines_start_gets_the_catalog_too() -> None:
+    arguments = ("--remote", "local[2]", "--conf", "a=b c", "run", "--spec", "spark-pipeline.yml")
+    launch = planned("pipelines", *arguments, settings={"security.username": "u", "security.password": "swordfish"})
+    assert launch.command[-3:] == ("run", "--spec", "spark-pipeline.yml") and "--remote" in launch.command
+    server = shlex.split(launch.environment["PYSPARK_SUBMIT_ARGS"])
+    assert f"spark.sql.catalog.pravega={CATALOG_CLASS}" in server and "a=b c" in server
+    assert server[server.index("--driver-class-path") + 1] == str(adapter_jar())
+    assert server[-1] == "pyspark-shell" and not {"run", "--spec", "--remote", "local[2]"} & set(server)
+    assert "swordfish" not in " ".join([*launch.command, *server])
 
 
 def test_beeline_gets_its_arguments_only() -> None:
