@@ -87,6 +87,14 @@ test: lint types imports jar native ## Run everything that must pass: lint, type
 faults: jar native ## Run the tests of faults that take minutes (about an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
+.PHONY: pipelines
+pipelines: build/pipelines/installed jar native ## Run the example of declarative pipelines on real servers (the first run downloads 20 MB)
+	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -m pipelines tests/front_ends/test_pipelines.py $(PYTEST_ARGS)
+
+build/pipelines/installed: requirements-pipelines.txt $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/pipelines -r $<
+	@touch $@
+
 .PHONY: demo
 demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends and as a stream, stop it again (DEMO_ARGS)
 	@$(BIN)/python examples/demo.py $(DEMO_ARGS)

@@ -168,6 +168,11 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
             r"Line 1: \[INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST\]",
         ),
         ("INSERT INTO <target> BY NAME SELECT id FROM STREAM <source>", r"Cannot write extra columns `id`"),
+        (
+            "SET pravega.stream.checkpoint = '<checkpoint>';\n"
+            "INSERT INTO <source> WITH ('colour'='red') SELECT * FROM STREAM <source>",
+            "Line 2: .*There is no write option 'colour'",
+        ),
         ("SET pravega.stream.triger = '1 s'", r"Line 1: \[PRAVEGA_INVALID_OPTION\].*Did you mean 'pravega.stream.trig"),
         ("SET pravega.stream.trigger = 'at noon'", r"Line 1: .*'at noon' of 'pravega.stream.trigger'.*available now"),
         ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),

@@ -10,4 +10,5 @@ dp.create_sink("alarms", "pravega", {"scope": "iot", "stream": "alarms"})
 def hot_alarms() -> DataFrame:
     """Send an alarm for each hot reading."""
     spark = SparkSession.getActiveSession()
+    assert spark is not None
     return spark.readStream.table("pravega.iot.hot").selectExpr("location", "concat('hot: ', temp) AS text")

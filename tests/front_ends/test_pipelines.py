@@ -1,0 +1,78 @@
+"""Spark's declarative pipelines: the example project runs, and a second run takes what has come since."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.local.state import ClusterInfo
+from pyspark_pravega.script.progress import ProgressDisplay
+from pyspark_pravega.script.runner import ScriptRunner
+from pyspark_pravega.sql.script import statements
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pipeline"
+COMMAND = [sys.executable, "-m", "pyspark_pravega", "pipelines", "--remote", "local[2]"]
+CONFS = ["--conf", "spark.ui.enabled=false", "--conf", "spark.ui.showConsoleProgress=false"]
+
+
+def test_the_example_is_what_spark_and_python_can_parse(spark: SparkSession) -> None:
+    script = statements((EXAMPLE / "transformations" / "sensors.sql").read_text())
+    assert [one.words[1] for one in script] == ["STREAMING", "FLOW", "FLOW"]
+    ScriptRunner(spark.newSession(), script, ProgressDisplay()).check()
+    source = EXAMPLE / "transformations" / "alarms.py"
+    compile(source.read_text(), str(source), "exec")
+
+
+@pytest.mark.pipelines
+@pytest.mark.timeout(900)
+def test_the_example_runs_and_goes_on(cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    namespace = f"pravega.`{scope}`"
+    spark.sql(f"CREATE TABLE {namespace}.sensor (sensorId INT, location STRING, temp DOUBLE) USING pravega")
+    spark.sql(f"CREATE TABLE {namespace}.alarms (location STRING, text STRING) USING pravega")
+    spark.sql(f"INSERT INTO {namespace}.sensor VALUES (1, 'Seattle', 71), (1, 'Seattle', 69), (2, 'Oslo', 66)")
+    project = copy_of_the_example(tmp_path, scope)
+    run(cluster, project)
+    assert rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0)]
+    assert rows(spark, f"{namespace}.alarms") == [("Oslo", "hot: 66.0"), ("Seattle", "hot: 71.0")]
+    spark.sql(f"INSERT INTO {namespace}.sensor VALUES (3, 'Oslo', 99)")
+    run(cluster, project)
+    assert rows(spark, f"{namespace}.hot") == [(1, "Seattle", 71.0), (2, "Oslo", 66.0), (3, "Oslo", 99.0)]
+    assert len(rows(spark, f"{namespace}.alarms")) == 3
+
+
+def copy_of_the_example(directory: Path, scope: str) -> Path:
+    project = directory / "pipeline"
+    shutil.copytree(EXAMPLE, project)
+    changes = (
+        (r"pravega\.iot", f"pravega.`{scope}`"),
+        (r'"scope": "iot"', f'"scope": "{scope}"'),
+        (r"database: iot", f"database: {scope}"),
+        (r"storage: .*", f"storage: {(directory / 'storage').as_uri()}"),
+    )
+    for path in (each for each in project.rglob("*") if each.is_file()):
+        text = path.read_text()
+        for old, new in changes:
+            text = re.sub(old, new, text)
+        path.write_text(text)
+    return project
+
+
+def run(cluster: ClusterInfo, project: Path) -> None:
+    environment = {
+        **os.environ,
+        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
+        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
+    }
+    done = subprocess.run([*COMMAND, *CONFS, "run"], cwd=project, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0 and "Run is COMPLETED" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in spark.table(table).collect())
