@@ -53,7 +53,7 @@ def copy_of_the_example(directory: Path, scope: str) -> Path:
     changes = (
         (r"pravega\.iot", f"pravega.`{scope}`"),
         (r'"scope": "iot"', f'"scope": "{scope}"'),
-        (r"database: iot", f"database: {scope}"),
+        (r"database: iot", f"database: '`{scope}`'"),
         (r"storage: .*", f"storage: {(directory / 'storage').as_uri()}"),
     )
     for path in (each for each in project.rglob("*") if each.is_file()):

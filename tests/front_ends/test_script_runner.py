@@ -85,7 +85,7 @@ def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
     scripts.spark.sql(scripts.text(f"CREATE TABLE <source> {EVENTS} USING pravega"))
     scripts.spark.sql(scripts.text(f"INSERT INTO <source> VALUES {ROWS}"))
     ended, said = scripts.stream(job)
-    assert ended and "Line 4: started spark_catalog.default.t" in said and "batch 0" in said
+    assert ended and "Line 4: started spark_catalog.default.t" in said and "2 rows read, up to date" in said
     assert "|there are 2|" in capsys.readouterr().out  # the SELECT has waited
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7)]
     scripts.spark.sql(scripts.text("INSERT INTO <source> VALUES (3, TIMESTAMP'2020-01-03 00:00:00', 'c')"))
