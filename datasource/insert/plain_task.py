@@ -182,18 +182,23 @@ class _Appenders:
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Give events to the segments of now, and those of a segment that is sealed meanwhile to the next ones."""
         segments = self._router.route(positions)
+        left = np.ones(len(segments), bool)
         for segment_id in np.unique(segments):
-            where = np.flatnonzero(segments == segment_id)
+            where = segments == segment_id
+            left &= ~where
             each = self._open.get(int(segment_id))
             if each is None:
                 appender = SegmentAppender(self._pravega.segments, self._stream, int(segment_id), uuid.uuid4())
                 each = self._open[int(segment_id)] = _Open(appender)
             try:
-                each.give(events.take(pa.array(where)), positions[where])
+                each.give(events.filter(pa.array(where)), positions[where])
                 if each.bytes > _UNFLUSHED_BYTES:
                     each.flush()
             except SegmentSealedError:
                 self._go_on_after(int(segment_id))
+                if left.any():  # not to segments that are known to be gone: what comes next would overtake it
+                    self._route(events.filter(pa.array(left)), positions[left])
+                return
 
     def _go_on_after(self, sealed: int) -> None:
         """Learn the segments of now, and give them what those that are gone have not stored, before anything new."""
