@@ -45,6 +45,8 @@ from pyspark_pravega.datasource.scan.snapshot import tail_cut
 
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
+WARM = 30
+"""Micro-batches before those that count: the JVM compiles what it runs often."""
 OWN = ("walCommit", "commitOffsets", "commitBatch")
 """What Spark writes into the checkpoint for each micro-batch, whatever source and sink are."""
 Job = Callable[["Run"], None]
@@ -157,26 +159,26 @@ def latency(run: Run) -> None:
     for rate in (1_000, 50_000):
         source, target = run.tables()
         with run.query(source, target) as query:
-            run.commit(source, 100)
-            wait_for_rows(query, 100)
+            for number in range(1, WARM + 1):
+                run.commit(source, 100)
+                wait_for_rows(query, 100 * number)
             visible = Visible(run.pravega, Stream(run.scope, target))
             try:
                 with run.feed(source, rate, run.seconds) as feeder:
                     assert feeder.stdout is not None
                     sent = int(feeder.stdout.read())
-                wait_for_rows(query, 100 + sent)
+                wait_for_rows(query, 100 * WARM + sent)
                 time.sleep(0.5)
             finally:
                 visible.close()
-            done = batches(query)[1:]
+            done = batches(query)[WARM:]
         table = f"pravega.`{run.scope}`.`{target}`"
         step = max(sent // 20_000, 1)
         rows = run.spark.sql(
             f"SELECT split(split(_segment, '/')[2], '[.]')[0], _offset, sent FROM {table} "
             f"WHERE sent > 1000000000000 AND id % {step} = 0"
         ).collect()
-        began = min(row[2] for row in rows) + 3000  # not while code is compiled
-        seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows if row[2] > began)
+        seconds = sorted(visible.since(int(row[0]), row[1]) - row[2] / 1000 for row in rows)
         own = statistics.median(sum(each.durationMs.get(part, 0) for part in OWN) for each in done)
         whole = statistics.median(each.durationMs["triggerExecution"] for each in done)
         print(
