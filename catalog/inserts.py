@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
@@ -21,6 +21,7 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
@@ -87,11 +88,11 @@ class Inserts:
             if query is None:
                 insert = Insert.begin(catalog.pravega, table, settings)
             else:
-                insert = self._queries.begin((table.stream, writer_of_query(query)), catalog.pravega, table, settings)
+                key = table.stream, writer_of_query(query)
+                insert = self._queries.begin(key, catalog.pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
-        key = str(table.stream), transaction.id
         with self._lock:
-            self._open[key] = _Open(insert, number, catalog.hold())
+            self._open[str(table.stream), transaction.id] = _Open(insert, number, catalog.hold())
         try:
             function = pickled_write(InsertWriter(insert.spec(schema)))
             cancellation.check()
@@ -117,7 +118,11 @@ class Inserts:
         pickles = CPickleSerializer()
         if handle.transaction == _NONE:
             return _stored(table, [pickles.loads(base64.b64decode(message)) for message in messages])
-        with cancellation.shielded(), self._taken(catalog, table, handle, again=again and epoch is None) as insert:
+        unit = Unit.INSERT if epoch is None else Unit.MICRO_BATCH
+        with (
+            cancellation.shielded(),
+            self._taken(catalog, table, handle, unit, again=again and epoch is None) as insert,
+        ):
             reports = [pickles.loads(base64.b64decode(message)) for message in messages]
             if len(reports) != handle.tasks or not all(isinstance(report, InsertMessage) for report in reports):
                 insert.abort()
@@ -177,7 +182,13 @@ class Inserts:
 
     @contextmanager
     def _taken(
-        self, catalog: Catalog, table: StreamTable, handle: InsertHandle, *, again: bool = False
+        self,
+        catalog: Catalog,
+        table: StreamTable,
+        handle: InsertHandle,
+        unit: Unit = Unit.INSERT,
+        *,
+        again: bool = False,
     ) -> Iterator[Insert]:
         """Take an INSERT out of those that are open, or take over one that another service process began.
 
@@ -194,7 +205,7 @@ class Inserts:
                 found.insert.transaction.stop()
                 found.release()
             return
-        settings = write_settings(catalog.options(write=handle.options))
+        settings = replace(write_settings(catalog.options(write=handle.options)), unit=unit)
         try:
             transaction = Transaction.rejoin(
                 catalog.pravega.controller, table.stream, transaction_id, round(settings.lease * 1000)

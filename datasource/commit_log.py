@@ -146,9 +146,8 @@ class CommitLog(LogTable):
             now = time.monotonic()
             if now > deadline:
                 raise ServerTimeoutError(
-                    f"Other INSERTs into stream {self._stream} were being committed for {self._timeout:g} s, before it "
-                    "was this one's turn. Nothing of this INSERT is visible; run it again, with a longer "
-                    "'transaction.timeout' if need be."
+                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before its turn "
+                    "came. The option 'transaction.timeout' says how long a commit waits"
                 )
             if head.queue[0] != first:
                 first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS

@@ -153,7 +153,8 @@ class DataLossError(PravegaError):
     condition = "PRAVEGA_DATA_LOSS"
     sql_state = "KD000"
     cure = "Start from a later position, or set the read option `fail-on-data-loss` to `false` to read what is left. \
-A longer `retention.minimum` keeps events until they are read."
+A longer `retention.minimum` keeps events until they are read, and so does a `consumer`: \
+[Streaming](streaming.md#when-retention-was-faster)."
 
 
 class CheckpointError(PravegaError):

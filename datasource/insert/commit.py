@@ -39,6 +39,7 @@ from ..scan.snapshot import tail_cut
 from ..tables.stream_table import StreamTable
 from .encoding import encoding_id
 from .task import InsertMessage, InsertSpec
+from .unit import Unit
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class WriteSettings:
     lease: float
     commit_timeout: float
     spool_memory: int
+    unit: Unit = Unit.INSERT
 
 
 class Insert:
@@ -103,6 +105,7 @@ class Insert:
             lease_ms=round(self._settings.lease * 1000),
             spool_memory=self._settings.spool_memory,
             encoding_id=encoding_id(self._pravega, table),
+            unit=self._settings.unit,
         )
 
     @property
@@ -160,8 +163,8 @@ class Insert:
             if error is lost or transaction is not self._transaction:
                 clean_up(self._transaction.abort)
             if error is lost or not self._committed_all_the_same(transaction, error):
-                if isinstance(error, ServerUnavailableError) and not (again or self._asked):
-                    raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
+                if isinstance(error, NO_ANSWER) and not (again or self._asked):
+                    raise type(error)(f"{error.message}. {self._settings.unit.write_again}") from None
                 raise error from error.__cause__
         if transaction is not self._transaction:
             clean_up(self._transaction.abort)
@@ -186,7 +189,7 @@ class Insert:
         if isinstance(error, TransactionOutcomeUnknownError):
             raise TransactionNotOpenError(
                 f"Transaction {transaction.id} on stream {self._table.stream} could not be committed and was aborted: "
-                f"{error.__cause__ or error}. Nothing of this INSERT is visible; run it again."
+                f"{error.__cause__ or error}. {self._settings.unit.write_again}."
             ) from error
         return False
 
@@ -210,12 +213,16 @@ class Insert:
         try:
             self._pravega.segments.seal_segments(stream, ids, transaction.id)
         except TransactionNotOpenError:
-            raise _nothing_visible(transaction) from None
+            raise self._ended(transaction) from None
         infos = self._pravega.segments.segment_infos(stream, ids, transaction.id)
         missing = [segment_id for segment_id in ids if segment_id not in infos]
         if missing:
-            raise _nothing_visible(transaction)
+            raise self._ended(transaction)
         return {transaction_segment_id(one, transaction.id): infos[one].write_offset for one in ids}
+
+    def _ended(self, transaction: Transaction) -> TransactionNotOpenError:
+        """Make the error for a transaction that ended before it was committed."""
+        return TransactionNotOpenError(f"{transaction.ended().message}. {self._settings.unit.next_step.capitalize()}.")
 
     def _copy_winners(self, messages: Sequence[InsertMessage], expected: dict[int, int]) -> Transaction:
         """Copy what the winning tasks wrote, without the bytes of other attempts, into a fresh transaction."""
@@ -223,7 +230,7 @@ class Insert:
         if any(written.resumed for message in messages for written in message.segments.values()):
             raise TransactionMismatchError(
                 f"Transaction {old.id} on stream {stream} mixes bytes of failed attempts with those of the tasks "
-                "that succeeded. It was aborted and nothing of this INSERT is visible; run it again."
+                f"that succeeded. It was aborted. {self._settings.unit.write_again}."
             )
         fresh = Transaction.begin(self._pravega.controller, stream, round(self._settings.lease * 1000))
         fresh.keep_alive()
@@ -231,15 +238,15 @@ class Insert:
             if list(fresh.segments) != list(old.segments):
                 raise TransactionMismatchError(
                     f"Stream {stream} was scaled while transaction {old.id} held bytes of failed attempts. It was "
-                    "aborted and nothing of this INSERT is visible; run it again."
+                    f"aborted. {self._settings.unit.write_again}."
                 )
             for message in messages:
                 for segment_id, written in message.segments.items():
                     self._copy(segment_id, written.ranges, fresh.id)
             if self._sealed_lengths(fresh) != expected:
                 raise TransactionMismatchError(
-                    f"Transaction {old.id} on stream {stream} does not hold what its tasks wrote. It was aborted and "
-                    "nothing of this INSERT is visible; run it again."
+                    f"Transaction {old.id} on stream {stream} does not hold what its tasks wrote. It was aborted. "
+                    f"{self._settings.unit.write_again}."
                 )
         except PravegaError:
             fresh.abort()
@@ -326,11 +333,6 @@ def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[s
     if not times:
         return None
     return (INSERTS if writer is None else f"{INSERTS}-{writer.replace(' ', '-')}"), max(times)
-
-
-def _nothing_visible(transaction: Transaction) -> TransactionNotOpenError:
-    """Say what has become of the transaction of an INSERT that was not committed."""
-    return TransactionNotOpenError(f"{transaction.ended().message}. Run the INSERT again.")
 
 
 def outcome_unknown(stream: Stream, transaction: uuid.UUID, error: PravegaError) -> TransactionOutcomeUnknownError:

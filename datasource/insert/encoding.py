@@ -21,7 +21,7 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
     # A group that was deleted and made again counts its versions anew.
     if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
         raise InvalidSchemaError(
-            f"The table of stream {table.stream} was dropped and made again with other columns since this "
-            "statement was analyzed. Nothing was written; run it again."
+            f"The table of stream {table.stream} was dropped and made again with other columns after this "
+            "statement or streaming query was planned. Nothing was written; start it again."
         )
     return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])

@@ -37,6 +37,7 @@ from ..user_errors import concise
 from ..worker_connections import lent
 from .routes import Positions, hashes
 from .spool import Spool
+from .unit import Unit
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class InsertSpec:
     lease_ms: int
     spool_memory: int
     encoding_id: int | None
+    unit: Unit
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class InsertWriter(DataSourceArrowWriter):
                 raise transaction.ended() from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
                 # A commit begins only when all tasks have succeeded.
-                raise type(error)(f"{error.message}. Nothing of this INSERT is visible; run it again") from None
+                raise type(error)(f"{error.message}. {spec.unit.write_again}") from None
             finally:
                 transaction.stop()
         return InsertMessage(partition, rows, written, latest=latest)
@@ -143,7 +145,7 @@ def _spool_rows(
             if table.event_time is not None and (time := latest_time(batch.column(table.event_time))) is not None:
                 latest = time if latest is None else max(latest, time)
     except (InvalidRowError, EventTooLargeError) as error:
-        raise type(error)(f"Table {table.stream}: {error.message}. Nothing of this INSERT is visible.") from None
+        raise type(error)(f"Table {table.stream}: {error.message}. {spec.unit.nothing_visible}.") from None
     return rows, latest
 
 

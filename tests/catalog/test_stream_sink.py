@@ -137,6 +137,17 @@ def test_a_copied_checkpoint_is_fenced(
     assert ids(spark, table) == files.rows
 
 
+def test_a_row_that_cannot_be_written_says_what_is_visible_of_its_batch(
+    spark: SparkSession, files: Files, namespace: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.keyed (id INT, name STRING) TBLPROPERTIES ('routing-key'='name')")
+    files.add(10)
+    rows = files.stream().selectExpr("id", "nullif(name, 'x7') AS name")
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_INVALID_ROW.*Nothing of this micro-batch is visible"):
+        run(rows, tmp_path / "checkpoint", f"{namespace}.keyed")
+    assert ids(spark, f"{namespace}.keyed") == []
+
+
 def test_a_table_that_is_missing_is_created(spark: SparkSession, files: Files, namespace: str, tmp_path: Path) -> None:
     files.add(10)
     run(files.stream(), tmp_path / "checkpoint", f"{namespace}.new")

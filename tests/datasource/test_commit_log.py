@@ -295,9 +295,7 @@ class TestReaders:
         stream = new_stream(2)
         first = Entered(pravega, stream, 2)
         insert, messages = begun(pravega, stream, [b" " * PAYLOAD_BYTES] * 2, replace(SETTINGS, commit_timeout=0.3))
-        with pytest.raises(
-            ServerTimeoutError, match="before it was this one's turn. Nothing of this INSERT is visible"
-        ):
+        with pytest.raises(ServerTimeoutError, match="before its turn came.*Nothing of this INSERT is visible; run it"):
             insert.commit(messages)
         wait_for(pravega, stream, insert.transaction.id, TransactionStatus.ABORTED)
         head = first.log.head()

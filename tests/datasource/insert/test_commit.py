@@ -22,6 +22,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.insert.unit import Unit
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (
@@ -126,6 +127,16 @@ def test_a_task_without_servers_says_that_nothing_is_visible(begin: Callable[[],
         batch = pa.record_batch([pa.array(ROWS, pa.binary())], names=["event"])
         with pytest.raises(ServerUnavailableError, match=r"cannot be reached.*\. Nothing of this INSERT is visible"):
             writer.write(iter([batch]))
+
+
+def test_a_micro_batch_that_came_to_nothing_names_its_query(pravega: Pravega, begin: Callable[[], Insert]) -> None:
+    insert = begin()
+    transaction = insert.transaction
+    batch = Insert(pravega, insert.table, transaction, replace(SETTINGS, unit=Unit.MICRO_BATCH))
+    message = write(batch, ROWS)
+    pravega.controller.abort_transaction(transaction.stream, transaction.id)
+    with pytest.raises(TransactionNotOpenError, match="aborted.*Start the query again, and it goes on from its check"):
+        batch.commit([message])
 
 
 def test_what_cannot_be_told_apart_is_aborted(pravega: Pravega, begin: Callable[[], Insert]) -> None:
