@@ -28,7 +28,7 @@ from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
 from .connections import Catalog
 from .replies import InsertBegun, InsertHandle
-from .running_queries import RunningQueries
+from .writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0
@@ -64,7 +64,7 @@ class Inserts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, uuid.UUID], _Open] = {}
-        self._queries = RunningQueries()
+        self._queries = WritingQueries()
 
     def begin(
         self,

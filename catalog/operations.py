@@ -16,7 +16,7 @@ from pyspark_pravega.datasource.scan.bounds import bounds_text
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
-from pyspark_pravega.datasource.stream_source.queries import RunningQueries
+from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql.refusals import refusal
 
@@ -53,7 +53,7 @@ class Operations:
         self._inserts = Inserts()
         self._changes = ChangesMemory()
         self._source = SourceMemory()
-        self._queries = RunningQueries()
+        self._queries = ReadingQueries()
 
     def answer(self, number: int, envelope: r.Envelope) -> Reply:
         """Carry one request out, the call of this number; raises what went wrong."""
@@ -78,7 +78,7 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
-        if isinstance(request, several.REQUESTS) and request.table.members:
+        if isinstance(request, r.StreamRequest) and request.table.members:
             return several.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():

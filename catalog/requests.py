@@ -259,11 +259,8 @@ class PlanNewChanges:
 
 
 @dataclass(frozen=True)
-class StartOfStream:
-    """The offset (a text) at which a streaming query begins that has no checkpoint.
-
-    `id` and `columns` of this and the next three: that of the table's description, and what the query needs.
-    """
+class _OfQuery:
+    """A request of a streaming query: its table, the `id` of that table's description, the columns that it needs."""
 
     table: StreamTable
     id: str | None
@@ -272,36 +269,27 @@ class StartOfStream:
 
 
 @dataclass(frozen=True)
-class LastOfStream:
+class StartOfStream(_OfQuery):
+    """The offset (a text) at which a streaming query begins that has no checkpoint."""
+
+
+@dataclass(frozen=True)
+class LastOfStream(_OfQuery):
     """The offset at which the table ends now, where a query ends that reads what is available now."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
-
 
 @dataclass(frozen=True)
-class LimitsOfStream:
+class LimitsOfStream(_OfQuery):
     """The `Limits` that the options of a query give its micro-batches."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
-
 
 @dataclass(frozen=True)
-class EndOfMicroBatch:
+class EndOfMicroBatch(_OfQuery):
     """A `MicroBatchEnd`, that of the next micro-batch.
 
     `last`: not beyond this offset. `checkpoint` tells the query from others.
     """
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     since: str
     last: str | None
     limits: Limits
@@ -309,61 +297,41 @@ class EndOfMicroBatch:
 
 
 @dataclass(frozen=True)
-class PlanMicroBatch:
+class PlanMicroBatch(_OfQuery):
     """A `PlannedRead` of what lies between two offsets. `checkpoint` tells the query from others."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     since: str
     until: str
     checkpoint: str
 
 
 @dataclass(frozen=True)
-class PlanRealTime:
+class PlanRealTime(_OfQuery):
     """A `PlannedRead` of all that comes after an offset, of one partition per segment, whose id is its affinity."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     since: str
     checkpoint: str
 
 
 @dataclass(frozen=True)
-class EndOfRealTime:
+class EndOfRealTime(_OfQuery):
     """The offset that the tasks of a real-time batch have reached: an offset for each segment id."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     reached: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class CommitMicroBatch:
+class CommitMicroBatch(_OfQuery):
     """The query with this checkpoint has finished a micro-batch, and needs nothing before this offset any more."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     until: str
     checkpoint: str
 
 
 @dataclass(frozen=True)
-class StopStream:
+class StopStream(_OfQuery):
     """The query with this checkpoint has stopped."""
 
-    table: StreamTable
-    id: str | None
-    columns: StructType
-    options: Mapping[str, str]
     checkpoint: str
 
 
@@ -427,6 +395,18 @@ class CommitEpoch:
     offsets: str
 
 
+StreamRequest: TypeAlias = (
+    StartOfStream
+    | LastOfStream
+    | LimitsOfStream
+    | EndOfMicroBatch
+    | PlanMicroBatch
+    | PlanRealTime
+    | EndOfRealTime
+    | CommitMicroBatch
+)
+"""Requests of a streaming query about the table that it reads."""
+
 CatalogRequest: TypeAlias = (
     DefaultNamespace
     | ListNamespaces
@@ -449,14 +429,7 @@ CatalogRequest: TypeAlias = (
     | EndOfChanges
     | LimitsOfChanges
     | PlanNewChanges
-    | StartOfStream
-    | LastOfStream
-    | LimitsOfStream
-    | EndOfMicroBatch
-    | PlanMicroBatch
-    | PlanRealTime
-    | EndOfRealTime
-    | CommitMicroBatch
+    | StreamRequest
     | StopStream
     | BeginInsert
     | CommitInsert

@@ -6,7 +6,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeAlias, assert_never, get_args
+from typing import assert_never
 
 from pyspark.sql.types import StructType
 
@@ -43,23 +43,8 @@ _UNFINISHED_SECONDS = 30.0
 """How long a new stream may be without a schema until it counts as one that does not fit."""
 
 
-_Request: TypeAlias = (
-    r.StartOfStream
-    | r.LastOfStream
-    | r.LimitsOfStream
-    | r.EndOfMicroBatch
-    | r.PlanMicroBatch
-    | r.PlanRealTime
-    | r.EndOfRealTime
-    | r.CommitMicroBatch
-)
-
-REQUESTS = get_args(_Request)
-"""Those that `answer` takes."""
-
-
 def answer(
-    catalog: Catalog, memory: SourceMemory, request: _Request
+    catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
 ) -> str | Limits | MicroBatchEnd | PlannedRead | None:
     """Carry out a request of a streaming query whose table has members; `streams` has those of other tables.
 

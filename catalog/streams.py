@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
@@ -13,7 +12,7 @@ from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
-from pyspark_pravega.datasource.stream_source.queries import RunningQueries
+from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.stream_source.real_time import following
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
@@ -23,17 +22,6 @@ from .connections import Catalog
 from .naming import errors_about
 from .reads import planned_read
 from .replies import MicroBatchEnd, PlannedRead
-
-_Request: TypeAlias = (
-    r.StartOfStream
-    | r.LastOfStream
-    | r.LimitsOfStream
-    | r.EndOfMicroBatch
-    | r.PlanMicroBatch
-    | r.PlanRealTime
-    | r.EndOfRealTime
-    | r.CommitMicroBatch
-)
 
 
 def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
@@ -55,7 +43,7 @@ def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOf
 
 
 def end_of_micro_batch(
-    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.EndOfMicroBatch
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.EndOfMicroBatch
 ) -> MicroBatchEnd:
     """Return the offset at which the next micro-batch ends."""
     with _asked_for(catalog, memory, request) as (read, stream):
@@ -73,7 +61,7 @@ def end_of_micro_batch(
 
 
 def plan_micro_batch(
-    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.PlanMicroBatch
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanMicroBatch
 ) -> PlannedRead:
     """Plan what a micro-batch reads."""
     with _asked_for(catalog, memory, request) as (read, stream):
@@ -98,7 +86,7 @@ def plan_micro_batch(
 
 
 def plan_real_time(
-    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.PlanRealTime
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanRealTime
 ) -> PlannedRead:
     """Plan how the tasks of a real-time batch follow the stream's segments."""
     with _asked_for(catalog, memory, request) as (read, stream):
@@ -122,14 +110,14 @@ def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRea
 
 
 def commit_micro_batch(
-    catalog: Catalog, memory: SourceMemory, queries: RunningQueries, request: r.CommitMicroBatch
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.CommitMicroBatch
 ) -> None:
     """Let the query's consumer, if it has one, give up what it has read."""
     with _asked_for(catalog, memory, request) as (read, _):
         queries.committed(request.checkpoint, read.read_offset(request.until).cut)
 
 
-def _consume(catalog: Catalog, queries: RunningQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:
+def _consume(catalog: Catalog, queries: ReadingQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:
     """Let the query's consumer, if it has one, hold what follows the beginning of its run's first batch."""
     if (consumer := read.options.get(o.CONSUMER)) is not None:
         queries.consume(catalog.pravega, consumer, begin, checkpoint, catalog.hold)
@@ -137,7 +125,7 @@ def _consume(catalog: Catalog, queries: RunningQueries, read: StreamedTable, che
 
 @contextmanager
 def _asked_for(
-    catalog: Catalog, memory: SourceMemory, request: _Request
+    catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
     with errors_about("Table", catalog.named(table.stream.scope, kind_of(table).name(table))):

@@ -14,7 +14,7 @@ from .consumption import Consumption
 from .known_marks import KnownMarks
 
 
-class RunningQueries:
+class ReadingQueries:
     """The watermarks that queries know, and the consumers that they move. Thread-safe.
 
     A service that ended has forgotten both: watermarks are read again, and a consumer is taken over by the next batch.

@@ -62,7 +62,7 @@ class _Ahead:
     thread: threading.Thread | None = None
 
 
-class RunningQueries:
+class WritingQueries:
     """Remembers queries by stream and id; thread-safe. One query commits one epoch at a time."""
 
     def __init__(self) -> None:

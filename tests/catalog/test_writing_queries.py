@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyspark_pravega.catalog import running_queries
+from pyspark_pravega.catalog import writing_queries
 from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.running_queries import RunningQueries
+from pyspark_pravega.catalog.writing_queries import WritingQueries
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import TransactionStatus
@@ -25,7 +25,7 @@ class Query:
     """A query that commits epochs into a stream, as far as its memory is concerned."""
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
-        self.memory = RunningQueries()
+        self.memory = WritingQueries()
         self._pravega, self._stream = pravega, stream
         self._catalog = Catalog({}, pravega)
         self._key = stream, "query"
@@ -90,7 +90,7 @@ def test_a_busy_query_gets_its_next_transaction_ahead(query: Query) -> None:
 
 
 def test_a_transaction_for_nobody_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_queries, "AHEAD_SECONDS", 0.1)
+    monkeypatch.setattr(writing_queries, "AHEAD_SECONDS", 0.1)
     query.commit(0)
     query.commit(1)
     ahead = query.ahead()
@@ -98,7 +98,7 @@ def test_a_transaction_for_nobody_is_aborted(query: Query, monkeypatch: pytest.M
 
 
 def test_one_that_is_open_when_the_driver_ends_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_queries, "AHEAD_SECONDS", 600.0)
+    monkeypatch.setattr(writing_queries, "AHEAD_SECONDS", 600.0)
     query.commit(0)
     query.commit(1)
     ahead = query.ahead()
