@@ -11,14 +11,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.servers import cluster
-from pyspark_pravega import configure
+from bench.servers import cluster, session
 
 PROPERTIES = {
     "debezium-json": "'format'='debezium-json', 'primary-key'='id', 'framing'='none'",
@@ -77,18 +75,8 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=10)
     arguments = parser.parse_args()
-    with cluster() as config:
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        scope = f"bench-{uuid.uuid4().hex[:8]}"
-        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
-        try:
-            measure(spark, scope, arguments, lambda line: print(line, flush=True))
-        finally:
-            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
-            spark.stop()
+    with cluster() as config, session(config, 2) as (spark, scope):
+        measure(spark, scope, arguments, lambda line: print(line, flush=True))
 
 
 if __name__ == "__main__":

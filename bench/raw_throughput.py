@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.limits import Processes, bare_read, bare_write, payloads, processes, timed
-from bench.servers import cluster
-from pyspark_pravega import configure
+from bench.servers import cluster, session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
 
@@ -113,18 +111,14 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    with cluster() as config, connect(config) as pravega, processes(config, SEGMENTS) as ready:
-        builder = SparkSession.builder.master(f"local[{SEGMENTS}]").config("spark.ui.enabled", "false")
-        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
-        spark = builder.getOrCreate()
-        scope = f"bench-{uuid.uuid4().hex[:8]}"
-        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
-        try:
-            for size in (100, 1000):
-                measure(spark, pravega, ready, scope, size, arguments.megabytes, arguments.rounds)
-        finally:
-            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
-            spark.stop()
+    with (
+        cluster() as config,
+        connect(config) as pravega,
+        processes(config, SEGMENTS) as ready,
+        session(config, SEGMENTS) as (spark, scope),
+    ):
+        for size in (100, 1000):
+            measure(spark, pravega, ready, scope, size, arguments.megabytes, arguments.rounds)
 
 
 if __name__ == "__main__":

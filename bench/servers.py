@@ -1,13 +1,17 @@
-"""The cluster that a measurement runs on: the one of the environment, else a local one with room for volume."""
+"""What a measurement runs on: the cluster of the environment or a local one with room for volume, and Spark."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from pyspark_pravega import configure
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.connection import client_config
 from pyspark_pravega.local.cluster import LocalCluster
@@ -33,3 +37,23 @@ def cluster() -> Iterator[ClientConfig]:
             end_with_parent=True,
         ) as local:
             yield ClientConfig(controller_uri=local.info.controller_uri, registry_uri=local.info.registry_uri)
+
+
+@contextmanager
+def session(
+    config: ClientConfig, cores: int, confs: Mapping[str, str] | None = None
+) -> Iterator[tuple[SparkSession, str]]:
+    """Yield a session, and the name of a new namespace that is dropped at the end."""
+    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+    for key, value in (confs or {}).items():
+        builder = builder.config(key, value)
+    builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    scope = f"bench-{uuid.uuid4().hex[:8]}"
+    spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
+    try:
+        yield spark, scope
+    finally:
+        spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
+        spark.stop()

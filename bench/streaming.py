@@ -33,8 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.feeder import block
 from bench.latency_and_memory import children, workers
-from bench.servers import cluster
-from pyspark_pravega import configure
+from bench.servers import cluster, session
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -313,21 +312,12 @@ def main() -> None:
     with cluster() as config, connect(config) as pravega:
         cores = {int(core) for core in arguments.cores.split(",")}
         os.sched_setaffinity(0, cores)
-        builder = SparkSession.builder.master(f"local[{len(cores)}]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "10000")
-        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        scope = f"bench-{uuid.uuid4().hex[:8]}"
-        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
-        try:
+        confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+        with session(config, len(cores), confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
             for each in arguments.what:
                 print(f"--- {each}", flush=True)
                 jobs[each](Run(spark, pravega, config, scope, arguments.seconds))
-        finally:
-            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
-            spark.stop()
 
 
 if __name__ == "__main__":

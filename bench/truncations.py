@@ -18,8 +18,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from bench.changes_stream import rows
-from bench.servers import cluster
-from pyspark_pravega import configure
+from bench.servers import cluster, session
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
@@ -82,18 +81,8 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=1_000)
     parser.add_argument("--batches", type=int, default=3)
     arguments = parser.parse_args()
-    with cluster() as config:
-        builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
-        builder = configure(builder, controller_uri=config.controller_uri, schema_registry_uri=config.registry_uri)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        scope = f"bench-{uuid.uuid4().hex[:8]}"
-        spark.sql(f"CREATE NAMESPACE pravega.`{scope}`")
-        try:
-            measure(spark, config, scope, arguments)
-        finally:
-            spark.sql(f"DROP NAMESPACE pravega.`{scope}` CASCADE")
-            spark.stop()
+    with cluster() as config, session(config, 4) as (spark, scope):
+        measure(spark, config, scope, arguments)
 
 
 if __name__ == "__main__":

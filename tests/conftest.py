@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pyspark_pravega.client import connect
+from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
 from pyspark_pravega.client.stream import Stream
@@ -93,6 +93,13 @@ def client_config(cluster: ClusterInfo) -> ClientConfig:
         credentials=credentials,
         trust_store=cluster.ca_file,
     )
+
+
+@pytest.fixture(scope="session")
+def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
+    """A connection to `cluster`."""
+    with connect(client_config) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.formats.core.framing import header
 from tests.catalog.test_debezium import create_stream, write
 from tests.debezium import Record
 from tests.streams import ParquetSink, run_available
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 def test_every_format(spark: SparkSession, scope: str, tmp_path: Path) -> None:

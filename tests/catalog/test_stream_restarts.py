@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,11 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from tests.streams import ParquetSink, run_available
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -12,17 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, expr, window
 from pyspark.sql.functions import sum as sum_
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from tests.streams import PATIENCE, run_available
-
-
-@pytest.fixture(scope="module")
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the tests of segments share: connections, streams, events, and a network that can be cut."""
+"""What the tests of segments share: streams, events, and a network that can be cut."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 from tests.cutting_proxy import CuttingProxy
-
-
-@pytest.fixture(scope="module")
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -1,21 +1,13 @@
-"""What the tests of scans and commits share: connections and streams."""
+"""What the tests of scans and commits share: streams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-
-
-@pytest.fixture(scope="session")
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    """The tests' connection to `cluster`."""
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType
 
 from pyspark_pravega import configure
-from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.wire import commands as wire
@@ -35,12 +35,6 @@ from tests.faults.points import POINTS
 LONG = pytest.param(20, marks=pytest.mark.faults)
 TABLE_COMMANDS = frozenset((wire._UPDATE_TABLE_ENTRIES, wire._READ_TABLE, wire._READ_TABLE_ENTRIES))
 POINT = {point.name: point for point in POINTS}
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -21,12 +20,6 @@ from tests.faults.oracle import Feeder, Tables, check_order_of
 from tests.streams import ParquetSink
 
 LONG = int(os.environ.get("PYSPARK_PRAVEGA_FAULT_ROUNDS", "60"))
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @dataclass

@@ -15,8 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples import demo
-from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import GroupProperties
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
@@ -24,12 +23,6 @@ from tests.temperatures import by_location_and_day, mean_by_location_and_day, re
 
 HALF_A_CENT = Fraction("0.005000001")
 """How far a mean rounded to two digits may be from the exact one; the last digits are those of binary fractions."""
-
-
-@pytest.fixture
-def pravega(client_config: ClientConfig) -> Iterator[Pravega]:
-    with connect(client_config) as connected:
-        yield connected
 
 
 @pytest.fixture
