@@ -30,13 +30,13 @@ LONG = "10 minutes"
 
 
 class LinesSink:
-    """Writes rows into a file for each task and epoch."""
+    """Writes rows into a file for each task and epoch; one that is done again replaces what it wrote."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = str(directory)
 
     def open(self, partition: int, epoch: int) -> bool:
-        self.file = Path(self.directory, f"{epoch:06}-{partition}").open("a")  # noqa: SIM115 closed by `close`
+        self.file = Path(self.directory, f"{epoch:06}-{partition}").open("w")  # noqa: SIM115 closed by `close`
         return True
 
     def process(self, row: Row) -> None:
