@@ -589,14 +589,6 @@ MIN_ROWS_PER_TRIGGER = _option(
     "Streaming: a micro-batch waits until there are so many events, but not longer than `max-trigger-delay`. Not with "
     "the triggers `availableNow` and `once`.",
 )
-CONSUMER = _option(
-    "consumer",
-    optional(TEXT),
-    None,
-    SettableAs.READ,
-    "Streaming: name, unique in the scope, under which the server keeps what the query still needs, and frees the rest "
-    "as far as the stream's retention allows. For one query at a time.",
-)
 MAX_TRIGGER_DELAY = _option(
     "max-trigger-delay",
     between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=1), "1d"),
@@ -604,6 +596,14 @@ MAX_TRIGGER_DELAY = _option(
     SettableAs.CATALOG | SettableAs.READ,
     "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, from the one before.",
     "15min",
+)
+CONSUMER = _option(
+    "consumer",
+    optional(TEXT),
+    None,
+    SettableAs.READ,
+    "Streaming: name, unique in the scope, under which the server keeps what the query still needs, and frees the rest "
+    "as far as the stream's retention allows. For one query at a time.",
 )
 READ_WINDOW = _option(
     "read-window",
