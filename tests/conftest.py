@@ -27,10 +27,16 @@ from tests.spark_fixtures import quick_spark, secure_spark, spark
 __all__ = ["quick_spark", "secure_spark", "spark"]
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
+MAY_COMMIT = ("prn::/scope:*/stream:pyspark-pravega-commits_kvtable,READ_UPDATE",)
 ACCOUNTS = {
     **DEFAULT_ACCOUNTS,
     # Reads all streams, but no key-value table.
     "no-tables": Account((*NO_TABLES, "prn::*,READ")),
+    # Reads all, and writes the streams `target`: with and without the commit table.
+    "sink": Account((*MAY_COMMIT, "prn::/scope:*/stream:target,READ_UPDATE", "prn::*,READ")),
+    "appender": Account(("prn::/scope:*/stream:target,READ_UPDATE", "prn::*,READ")),
+    # Reads the streams `single` and their schemas, nothing else.
+    "single": Account(("prn::/scope:*/stream:single,READ", "prn::/namespace:*/group:single*,READ")),
 }
 
 

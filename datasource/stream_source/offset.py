@@ -107,7 +107,7 @@ def _type_text(text: str) -> str:
 def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, table: StructType) -> None:
     """Raise CheckpointError for an offset of another stream, or of a table whose columns have changed too much.
 
-    Columns may be added, and those that the query did not read may change in any way.
+    Columns may be added. Spark has streams read all columns, so that those count which a query does not select.
     """
     if offset.cut.stream != stream:
         raise CheckpointError(
