@@ -121,8 +121,18 @@ class WritingQueries:
         """Keep the transaction of a micro-batch without rows for the next one."""
         old = insert.transaction
         again = Transaction(catalog.pravega.controller, old.stream, old.id, list(old.segments), old.lease_ms, old.token)
-        again.keep_alive()
-        self._prepare(key, catalog, insert, lambda: Insert(catalog.pravega, insert.table, again, insert.settings))
+
+        def begin() -> Insert:
+            # At once: where many short micro-batches have no rows, none of them comes to the first ping of its own.
+            try:
+                again.ping()
+            except PravegaError:
+                clean_up(again.abort)
+                raise
+            again.keep_alive()
+            return Insert(catalog.pravega, insert.table, again, insert.settings)
+
+        self._prepare(key, catalog, insert, begin)
 
     def end(self) -> list[threading.Thread]:
         """Abort what was begun ahead; return the threads that do it."""

@@ -106,12 +106,16 @@ class Transaction:
             )
             self._pinger.start()
 
+    def ping(self) -> None:
+        """Begin the lease anew. Raises TransactionNotOpenError."""
+        self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
+
     def _ping_until_stopped(self) -> None:
         period = self.lease_ms / 1000 / PINGS_PER_LEASE
         pause = period
         while not self._stop.wait(pause):
             try:
-                self._controller.ping_transaction(self.stream, self.id, self.lease_ms)
+                self.ping()
                 pause = period
             except ClientClosedError:
                 return  # whoever closed it has done with the transaction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -26,12 +27,13 @@ class Query:
 
     def __init__(self, pravega: Pravega, stream: Stream) -> None:
         self.memory = WritingQueries()
+        self.settings = SETTINGS
         self._pravega, self._stream = pravega, stream
         self._catalog = Catalog({}, pravega)
         self._key = stream, "query"
 
     def begin(self) -> Insert:
-        return self.memory.begin(self._key, self._pravega, raw_table(self._stream), SETTINGS)
+        return self.memory.begin(self._key, self._pravega, raw_table(self._stream), self.settings)
 
     def commit(self, number: int) -> Insert:
         """Do an epoch; nothing of it is committed."""
@@ -132,3 +134,18 @@ def test_the_transaction_of_an_empty_epoch_serves_the_next_one(query: Query) -> 
     assert again.transaction.status() is TransactionStatus.OPEN
     assert not again.transaction._stop.is_set()
     again.abort()
+
+
+def test_it_lives_as_long_as_empty_epochs_follow_each_other(query: Query) -> None:
+    query.settings = replace(SETTINGS, lease=10.0)
+    query.commit(0)
+    empty = query.begin()
+    first, end = empty.transaction.id, time.monotonic() + 1.5 * query.settings.lease
+    while time.monotonic() < end:  # a lease that nobody renews is over by then
+        query.keep(empty)
+        empty.transaction.stop()  # as whoever has committed does
+        time.sleep(0.2)
+        empty = query.begin()
+        assert empty.transaction.id == first
+        assert empty.transaction.status() is TransactionStatus.OPEN
+    empty.abort()
