@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
@@ -51,13 +50,13 @@ def commit_epoch(
         ended = _Former(pravega, table, insert.settings, log, row, entry)
         if row.epoch == epoch.number:
             if ended.is_committed():
-                log.replace_beside(entry.number, lambda stored, origin: _taken_over(entry, entry.row(stored, origin)))
+                log.replace_beside(entry.number, lambda stored, origin: entry.taken_over(row, stored, origin))
                 if row.transaction != insert.transaction.id:
                     clean_up(insert.abort)
                 return row.rows
             entry.replaces = row.transaction
             if rows == 0:
-                log.replace_beside(entry.number, lambda stored, origin: _emptied(entry, entry.row(stored, origin)))
+                log.replace_beside(entry.number, lambda stored, origin: entry.emptied(row, stored, origin))
         elif not row.done:
             ended.end()
     except BaseException:
@@ -133,14 +132,3 @@ class _Former:
 def _id(row: Recorded) -> uuid.UUID:
     assert row.transaction is not None
     return row.transaction
-
-
-def _taken_over(entry: LedgerEntry, row: Recorded) -> bytes | None:
-    """Return the row of a committed epoch with the run that has found it, None if that changes nothing."""
-    new = entry.with_run(replace(row, done=True))
-    return None if new == row else new.value()
-
-
-def _emptied(entry: LedgerEntry, row: Recorded) -> bytes:
-    """Return the row of an epoch that came to nothing, and has no rows when it is written again."""
-    return entry.with_run(replace(row, transaction=None, rows=0, done=True)).value()

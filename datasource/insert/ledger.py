@@ -169,10 +169,7 @@ class LedgerEntry:
         row, epoch = self.row(stored, origin), self.epoch
         # The row may have changed since it was looked at: by another run, which may even have gone on to later epochs.
         if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
-            raise QueryFencedError(
-                f"Another run of {epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
-                "Nothing of this one is visible. Two runs with one id: stop one of them."
-            )
+            raise self._overtaken(row)
         batches = dict(row.batches)
         if not row.done:
             batches.pop(row.epoch, None)  # it came to nothing: whoever still tries to commit it must not think it done
@@ -181,6 +178,32 @@ class LedgerEntry:
         kept = dict(sorted(batches.items())[-KEPT_BATCHES:])
         new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=kept)
         return self.with_run(new).value()
+
+    def taken_over(self, known: Recorded, stored: Stored | None, origin: int) -> bytes | None:
+        """Return the row of this epoch, which is committed, with the run that has found it; None if it says so already.
+
+        Raises QueryFencedError if the row is not about the `known` transaction any more: another may not be done.
+        """
+        row = self._still_about(known, stored, origin)
+        new = self.with_run(replace(row, done=True))
+        return None if new == row else new.value()
+
+    def emptied(self, known: Recorded, stored: Stored | None, origin: int) -> bytes:
+        """Return the row of this epoch, whose `known` transaction came to nothing, and which has no rows now."""
+        row = self._still_about(known, stored, origin)
+        return self.with_run(replace(row, transaction=None, rows=0, done=True)).value()
+
+    def _still_about(self, known: Recorded, stored: Stored | None, origin: int) -> Recorded:
+        row = self.row(stored, origin)
+        if (row.epoch, row.transaction) != (known.epoch, known.transaction):
+            raise self._overtaken(row)
+        return row
+
+    def _overtaken(self, row: Recorded) -> QueryFencedError:
+        return QueryFencedError(
+            f"Another run of {self.epoch.writer} has just recorded its batch {row.epoch} for stream {self._stream}. "
+            "Nothing of this one is visible. Two runs with one id: stop one of them."
+        )
 
     def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
         """Return the row that says that the transaction is done, None if the row is about another one by now."""

@@ -221,6 +221,44 @@ def test_a_run_that_was_overtaken_between_its_look_and_its_record(
     check(pravega, stream, 2)
 
 
+class _Meanwhile(CommitLog):
+    """A log that another run uses between what this one has seen of a row and how it replaces it."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, other: Callable[[], object]) -> None:
+        super().__init__(pravega, stream)
+        self._other = other
+
+    def replace_beside(self, number: int, change: Callable[[Any, int], bytes | None]) -> None:
+        self._other()
+        super().replace_beside(number, change)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_run_that_went_on_while_another_looked_at_its_last_epoch(
+    pravega: Pravega, new_stream: Callable[..., Stream], committed: bool
+) -> None:
+    """What the first run has recorded meanwhile is not said to be done, and so is not lost when that run dies then."""
+    stream = new_stream(2)
+    if committed:
+        write(pravega, stream, epoch(0, "first"))
+    else:
+        record(pravega, stream, epoch(0, "first")).abort()
+    insert, messages = begun(pravega, stream, rows_of(0) if committed else [])
+
+    def go_on() -> None:
+        if not committed:
+            write(pravega, stream, epoch(0, "first"))
+        record(pravega, stream, epoch(1, "first"))
+
+    with pytest.raises(QueryFencedError, match="just recorded its batch 1"):
+        commit_epoch(
+            pravega, raw_table(stream), insert, messages, epoch(0, "second"), _Meanwhile(pravega, stream, go_on)
+        )
+    assert not recorded(pravega, stream, epoch(1, "first")).done
+    write(pravega, stream, epoch(1, "third"))
+    check(pravega, stream, 2)
+
+
 def test_a_copied_checkpoint_is_fenced(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
     stream = new_stream(2)
     for number in range(3):
