@@ -24,9 +24,11 @@ from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.local.state import ClusterInfo
+from tests.conftest import new_scope
 from tests.datasource.insert.test_atomicity import open_transactions, wait_until
 from tests.faults.director import Director, Network, network_of
 from tests.faults.oracle import Feeder, Tables, check_order_of
@@ -56,31 +58,37 @@ class Harmed:
     network: Network
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def harmed(
-    spark: SparkSession, client_config: ClientConfig, cluster: ClusterInfo, tables: Tables, tmp_path: Path
+    spark: SparkSession,
+    pravega: Pravega,
+    client_config: ClientConfig,
+    cluster: ClusterInfo,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Harmed]:
-    control = tmp_path / "control"
+    directory = tmp_path_factory.mktemp("harmed")
+    control, python = directory / "control", directory / "python"
     control.mkdir()
-    with network_of(client_config, cluster, tables.streams[0]) as network:
-        director = Director(control, network, random.Random(0))
-        python = tmp_path / "python"
-        environment = director.environment() | network.environment(cluster)
-        settings = " ".join(f"{name}='{value}'" for name, value in environment.items() if name != "PYTHONPATH")
-        paths = f'PYTHONPATH="{environment["PYTHONPATH"]}:$PYTHONPATH"'
-        python.write_text(f'#!/bin/sh\n{settings} {paths} exec {sys.executable} "$@"\n')
-        python.chmod(0o700)
-        name = f"harmed_{os.path.basename(tmp_path)}".replace("-", "_")
-        configure(
-            SparkSession.builder,
-            catalog=name,
-            controller_uri=environment["FAULT_CONTROLLER"],
-            schema_registry_uri=cluster.registry_uri,
-            python=str(python),
-            retry_timeout="4s",
-        ).getOrCreate()
-        with closing(director):
-            yield Harmed(name, director, network)
+    with new_scope(client_config) as scope:
+        stream = Stream(scope, "any")
+        pravega.controller.create_stream(stream, StreamConfiguration())
+        with network_of(client_config, cluster, stream) as network:
+            director = Director(control, network, random.Random(0))
+            environment = director.environment() | network.environment(cluster)
+            settings = " ".join(f"{name}='{value}'" for name, value in environment.items() if name != "PYTHONPATH")
+            paths = f'PYTHONPATH="{environment["PYTHONPATH"]}:$PYTHONPATH"'
+            python.write_text(f'#!/bin/sh\n{settings} {paths} exec {sys.executable} "$@"\n')
+            python.chmod(0o700)
+            configure(
+                SparkSession.builder,
+                catalog="harmed",
+                controller_uri=environment["FAULT_CONTROLLER"],
+                schema_registry_uri=cluster.registry_uri,
+                python=str(python),
+                retry_timeout="4s",
+            ).getOrCreate()
+            with closing(director):
+                yield Harmed("harmed", director, network)
 
 
 def start(tables: Tables, checkpoint: Path, catalog: str = "pravega", **options: str) -> StreamingQuery:
