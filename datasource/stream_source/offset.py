@@ -65,10 +65,10 @@ class SourceOffset:
             known = value["format"]
             if known == FORMAT:
                 return cls._of(value)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(
-                f"The checkpoint's offset {text} is none of a Pravega table ({type(error).__name__}: {error}). Is the "
-                f"checkpoint that of another query? {START_ANEW}"
+                f"The checkpoint is damaged, or that of another kind of query: its offset {text} is not one of a "
+                f"Pravega table. {START_ANEW}"
             ) from None
         raise CheckpointError(
             f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "

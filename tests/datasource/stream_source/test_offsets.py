@@ -65,7 +65,7 @@ def test_offsets_of_several_streams(name: str) -> None:
     [
         ('{"format": 2, "streams": {}}', "has format 2, but this version of pyspark-pravega knows formats up to 1"),
         ('{"format": 1, "streams": []}', "is none of several streams"),
-        ('{"format": 1, "streams": {"a": {"format": 1}}}', "is none of a Pravega table"),
+        ('{"format": 1, "streams": {"a": {"format": 1}}}', "its offset .* is not one of a Pravega"),
         (SOURCE_OFFSETS["table-1.json"].to_json(), "is none of several streams"),
         ("{", "is none of several streams"),
     ],
@@ -88,11 +88,11 @@ def changed(**members: Any) -> str:
     ("text", "words"),
     [
         (changed(format=2), "has format 2, but this version of pyspark-pravega knows formats up to 1"),
-        (changed(positions=[]), "is none of a Pravega table"),
-        (changed(positions={"x": 1}), "is none of a Pravega table"),
-        ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "is none of a Pravega table"),
-        ("17", "is none of a Pravega table"),
-        ("{", "is none of a Pravega table"),
+        (changed(positions=[]), "its offset .* is not one of a Pravega"),
+        (changed(positions={"x": 1}), "its offset .* is not one of a Pravega"),
+        ('{"stream": "a/b", "version": 1, "positions": {}, "begin": null}', "its offset .* is not one of a Pravega"),
+        ("17", "its offset .* is not one of a Pravega"),
+        ("{", "its offset .* is not one of a Pravega"),
     ],
 )
 def test_texts_that_are_no_offset(text: str, words: str) -> None:
