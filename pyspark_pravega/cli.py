@@ -118,9 +118,11 @@ def _add_program(name: str) -> None:
         host: str | None = None,
         port: int | None = None,
     ) -> None:
-        from pyspark_pravega.launch import plan, run
+        from pyspark_pravega.launch import check_packages_of_pipelines, plan, run
 
         with _errors():
+            if name == "pipelines" and "--help" not in arguments:
+                check_packages_of_pipelines(os.environ)
             settings = _settings(controller_uri, schema_registry_uri)
             extra = _hive_confs(host, port)
             launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)

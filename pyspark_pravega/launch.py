@@ -5,6 +5,7 @@ A command becomes Spark's program: same process, same signals, same exit code. A
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -118,6 +119,19 @@ def run(launch: Launch) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(launch.command[0], launch.command, {**os.environ, **launch.environment})
+
+
+def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
+    """Raise SetupError if this Python lacks what Spark's declarative pipelines need; another Python is not asked."""
+    if "PYSPARK_PYTHON" in environment or "PYSPARK_DRIVER_PYTHON" in environment:
+        return
+    needed = {"pandas": "pandas", "grpc": "grpcio", "grpc_status": "grpcio-status", "yaml": "pyyaml"}
+    missing = [package for module, package in needed.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise SetupError(
+            f"Declarative pipelines need packages that {sys.executable} does not have: {', '.join(missing)}. "
+            'Run: pip install "pyspark[connect]" pyyaml'
+        )
 
 
 def find_spark_home(environment: Mapping[str, str]) -> Path:

@@ -69,3 +69,12 @@ def test_mistakes_are_one_message_and_an_exit_code(arguments: tuple[str, ...], m
     result = run(*arguments)
     assert result.exit_code != 0
     assert message in result.output and "Traceback" not in result.output and "secret" not in result.output
+
+
+def test_pipelines_name_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    result = run("pipelines", "run")
+    assert result.exit_code != 0
+    assert "[PRAVEGA_SETUP_FAILED]" in result.output and 'pip install "pyspark[connect]" pyyaml' in result.output
