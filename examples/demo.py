@@ -278,7 +278,11 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
         return spark.table(f"{scope}.`sensor-daily`").count() if "started" in log.read_text() else 0
 
     every = spark.sql(f"SELECT * FROM {scope}.`sensor-agg` WHERE date < '2010-12-31'").count()
-    for stop, enough in ((signal.SIGKILL, 1), (signal.SIGINT, every)):
+    runs = (
+        (signal.SIGKILL, 1, "killed with SIGKILL"),
+        (signal.SIGINT, every, "started again, stopped with SIGINT"),
+    )
+    for stop, enough, what in runs:
         began = time.monotonic()
         with streaming(job, log) as program:
             while (found := days()) < enough:
@@ -287,7 +291,7 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
                 time.sleep(0.2)
             os.killpg(program.pid, stop)  # the program, Spark's JVM and all that it has started
             program.wait()
-        print(f"-- {days()} of {every} days after {time.monotonic() - began:.1f} s; {stop.name}", flush=True)
+        print(f"-- {days()} of {every} days after {time.monotonic() - began:.1f} s; {what}", flush=True)
     compared = spark.sql(comparison).first()
     assert compared is not None
     rows, in_batch, in_stream, readings, equal = compared
@@ -373,7 +377,7 @@ Where to go next (.venv/bin/... in this checkout):
   eval "$(pyspark-pravega local env)"       point this shell at it
   pyspark-pravega sql                       the SQL shell; also: pyspark, submit, thriftserver, beeline
   pyspark-pravega doctor                    when something does not work
-  docs/                                     options, architecture, guarantees
+  docs/                                     streaming, options, guarantees
 """
 
 if __name__ == "__main__":
