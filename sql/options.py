@@ -731,7 +731,7 @@ TRIGGER_OF_BATCHES = _option(
     "in batches within the limits; `once` does that in one batch. Without it, when the one before ends.",
 )
 OUTPUT_MODE = _option(
-    "pravega.stream.output-mode",
+    "pravega.stream.mode",
     one_of("append", "complete", "update"),
     "append",
     SettableAs.SCRIPT,

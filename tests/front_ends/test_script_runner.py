@@ -175,6 +175,12 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
         ),
         ("SET pravega.stream.triger = '1 s'", r"Line 1: \[PRAVEGA_INVALID_OPTION\].*Did you mean 'pravega.stream.trig"),
         ("SET pravega.stream.trigger = 'at noon'", r"Line 1: .*'at noon' of 'pravega.stream.trigger'.*available now"),
+        ("SET pravega.stream.mode = 'replace'", r"Line 1: .*'replace' of 'pravega.stream.mode'.*append, complete, upd"),
+        (
+            "SET pravega.stream.checkpoint = '<checkpoint>';\nSET pravega.stream.mode = 'complete';\n"
+            "INSERT INTO <source> (id) SELECT CAST(count(*) AS INT) FROM STREAM <source>",
+            r"Line 3: .*outputMode\('complete'\)",
+        ),
         ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),
         ("CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>", "Line 1: only INSERT INTO"),
         ("INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>", "Line 1: only INSERT INTO"),
