@@ -293,5 +293,7 @@ def test_the_rate_source(spark: SparkSession, namespace: str, tmp_path: Path) ->
     finally:
         query.stop()
     assert query.exception() is None
+    assert query.lastProgress is not None
+    assert query.lastProgress["sink"]["description"] == f"{namespace}.t"
     values = sorted(row.value for row in spark.table(f"{namespace}.t").collect())
     assert values == list(range(len(values))) and len(values) >= 200

@@ -137,6 +137,7 @@ def test_progress_tells_how_far_a_query_is_behind(spark: SparkSession, table: st
     sink = ParquetSink(spark, tmp_path)
     batches = sink.take(spark.readStream.option("maxRowsPerTrigger", 120).table(table))
     assert [batch["numInputRows"] for batch in batches] == [120, 120, 60]
+    assert batches[0]["sources"][0]["description"] == table
     metrics = [batch["sources"][0]["metrics"] for batch in batches]
     left = [int(each["bytesBehind"]) for each in metrics]
     assert left[0] > left[1] > left[2] == 0

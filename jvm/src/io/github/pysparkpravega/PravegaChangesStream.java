@@ -36,6 +36,12 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
     this.rows = table.hasRowKey() ? new RowFiles(checkpoint, conf()).withFolder() : null;
   }
 
+  /** Return what the progress of a query calls its source. */
+  @Override
+  public String toString() {
+    return table.name();
+  }
+
   @Override
   public Offset initialOffset() {
     return new JsonOffset(table.call("start_of_changes", options()).asText());

@@ -50,6 +50,11 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     return "pravega";
   }
 
+  @Override
+  public String toString() {
+    return name();
+  }
+
   StructType shown() {
     return given != null ? given : CatalogV2Util.v2ColumnsToStructType(described().columns());
   }

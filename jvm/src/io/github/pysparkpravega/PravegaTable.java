@@ -53,6 +53,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return description.get("name").asText();
   }
 
+  /** Return what the progress of a query calls its sink. */
+  @Override
+  public String toString() {
+    return name();
+  }
+
   /**
    * Another stream of the same name is another table: Spark refuses to go on with a plan for the old one.
    * Null, which Spark does not compare, for a user who may not ask which stream it is.

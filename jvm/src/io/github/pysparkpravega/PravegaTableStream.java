@@ -32,6 +32,12 @@ final class PravegaTableStream
     this.arguments = arguments.deepCopy().retain("columns", "options");
   }
 
+  /** Return what the progress of a query calls its source. */
+  @Override
+  public String toString() {
+    return table.name();
+  }
+
   private JsonNode call(String operation, ObjectNode arguments) {
     return table.callOfStream(operation, arguments);
   }
