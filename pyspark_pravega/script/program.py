@@ -54,12 +54,13 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
         spark = SparkSession.builder.appName(path.name).getOrCreate()
     except PySparkException as error:
         return _failed(path, f"Spark did not start: {sentence(error)}")
-    if "SPARK_SUBMIT_OPTS" in launch.environment:  # else the user has said what is logged
+    ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has said what is logged
+    if ours:
         _leave_failures_to_us(spark)
     signals = _Signals()  # after PySpark has set its own
     display = ProgressDisplay()
     try:
-        runner = ScriptRunner(spark, script, display)
+        runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
         if check:
             runner.check()
             display.message(f"{path}: {len(script)} statements, no errors found")
@@ -121,3 +122,10 @@ def _leave_failures_to_us(spark: SparkSession) -> None:
 def _failed(path: Path, text: str) -> int:
     print(f"{path}: {text}", file=sys.stderr, flush=True)
     return FAILED
+
+
+def _log_no_more(spark: SparkSession) -> None:
+    """Have Spark not log the tasks of batches that are given up: what has failed before is said by then."""
+    assert spark._jvm is not None
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)

@@ -47,7 +47,15 @@ class ScriptRunner:
     while a statement runs.
     """
 
-    def __init__(self, spark: SparkSession, script: Sequence[Statement], display: ProgressDisplay) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        script: Sequence[Statement],
+        display: ProgressDisplay,
+        stopping: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take a session and a script. `stopping` is called before queries are stopped, in the midst of batches."""
+        self._stopping = stopping
         self._spark = spark
         self._script = script
         self._display = display
@@ -87,6 +95,7 @@ class ScriptRunner:
 
     def _end(self, statements: threading.Thread) -> None:
         self._ending = True
+        self._stopping()
         self._stop_queries()
         if statements.is_alive():
             self._spark.sparkContext.cancelAllJobs()

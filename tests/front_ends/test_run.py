@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.processes import descendants, running
+from tests.processes import descendants, running, task_workers
 
 COMMAND = [sys.executable, "-m", "pyspark_pravega", "run", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
 PATIENCE = 180
@@ -72,6 +72,33 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
             time.sleep(0.1)
     copied = spark.table(f"pravega.`{scope}`.copy").collect()
     assert sorted(tuple(row) for row in copied) == sorted((f"it is {number}", number) for number in range(200))
+
+
+def test_ctrl_c_in_a_batch_shows_no_stacks(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id INT) USING pravega")
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.slow (id INT, nothing STRING) USING pravega")
+    spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (1)")
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    script.write_text(f"""SET pravega.stream.checkpoint = '{tmp_path / "checkpoint"}';
+        INSERT INTO pravega.`{scope}`.slow
+        SELECT id, reflect('java.lang.Thread', 'sleep', 600000L) FROM STREAM pravega.`{scope}`.numbers""")
+    program = start(cluster, script, log)
+    try:
+        began = time.monotonic()
+        while not any(task_workers(pid) for pid in descendants(program.pid)):  # a task runs
+            assert program.poll() is None and time.monotonic() - began < PATIENCE, log.read_text()
+            time.sleep(0.2)
+        os.killpg(program.pid, signal.SIGINT)
+        assert program.wait(PATIENCE) == 128 + signal.SIGINT
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+    shown = log.read_text()
+    assert "stopped by SIGINT" in shown
+    assert "ERROR" not in shown and "Exception" not in shown and "\tat " not in shown, shown
 
 
 def test_a_script_that_cannot_be_split_fails_before_spark_starts(cluster: ClusterInfo, tmp_path: Path) -> None:
