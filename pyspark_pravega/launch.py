@@ -130,7 +130,7 @@ def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
     if missing:
         raise SetupError(
             f"Declarative pipelines need packages that {sys.executable} does not have: {', '.join(missing)}. "
-            'Run: pip install "pyspark[connect]" pyyaml'
+            'Run: pip install "pyspark[connect]" "pandas<3" pyyaml'
         )
 
 
