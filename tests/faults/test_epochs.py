@@ -91,9 +91,12 @@ def harmed(
                 yield Harmed("harmed", director, network)
 
 
-def start(tables: Tables, checkpoint: Path, catalog: str = "pravega", **options: str) -> StreamingQuery:
-    """Copy what there is, from where the checkpoint says, and end."""
-    rows = tables.spark.readStream.table(tables.source).writeStream.options(**options)
+def start(
+    tables: Tables, checkpoint: Path, catalog: str = "pravega", *, source: str = "pravega", **options: str
+) -> StreamingQuery:
+    """Copy what there is, from where the checkpoint says, and end. Both tables are given with their catalogs."""
+    read = tables.spark.readStream.table(tables.source.replace("pravega", source, 1))
+    rows = read.writeStream.options(**options)
     rows = rows.option("checkpointLocation", str(checkpoint))
     return rows.trigger(availableNow=True).toTable(tables.target.replace("pravega", catalog, 1))
 
@@ -165,6 +168,23 @@ def test_a_transaction_that_ended_before_its_commit(
         query.stop()
     feeder.feed(pravega)
     copy(tables, checkpoint)
+    check(tables, feeder)
+
+
+@pytest.mark.parametrize("point", ["look", "plan", "begun"])
+def test_a_service_that_dies_before_anything_is_recorded(
+    tables: Tables, feeder: Feeder, harmed: Harmed, pravega: Pravega, tmp_path: Path, point: str
+) -> None:
+    """The query goes on with the next service, without a failure."""
+    feeder.feed(pravega)
+    query = start(tables, tmp_path / "checkpoint", harmed.catalog, source=harmed.catalog)
+    try:
+        name, service = harmed.director.catch(POINT[point], lambda: query.isActive)
+        os.kill(service, signal.SIGKILL)
+        harmed.director.release(name)
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
     check(tables, feeder)
 
 

@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -33,13 +34,13 @@ final class PravegaBatchWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    return begin("begin_insert", physical, Service.JSON.createObjectNode());
+    return begin(arguments -> table.call("begin_insert", arguments), physical, Service.JSON.createObjectNode());
   }
 
-  DataWriterFactory begin(String operation, PhysicalWriteInfo physical, ObjectNode arguments) {
+  DataWriterFactory begin(Function<ObjectNode, JsonNode> call, PhysicalWriteInfo physical, ObjectNode arguments) {
     arguments.put("schema", info.schema().json()).put("tasks", physical.numPartitions());
     arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
-    JsonNode begun = table.call(operation, arguments);
+    JsonNode begun = call.apply(arguments);
     insert = begun.get("insert");
     return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(begun.get("python").asText()),
         PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));

@@ -16,6 +16,11 @@ record PravegaService(String python, ArrayNode conf) {
     return Service.call(python, operation, conf, arguments);
   }
 
+  /** As call, once more if the service ends meanwhile. */
+  JsonNode repeat(String operation, ObjectNode arguments) {
+    return Service.repeat(python, operation, conf, arguments);
+  }
+
   /** As call, whatever interrupts the thread. */
   JsonNode finish(String operation, ObjectNode arguments) {
     return Service.finish(python, operation, conf, arguments);

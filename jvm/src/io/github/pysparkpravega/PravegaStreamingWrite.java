@@ -37,7 +37,8 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    return new EpochWrites(batch.begin("begin_epoch", physical, epoch(Service.JSON.createObjectNode())));
+    ObjectNode arguments = epoch(Service.JSON.createObjectNode());
+    return new EpochWrites(batch.begin(each -> table.repeat("begin_epoch", each), physical, arguments));
   }
 
   @Override

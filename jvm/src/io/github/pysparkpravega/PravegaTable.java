@@ -198,9 +198,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return service.finish(operation, arguments);
   }
 
-  /** As call, about the stream as it was when the table was loaded. */
+  /** As call, once more if the service ends meanwhile: a streaming query need not fail for that. */
+  JsonNode repeat(String operation, ObjectNode arguments) {
+    arguments.set("table", description.get("table"));
+    return service.repeat(operation, arguments);
+  }
+
+  /** As repeat, about the stream as it was when the table was loaded. */
   JsonNode callOfStream(String operation, ObjectNode arguments) {
-    return call(operation, arguments.put("id", id()));
+    return repeat(operation, arguments.put("id", id()));
   }
 
   /** Plans a scan that ends where the other scans of this table in the same query end. */

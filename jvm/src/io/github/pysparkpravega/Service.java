@@ -64,6 +64,18 @@ final class Service {
     return running(python).send(operation, conf, arguments, true);
   }
 
+  /** As call, for what may be done twice: asked for again if the service ends before its answer. */
+  static JsonNode repeat(String python, String operation, ArrayNode conf, ObjectNode arguments) {
+    try {
+      return call(python, operation, conf, arguments);
+    } catch (Exception e) {
+      if (!PravegaException.is(e, FAILED)) {
+        throw e;
+      }
+      return call(python, operation, conf, arguments);
+    }
+  }
+
   /** As call, for what must come to its end: an interrupt is kept for later. */
   static JsonNode finish(String python, String operation, ArrayNode conf, ObjectNode arguments) {
     return running(python).send(operation, conf, arguments, false);
