@@ -32,6 +32,7 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     StreamExistsError,
     StreamNotFoundError,
+    UnsupportedOperationError,
     UnsupportedTypeError,
 )
 from pyspark_pravega.formats.core.format import find_format
@@ -314,9 +315,17 @@ def undo_on_failure(statement: str) -> Iterator[list[Callable[[], None]]]:
 
 
 def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Drop a table: its events, its stream, its schema group. False when there is none."""
+    """Drop a table: its events, its stream, its schema group. False when there is none.
+
+    Raises UnsupportedOperationError for one type of a stream's events, and for a changelog.
+    """
     if _impossible(namespace, name):
         return False
+    if TYPE_SIGN in name and _part_exists(catalog, namespace, name):
+        stream = catalog.named(*namespace, name.partition(TYPE_SIGN)[0])
+        raise UnsupportedOperationError(
+            f"{catalog.named(*namespace, name)} is a part of {stream}, and cannot be dropped alone. Drop {stream}."
+        )
     return drop_stream(catalog, stream_of(namespace, name))
 
 

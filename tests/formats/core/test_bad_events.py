@@ -325,7 +325,9 @@ def test_what_avro_accepts_another_implementation_reads_alike(tail: bytes, place
     batch, bad = decoder.decode_valid(EventBuffer.of([bytes(payload)]))
     if not bad:
         source = io.BytesIO(bytes(payload))
-        theirs: Any = fastavro.schemaless_reader(source, fastavro.parse_schema(json.loads(AVRO_TEXT)), None)
+        # Without logical types: fastavro's dates end with the year 9999.
+        plain = fastavro.parse_schema(json.loads(AVRO_TEXT.replace("logicalType", "other")))
+        theirs: Any = fastavro.schemaless_reader(source, plain, None)
         ours = batch.to_pylist()[0]
         assert source.read() == b""
         assert (ours["b"], ours["i"], ours["s"], ours["e"], ours["l"], dict(ours["m"])) == tuple(
