@@ -26,6 +26,8 @@ from .progress import Progress
 
 _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
+_TOO_FEW_REST = 0.1
+"""Pause in seconds where there are fewer rows than wanted: counting them costs more than looking for events."""
 """Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 
 
@@ -114,7 +116,10 @@ class TableStream:
                 self._rest(since)
                 return self._nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
-            if not frontier.bytes or (last is None and not memory.is_due(walker, frontier, limits)):
+            if not frontier.bytes:
+                return self._nothing_new(since, frontier, memory)
+            if last is None and not memory.is_due(walker, frontier, limits):
+                cancellation.sleep(_TOO_FEW_REST)
                 return self._nothing_new(since, frontier, memory)
             ahead = Admitted(frontier, admitted(walker, frontier.begins, frontier.ends, limits))
             tails = frontier.tails
