@@ -26,9 +26,9 @@ from .progress import Progress
 
 _MANY_SEGMENTS = 64
 _REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
+"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 _TOO_FEW_REST = 0.1
 """Pause in seconds where there are fewer rows than wanted: counting them costs more than looking for events."""
-"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 
 
 @dataclass(frozen=True)
