@@ -27,7 +27,7 @@ SOURCES = {file.stem: file.read_text() for file in sorted(JAVA.glob("*.java")) i
 PIPE = {"operation", "conf", "arguments", "result", "error", "condition", "message", "sql_state"}
 """Names of the lines themselves, in Service.java."""
 
-CALLED = re.compile(r'\b(?:call|finish|begin|commit)\(\s*"(\w+)"')
+CALLED = re.compile(r'\b(?:call|finish|repeat|commit)\(\s*"(\w+)"')
 PLANNED = re.compile(r'options, "(plan_\w+)"\)')
 WRITTEN = re.compile(r'\.(?:put|putNull|set|putArray|putObject)\(\s*"([\w-]+)"')
 READ = re.compile(r'\.get\(\s*"(\w+)"\)')
