@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DateType, LongType, StructType, TimestampNTZType, TimestampType
 
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
+from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.sql.options import EVENT_TIME
+
+from .column_lookup import find_column
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 
@@ -18,19 +19,13 @@ def event_time_column(name: str, columns: StructType) -> str:
 
     Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values are no times.
     """
-    names = columns.fieldNames()
-    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
-    if len(found) != 1:
-        near = difflib.get_close_matches(name, names, 1, 0.6)
-        hint = f"Did you mean '{near[0]}'?" if near else f"It is one of its columns: {', '.join(names)}."
-        raise InvalidOptionError(f"'event-time'='{name}' is no column of the table. {hint}")
-    data_type = columns[found[0]].dataType
-    if not isinstance(data_type, _TIMES):
+    column = find_column(EVENT_TIME, name, columns)
+    if not isinstance(column.dataType, _TIMES):
         raise UnsupportedTypeError(
-            f"'event-time'='{name}' is a column of type {data_type.simpleString()}, whose values are no times. Allowed "
-            "are TIMESTAMP, TIMESTAMP_NTZ (as UTC), DATE, and BIGINT for milliseconds since 1970."
+            f"'event-time'='{name}' is a column of type {column.dataType.simpleString()}, whose values are no times. "
+            "Allowed are TIMESTAMP, TIMESTAMP_NTZ (as UTC), DATE, and BIGINT for milliseconds since 1970."
         )
-    return found[0]
+    return column.name
 
 
 def latest_time(column: pa.Array) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-
 from pyspark.sql.types import BooleanType, DateType, DecimalType, IntegralType, StringType, StructType
 
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
+from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.sql.options import ROUTING_KEY
+
+from .column_lookup import find_column
 
 _KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
 
@@ -16,16 +17,10 @@ def routing_key_column(key: str, columns: StructType) -> str:
 
     Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values have no one text.
     """
-    names = columns.fieldNames()
-    found = [key] if key in names else [name for name in names if name.lower() == key.lower()]
-    if len(found) != 1:
-        near = difflib.get_close_matches(key, names, 1, 0.6)
-        hint = f"Did you mean '{near[0]}'?" if near else f"It is one of its columns: {', '.join(names)}."
-        raise InvalidOptionError(f"'routing-key'='{key}' is no column of the table. {hint}")
-    data_type = columns[found[0]].dataType
-    if not isinstance(data_type, _KEY_TYPES):
+    column = find_column(ROUTING_KEY, key, columns)
+    if not isinstance(column.dataType, _KEY_TYPES):
         raise UnsupportedTypeError(
-            f"'routing-key'='{key}' is a column of type {data_type.simpleString()}, which has no one text. Allowed "
-            "are strings, whole numbers, decimals, booleans and dates."
+            f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, which has no one text. "
+            "Allowed are strings, whole numbers, decimals, booleans and dates."
         )
-    return found[0]
+    return column.name
