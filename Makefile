@@ -47,7 +47,7 @@ build/proto/bin/python:
 	build/proto/bin/pip install --disable-pip-version-check --quiet \
 	  "grpcio-tools==$$(sed -nE 's/^GENERATOR = "(.*)"/\1/p' client/controller/generate.py)"
 
-docs/options.md: sql/options.py sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
+docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
 
 docs/troubleshooting.md: pyspark_pravega/errors.py pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors

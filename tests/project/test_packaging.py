@@ -88,7 +88,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
         "pyspark_pravega/client/controller/controller_pb2.pyi",
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",
         "pyspark_pravega/local/servers.lock",
-        "pyspark_pravega/sql/options.py",
+        "pyspark_pravega/sql/options/__init__.py",
     ):
         assert needed in names, needed
     packages = {name.split("/")[0] for name in names}

@@ -1,0 +1,83 @@
+"""Every option of this package: name, type, default, where it may stand, and what it means.
+
+Each module declares the options of one kind, and all their names are names of this package too. Nothing else reads
+option text. `resolve` takes the texts from all places, refuses what is unknown, misplaced
+or ill-typed, and returns `Options`, from which values are read by declaration and so with their type:
+
+    options = resolve(conf={"controller-uri": "tcp://pravega:9090"}, read={"read-window": "8m"})
+    options.get(READ_WINDOW)  # 8388608
+
+What counts, strongest first: read or write option, table property, catalog conf, environment, default.
+`docs/options.md` is generated from this package. Options that only make sense together are read as one:
+`connection_settings` and `table_settings`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark_pravega.errors import InvalidOptionError
+
+from ..option_types import Option as Option
+from ..option_types import SettableAs as SettableAs
+from ..resolution import Options as Options
+from ..resolution import Resolution, spelled
+from ..resolution import Source as Source
+from . import catalog, changes, connection, reading, scripts, tables, writing
+from .catalog import *  # noqa: F403
+from .changes import *  # noqa: F403
+from .connection import *  # noqa: F403
+from .connection import CREDENTIALS, LOGIN
+from .reading import *  # noqa: F403
+from .scripts import *  # noqa: F403
+from .tables import *  # noqa: F403
+from .writing import *  # noqa: F403
+
+_KINDS = (connection, catalog, tables, changes, reading, writing, scripts)
+OPTIONS: dict[str, Option[Any]] = {
+    option.key: option for kind in _KINDS for option in vars(kind).values() if isinstance(option, Option)
+}
+"""All options by key, in the order in which they are declared."""
+
+_DYNAMIC_CREDENTIALS = "pravega_client_auth_loadDynamic"
+
+
+def find_option(key: str) -> Option[Any] | None:
+    """Return the option of a key in any spelling, None if there is none."""
+    return OPTIONS.get(spelled(key, OPTIONS))
+
+
+def resolve(
+    *,
+    conf: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    read: Mapping[str, str] | None = None,
+    write: Mapping[str, str] | None = None,
+    script: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Options:
+    """Check and type the options of all places; keys in any case. `env` None means the process environment.
+
+    Raises InvalidOptionError naming the key, the value (never a secret), what is allowed and, for an unknown
+    key, the nearest valid one.
+    """
+    environment = os.environ if env is None else env
+    resolution = Resolution(OPTIONS, environment)
+    resolution.add(SettableAs.READ, Source.QUERY, read or {})
+    resolution.add(SettableAs.WRITE, Source.QUERY, write or {})
+    resolution.add(SettableAs.SCRIPT, Source.QUERY, script or {})
+    resolution.add(SettableAs.PROPERTY, Source.PROPERTY, properties or {})
+    resolution.add(SettableAs.CATALOG, Source.CATALOG, conf or {})
+    resolution.add_environment()
+    options = resolution.options()
+    if environment.get(_DYNAMIC_CREDENTIALS, "").lower() == "true" and not any(
+        options.source(option) > Source.ENVIRONMENT for option in LOGIN
+    ):
+        raise InvalidOptionError(
+            f"The environment variable {_DYNAMIC_CREDENTIALS}=true asks for a Java class of credentials, "
+            "which Python cannot load. Unset it and name a Python plug-in with "
+            f"'{CREDENTIALS.key}' (module:attribute)."
+        )
+    return options

@@ -1,0 +1,40 @@
+"""Options of a catalog, and those that say which stream is meant."""
+
+from __future__ import annotations
+
+from ..option_types import TEXT, Option, SettableAs, optional
+from .places import CONNECTION, QUERY
+
+PYTHON = Option(
+    "python",
+    optional(TEXT),
+    None,
+    SettableAs.CATALOG,
+    "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
+    "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
+    "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
+)
+SCOPE = Option(
+    "scope",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
+    env="PRAVEGA_SCOPE",
+)
+CATALOG = Option(
+    "catalog",
+    optional(TEXT),
+    None,
+    QUERY,
+    'For `spark.read.format("pravega")` and the like: the catalog whose conf says how to connect. Not set: the options '
+    "of the query, if one of them does; else the session's catalog of Pravega, if it has only one; else the "
+    "environment.",
+)
+STREAM = Option(
+    "stream",
+    optional(TEXT),
+    None,
+    QUERY,
+    'Name of the stream, for `spark.read.format("pravega")` and `df.write.format("pravega")`.',
+)

@@ -1,0 +1,91 @@
+"""Properties of tables of changes."""
+
+from __future__ import annotations
+
+from ..option_types import BOOLEAN, TEXT, Option, SettableAs, one_of, optional
+from .places import TABLE
+
+_DEBEZIUM = ("debezium-json", "debezium-avro")
+
+PRIMARY_KEY = Option(
+    "primary-key",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY | SettableAs.READ,
+    "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
+    "the property, equal rows are counted; this needs whole `before` images.",
+    of_changes=True,
+)
+INFER_COLUMNS = Option(
+    "infer-columns",
+    one_of("schema", "sample"),
+    "schema",
+    SettableAs.PROPERTY,
+    "Where CREATE TABLE takes the columns from if it declares none: from the newest `schema` of its events; or, where "
+    "no event has one, from the values in a `sample` of events, which tell strings, booleans and numbers apart but "
+    "neither dates nor decimals.",
+    "schema",
+    formats=("debezium-json", "maxwell-json"),
+)
+DEBEZIUM_TIME_PRECISION = Option(
+    "debezium.time-precision",
+    one_of("adaptive", "connect"),
+    "adaptive",
+    TABLE,
+    "The connector's `time.precision.mode`: `adaptive` (also `adaptive_time_microseconds`) or `connect`, where "
+    "timestamps are in milliseconds. If an event has a schema, the schema counts instead.",
+    "adaptive",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TIME_UNITS = Option(
+    "debezium.time-units",
+    optional(TEXT),
+    None,
+    TABLE,
+    "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, of s, ms, us, ns. An event "
+    "without schema does not tell the unit, which depends on the column's precision in the database: ms up to 3 "
+    "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for the others (TIMESTAMP), none "
+    "for SQL Server. A JSON object can be given too.",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_DECIMAL = Option(
+    "debezium.decimal",
+    one_of("string", "precise", "double"),
+    "string",
+    TABLE,
+    "The connector's `decimal.handling.mode`, where events have no schema. `string`: strings are digits. `precise`: "
+    "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
+    "scale. Numbers and objects of scale and value are read in all modes.",
+    "string",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_UNAVAILABLE_VALUE = Option(
+    "debezium.unavailable-value",
+    TEXT,
+    "__debezium_unavailable_value",
+    TABLE,
+    "The connector's `unavailable.value.placeholder`, which stands for a large value that an update did not change.",
+    "__debezium_unavailable_value",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_TRUNCATES = Option(
+    "debezium.truncates",
+    BOOLEAN,
+    True,
+    TABLE,
+    "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
+    "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default).",
+    "true",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_AVRO_SCHEMAS = Option(
+    "debezium.avro-schemas",
+    optional(TEXT),
+    None,
+    TABLE,
+    "For events with Confluent's framing (a zero byte and a schema id): the schemas by id, as a JSON object "
+    '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. It is '
+    "read where the query is planned; a regular file of at most 16 MiB.",
+    formats=("debezium-avro",),
+)

@@ -1,0 +1,122 @@
+"""Options of the way to the servers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..option_types import BOOLEAN, DURATION, PLUG_IN, TEXT, URI, Option, between, optional
+from .places import CONNECTION
+
+_LOCAL = (
+    "To try it without servers of your own: 'pyspark-pravega local start' runs a Pravega on this machine, and "
+    "'eval \"$(pyspark-pravega local env)\"' sets its addresses."
+)
+CONTROLLER_URI = Option(
+    "controller-uri",
+    optional(URI),
+    None,
+    CONNECTION,
+    "Pravega's controller: `tcp://host:9090`, or `tls://host:9090` for TLS to the controller "
+    "and the segment stores. Several controllers: `tcp://a:9090,b:9090`.",
+    env="PRAVEGA_CONTROLLER_URI",
+    connection=True,
+    hint=_LOCAL,
+)
+SCHEMA_REGISTRY_URI = Option(
+    "schema-registry-uri",
+    optional(URI),
+    None,
+    CONNECTION,
+    "Pravega's schema registry: `http://host:9092` or `https://host:9092`. Without it "
+    "there are only formats whose columns are not kept there, such as `raw`, `text` and `csv`.",
+    env="PRAVEGA_SCHEMA_REGISTRY_URI",
+    connection=True,
+    hint=_LOCAL,
+)
+AUTH_TYPE = Option(
+    "security.auth-type",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "Scheme that goes with `security.auth-token`, for example `Basic` or `Bearer`.",
+    env="pravega_client_auth_method",
+    connection=True,
+)
+AUTH_TOKEN = Option(
+    "security.auth-token",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "Token sent to the controller and the registry; for `Basic` it is base64 of `user:password`.",
+    env="pravega_client_auth_token",
+    secret=True,
+    connection=True,
+)
+USERNAME = Option(
+    "security.username",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "User name for Basic authentication; needs `security.password`.",
+    connection=True,
+)
+PASSWORD = Option(
+    "security.password",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "Password for Basic authentication.",
+    secret=True,
+    connection=True,
+)
+CREDENTIALS = Option(
+    "security.credentials",
+    optional(PLUG_IN),
+    None,
+    CONNECTION,
+    "Plug-in: a callable without arguments that returns an object whose `authorization()` "
+    "gives `Scheme token`. It is asked for every request, so it may refresh; it must be "
+    "importable on the executors too.",
+    connection=True,
+)
+TRUST_STORE = Option(
+    "security.trust-store",
+    optional(TEXT),
+    None,
+    CONNECTION,
+    "PEM file with the certificate authorities to trust, on the driver and on every executor. "
+    "Not set: the system's authorities.",
+    env="PRAVEGA_TRUST_STORE",
+    connection=True,
+)
+VALIDATE_HOSTNAME = Option(
+    "security.validate-hostname",
+    BOOLEAN,
+    True,
+    CONNECTION,
+    "Check that a server's certificate names the host that was asked for.",
+    "true",
+    connection=True,
+)
+REQUEST_TIMEOUT = Option(
+    "request-timeout",
+    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(hours=1), "1h"),
+    timedelta(seconds=30),
+    CONNECTION,
+    "How long one request to a server may take.",
+    "30s",
+    connection=True,
+)
+RETRY_TIMEOUT = Option(
+    "retry-timeout",
+    between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d"),
+    timedelta(seconds=60),
+    CONNECTION,
+    "How long to keep trying when a server cannot be reached. Wrong credentials, missing "
+    "rights and TLS faults are never retried.",
+    "60s",
+    connection=True,
+)
+
+LOGIN = (AUTH_TYPE, AUTH_TOKEN, USERNAME, PASSWORD, CREDENTIALS)
+"""The options of which any one set says how to log in."""

@@ -1,0 +1,181 @@
+"""Options of readers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..option_types import (
+    BOOLEAN,
+    BYTE_SIZE,
+    DURATION,
+    NAMES,
+    PATTERN,
+    STREAM_CUT,
+    TEXT,
+    TIMESTAMP,
+    Option,
+    SettableAs,
+    at_least,
+    between,
+    one_of,
+    optional,
+    whole_number,
+)
+
+STREAMS = Option(
+    "streams",
+    optional(NAMES),
+    None,
+    SettableAs.READ,
+    'Names of streams of one scope that `spark.read.format("pravega")` reads as one: `a,b`.',
+)
+PATTERN_OF_STREAMS = Option(
+    "pattern",
+    optional(PATTERN),
+    None,
+    SettableAs.READ,
+    "As `streams`, but all streams of the scope whose whole name the regular expression matches: `sensor-.*`.",
+)
+DISCOVERY_INTERVAL = Option(
+    "discovery-interval",
+    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
+    timedelta(seconds=10),
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming with `pattern`: how often new streams are looked for.",
+    "10s",
+)
+START_STREAM_CUT = Option(
+    "start-stream-cut",
+    STREAM_CUT,
+    "earliest",
+    SettableAs.READ,
+    "Where the read begins. `earliest` and `unbounded`: the oldest event that is still there. `latest`, for streams "
+    "only: what comes after the query has started. A streaming query with a checkpoint goes on where that says.",
+    "earliest",
+)
+END_STREAM_CUT = Option(
+    "end-stream-cut",
+    STREAM_CUT,
+    "latest",
+    SettableAs.READ,
+    "Where the read ends. `latest` and `unbounded`: the newest event when the query is planned; of a stream, nowhere.",
+    "latest",
+)
+START_VERSION = Option(
+    "start-version",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.READ,
+    "The first version of the table to read: the versions of `CHANGES`, one for each commit.",
+)
+END_VERSION = Option(
+    "end-version",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.READ,
+    "The last version of the table to read.",
+)
+START_TIMESTAMP = Option(
+    "start-timestamp",
+    optional(TIMESTAMP),
+    None,
+    SettableAs.READ,
+    "Read the versions that were published from this time on, and what others appended since the version before.",
+)
+END_TIMESTAMP = Option(
+    "end-timestamp",
+    optional(TIMESTAMP),
+    None,
+    SettableAs.READ,
+    "Read the versions that were published up to this time.",
+)
+FAIL_ON_DATA_LOSS = Option(
+    "fail-on-data-loss",
+    BOOLEAN,
+    True,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Fail when events of the scan were removed before they were read. `false`: go on with the oldest event there is.",
+    "true",
+)
+MAX_BYTES_PER_TRIGGER = Option(
+    "max-bytes-per-trigger",
+    at_least(BYTE_SIZE, 1, "1"),
+    1 << 30,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: bytes of events that a micro-batch holds at most, over all segments. One event is always read, even if "
+    "it is larger.",
+    "1g",
+)
+MAX_ROWS_PER_TRIGGER = Option(
+    "max-rows-per-trigger",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: events that a micro-batch holds at most, over all segments.",
+)
+MIN_ROWS_PER_TRIGGER = Option(
+    "min-rows-per-trigger",
+    optional(whole_number(1, 2**53)),
+    None,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: a micro-batch waits until there are so many events, but not longer than `max-trigger-delay`. Not with "
+    "the triggers `availableNow` and `once`.",
+)
+MAX_TRIGGER_DELAY = Option(
+    "max-trigger-delay",
+    between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=1), "1d"),
+    timedelta(minutes=15),
+    SettableAs.CATALOG | SettableAs.READ,
+    "Streaming: how long a micro-batch waits for `min-rows-per-trigger`, from the one before.",
+    "15min",
+)
+CONSUMER = Option(
+    "consumer",
+    optional(TEXT),
+    None,
+    SettableAs.READ,
+    "Streaming: name, unique in the scope, under which the server keeps what the query still needs, and frees the rest "
+    "as far as the stream's retention allows. For one query at a time.",
+)
+READ_WINDOW = Option(
+    "read-window",
+    between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),
+    16 << 20,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
+    "16m",
+)
+MODE = Option(
+    "mode",
+    one_of("failfast", "permissive", "dropmalformed"),
+    "failfast",
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
+    "What happens to an event that cannot be decoded. `failfast`: the query fails and names the event. `permissive`: "
+    "the event becomes a row of nulls, with the reason in `_error` and its bytes in `_raw`. `dropmalformed`: the event "
+    "is left out; Spark's UI shows how many.",
+    "failfast",
+)
+DEAD_LETTER = Option(
+    "dead-letter",
+    optional(TEXT),
+    None,
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.READ,
+    "Stream (`name` in the same scope, or `scope/name`) for events that cannot be decoded. They are then left out of "
+    "the result. The stream is created when the first one is found, and is a table itself.",
+)
+SCHEMA_VERSION = Option(
+    "schema-version",
+    optional(whole_number(0, 2**31 - 1)),
+    None,
+    SettableAs.READ,
+    "Version in the schema registry, counted from 0, that gives the table its columns. Not set: the latest.",
+)
+
+CURRENT_ROWS_MEMORY = Option(
+    "current-rows.memory",
+    between(BYTE_SIZE, 1 << 20, "1m", 1 << 30, "1g"),
+    256 << 20,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Bytes that a task uses to find the current rows of a table of changes; the rest goes to temporary files.",
+    "256m",
+)

@@ -1,0 +1,190 @@
+"""Properties of tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..option_types import (
+    BYTE_SIZE,
+    DURATION,
+    FORMAT_NAME,
+    TEXT,
+    Option,
+    SettableAs,
+    at_least,
+    between,
+    one_of,
+    optional,
+    whole_number,
+)
+from .places import TABLE
+
+FORMAT = Option(
+    "format",
+    FORMAT_NAME,
+    "avro",
+    TABLE,
+    "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables "
+    "`value STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows "
+    "the current rows.",
+    "avro",
+)
+FRAMING = Option(
+    "framing",
+    optional(one_of("registry", "none")),
+    None,
+    TABLE,
+    "`registry`: every event begins with the id of its schema in the schema registry, as "
+    "Pravega's own serializers write it. `none`: an event is the bare document of the table's "
+    "schema.",
+    "registry; none for raw, text, csv and changes of rows",
+)
+CODEC = Option(
+    "codec",
+    one_of("none", "gzip", "snappy"),
+    "none",
+    SettableAs.CATALOG | SettableAs.PROPERTY | SettableAs.WRITE,
+    "Compression of written events; needs `framing=registry`. Reading finds the codec of each event by itself.",
+    "none",
+)
+ROUTING_KEY = Option(
+    "routing-key",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY | SettableAs.WRITE,
+    "Column whose value is the routing key: events of equal keys stay in order. Not set: "
+    "events are spread over the segments.",
+)
+EVENT_TIME = Option(
+    "event-time",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY | SettableAs.WRITE,
+    "Column with the time of an event: the latest of a commit is noted with it, of which Pravega makes the stream's "
+    "watermarks. A timestamp, a date, or a BIGINT of milliseconds. Not set: none is noted.",
+)
+JSON_TIMESTAMP_FORMAT = Option(
+    "json.timestamp-format",
+    one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),
+    "iso",
+    TABLE,
+    "How timestamps stand in JSON documents: as ISO 8601 strings, or as numbers since 1970.",
+    "iso",
+    formats=("json",),
+)
+CSV_DELIMITER = Option(
+    "csv.delimiter",
+    optional(TEXT),
+    None,
+    TABLE,
+    "Character between two fields, or `tab`. Not set: a comma.",
+    formats=("csv",),
+)
+CSV_QUOTE = Option(
+    "csv.quote",
+    optional(TEXT),
+    None,
+    TABLE,
+    'Character around a field with a delimiter, a quote or a line break in it. Not set: `"`.',
+    formats=("csv",),
+)
+CSV_ESCAPE = Option(
+    "csv.escape",
+    optional(TEXT),
+    None,
+    TABLE,
+    "Character before a quote inside of quotes. Not set: the quote itself.",
+    formats=("csv",),
+)
+CSV_NULL_VALUE = Option(
+    "csv.null-value",
+    optional(TEXT),
+    None,
+    TABLE,
+    "An unquoted field with this text is null. Not set: an empty one.",
+    formats=("csv",),
+)
+COMPATIBILITY = Option(
+    "compatibility",
+    one_of(
+        "allow-any",
+        "deny-all",
+        "backward",
+        "backward-transitive",
+        "forward",
+        "forward-transitive",
+        "full",
+        "full-transitive",
+    ),
+    "backward",
+    SettableAs.CATALOG | SettableAs.PROPERTY,
+    "Which new versions of its schema the schema registry accepts.",
+    "backward",
+)
+SCALING_TYPE = Option(
+    "scaling.type",
+    one_of("fixed", "by-rate-kb", "by-rate-events"),
+    "fixed",
+    SettableAs.PROPERTY,
+    "`fixed`: the number of segments stays. Else Pravega splits and merges segments by kilobytes or events per second.",
+    "fixed",
+)
+SCALING_MIN_SEGMENTS = Option(
+    "scaling.min-segments",
+    whole_number(1, 10_000),  # 10,000 take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal
+    1,
+    SettableAs.PROPERTY,
+    "Number of segments at the start and, with scaling, the least number.",
+    "1",
+)
+SCALING_TARGET_RATE = Option(
+    "scaling.target-rate",
+    optional(whole_number(1, 2**31 - 1)),
+    None,
+    SettableAs.PROPERTY,
+    "Kilobytes or events per second that one segment should take; needed unless `scaling.type` is `fixed`.",
+)
+SCALING_FACTOR = Option(
+    "scaling.factor",
+    whole_number(2, 1_000),
+    2,
+    SettableAs.PROPERTY,
+    "Into how many segments a hot one is split; only when `scaling.type` is not `fixed`.",
+    "2",
+)
+RETENTION_TYPE = Option(
+    "retention.type",
+    optional(one_of("time", "size")),
+    None,
+    SettableAs.PROPERTY,
+    "Whether old events are removed by age or by volume. Not set: nothing is removed.",
+)
+RETENTION_MINIMUM = Option(
+    "retention.minimum",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY,
+    "What is kept in any case: a duration (`7d`) for `time`, bytes (`10g`) for `size`.",
+)
+RETENTION_MAXIMUM = Option(
+    "retention.maximum",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY,
+    "What is kept at most, even if a subscriber has not read it; in the same units. Not set: no such limit.",
+)
+EVENT_TIME_TIMEOUT = Option(
+    "event-time-timeout",
+    optional(between(DURATION, timedelta(milliseconds=1), "1ms", timedelta(days=3650), "3650d")),
+    None,
+    SettableAs.PROPERTY,
+    "How long the stream's watermarks wait for a writer that has noted event time, and notes no later one then. Not "
+    "set: they do not wait.",
+)
+ROLLOVER_SIZE = Option(
+    "rollover-size",
+    optional(at_least(BYTE_SIZE, 1, "1")),
+    None,
+    SettableAs.PROPERTY,
+    "Size at which a segment's file in long-term storage is closed and a new one begun. Not set: the server's default.",
+)

@@ -1,0 +1,60 @@
+"""Options of writers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..option_types import BYTE_SIZE, DURATION, TEXT, Option, SettableAs, between, one_of, optional, whole_number
+
+TRANSACTION_LEASE = Option(
+    "transaction.lease",
+    between(DURATION, timedelta(seconds=10), "10s", timedelta(seconds=600), "600s"),
+    timedelta(seconds=60),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "How long Pravega keeps a transaction without a sign of life from the driver. The driver gives one every third of "
+    "this time. The statement itself may run for a day.",
+    "60s",
+)
+TRANSACTION_TIMEOUT = Option(
+    "transaction.timeout",
+    between(DURATION, timedelta(seconds=1), "1s", timedelta(days=1), "1d"),
+    timedelta(minutes=5),
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "How long an INSERT waits for its turn among others, and until the server says that its transaction is committed.",
+    "5min",
+)
+SPOOL_MEMORY = Option(
+    "spool.memory",
+    between(BYTE_SIZE, 1 << 20, "1m", 1 << 40, "1t"),
+    32 << 20,
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "Bytes of encoded events that a writing task keeps in memory; the rest goes to a temporary file.",
+    "32m",
+)
+
+WRITE_MODE = Option(
+    "write-mode",
+    one_of("transactional", "at-least-once", "best-effort"),
+    "transactional",
+    SettableAs.CATALOG | SettableAs.WRITE,
+    "What a write promises. `transactional`: all rows become visible together, those of a micro-batch exactly once. "
+    "`at-least-once`: each row is visible as soon as it is stored; a task or a micro-batch that is run again writes "
+    "its rows again. `best-effort`: the same, and rows that servers do not take are lost, with a warning.",
+    "transactional",
+)
+TXN_APP_ID = Option(
+    "txn-app-id",
+    optional(TEXT),
+    None,
+    SettableAs.WRITE,
+    "With `txn-version`, makes a write idempotent: the name of who numbers the writes, for example of a query that "
+    "writes in `foreachBatch`. Names are known to a table until it is dropped.",
+)
+TXN_VERSION = Option(
+    "txn-version",
+    optional(whole_number(0)),
+    None,
+    SettableAs.WRITE,
+    "Number of a write, for example that of a micro-batch. A write whose number is not greater than the greatest that "
+    "the table has of the same `txn-app-id` is left out.",
+)
