@@ -1,0 +1,97 @@
+"""Requests to plan scans, of rows and of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.stream_source.limits import Limits
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+from ..replies import ScanEnds
+
+
+@dataclass(frozen=True)
+class PlanScan:
+    """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
+
+    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
+    None until the scan is run, then what the tasks of a `search` found, each in a text.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    limit: int
+    ends: ScanEnds | None
+    found: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PlanChanges:
+    """A `PlannedRead` of the changes of a table; fields as those of `PlanScan`."""
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    limit: int
+    ends: ScanEnds | None
+    found: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class StartOfChanges:
+    """The position (a text) at which a stream of changes begins that has no checkpoint."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EndOfChanges:
+    """The position at which the next batch of a stream of changes ends: by `limits`, if there are any.
+
+    It does not go beyond `last`, the position where a query ends that reads what was available at its start.
+    """
+
+    table: StreamTable
+    options: Mapping[str, str]
+    since: str
+    last: str | None
+    limits: Limits | None
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class LimitsOfChanges:
+    """The `Limits` that the options of a query give the batches of its stream of changes."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PlanNewChanges:
+    """A `PlannedRead` of the changes between two positions, for the micro-batch stream of a checkpoint location.
+
+    `known` is what `PlannedRows` said of the position `since`, `files` are those of the checkpoint, and `retain` is the
+    number of batches that Spark keeps.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    since: str
+    until: str
+    checkpoint: str
+    known: str | None
+    files: tuple[str, ...]
+    retain: int
+    found: tuple[str, ...] | None = None
+
+
+ScanRequest: TypeAlias = PlanScan | PlanChanges | StartOfChanges | EndOfChanges | LimitsOfChanges | PlanNewChanges
+"""Requests about scans."""

@@ -1,0 +1,135 @@
+"""Requests about tables, each by its name: to load, create, alter and drop them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.tables.change_range import ChangeRange
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+
+@dataclass(frozen=True)
+class ListTables:
+    """The names of the tables of a namespace."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LoadTable:
+    """A `TableDescription`, for a query with those of its options that change columns."""
+
+    namespace: tuple[str, ...]
+    name: str
+    options: Mapping[str, str]
+    writing: bool
+
+
+@dataclass(frozen=True)
+class LoadSource:
+    """The `SourceDescription` of what `format("pravega")` with these options reads or writes.
+
+    It comes with the conf of the catalog that counts, if one does, and the names of the session's `catalogs`. `schema`
+    is that of the rows to write, or the one that the user gave for reading.
+    """
+
+    options: Mapping[str, str] = field(repr=False)
+    schema: StructType | None
+    writing: bool
+    catalogs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LoadChangelog:
+    """The `TableDescription` of the changes of a table in a range."""
+
+    namespace: tuple[str, ...]
+    name: str
+    options: Mapping[str, str]
+    range: ChangeRange
+
+
+@dataclass(frozen=True)
+class TableExists:
+    """Whether there is a table; `creating`: whether CREATE TABLE must fail because of it."""
+
+    namespace: tuple[str, ...]
+    name: str
+    creating: bool
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint of CREATE TABLE: the name of Spark's class, its SQL, the columns of a primary key."""
+
+    kind: str
+    text: str
+    enforced: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table."""
+
+    namespace: tuple[str, ...]
+    name: str
+    schema: StructType
+    partitions: tuple[str, ...]
+    constraints: tuple[Constraint, ...]
+    properties: Mapping[str, str]
+    adopt: bool
+
+
+@dataclass(frozen=True)
+class SettleTable:
+    """The `TableDescription` of a table that toTable has made, with the properties that the query's options name."""
+
+    table: StreamTable
+    schema: StructType
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """A change of ALTER TABLE: the name of Spark's class; of a property, its key and its value (None: unset)."""
+
+    kind: str
+    property: str | None
+    value: str | None
+
+
+@dataclass(frozen=True)
+class AlterTable:
+    """ALTER TABLE: the `TableDescription` after all the changes."""
+
+    namespace: tuple[str, ...]
+    name: str
+    changes: tuple[TableChange, ...]
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """DROP TABLE: whether there was one."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The error for a statement that streams cannot do."""
+
+    namespace: tuple[str, ...]
+    name: str
+    statement: str
+
+
+TableRequest: TypeAlias = (
+    ListTables | LoadTable | LoadChangelog | TableExists | CreateTable | SettleTable | AlterTable | DropTable | Refuse
+)
+"""Requests about tables."""
