@@ -14,8 +14,8 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from tests.catalog.changes_streams import Shop, Target, parts, scale, shop, target
 from tests.catalog.test_changes import after_changes, change
-from tests.catalog.test_changes_stream import Shop, Target, parts, scale, shop, target
 from tests.catalog.test_debezium import create_stream, declare, write
 from tests.debezium import records, tables
 from tests.formats.changes.test_debezium_capture import assert_equal

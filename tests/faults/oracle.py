@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from tests.catalog.test_changes_stream import scale
+from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import write
 from tests.debezium import Record
 

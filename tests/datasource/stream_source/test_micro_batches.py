@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.memory import Admitted
 from pyspark_pravega.errors import CheckpointError, DataLossError
-from tests.catalog.test_changes_stream import scale
+from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import create_stream, write
 from tests.datasource.stream_source.queries import Batch, Query
 from tests.debezium import Record
