@@ -50,7 +50,7 @@ build/proto/bin/python:
 docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
 
-docs/troubleshooting.md: pyspark_pravega/errors.py pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
+docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
 	$(BIN)/python -m pyspark_pravega.errors_table > $@
 
 .PHONY: tree

@@ -1,0 +1,37 @@
+"""The root of all errors: a condition, a sentence of bounded length, what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+_LONGEST_MESSAGE = 8000
+_LONGEST_WORD = 400
+"""Longer ones are names and values, of which the ends are enough."""
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+
+
+def shorten(text: str, longest: int = 200) -> str:
+    """Return a text as messages show it: without its middle when it has more than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    end = longest // 4
+    return f"{text[: longest - end]}... ({len(text):,} characters) ...{text[-end:]}"
+
+
+class PravegaError(Exception):
+    """Something went wrong that has no condition of its own; the message says what."""
+
+    condition: ClassVar[str] = "PRAVEGA_ERROR"
+    """Stable, for programs to match; the text of a message may change between releases."""
+    sql_state: ClassVar[str] = "KD000"
+    """The SQLSTATE of the condition, one of those that Spark lists."""
+    cure: ClassVar[str] = "Do what the message says."
+
+    def __init__(self, message: str) -> None:
+        # Nobody reads 100 kB, and they would stand in logs, plans and the web interface too.
+        self.message = shorten(_LONG_WORD.sub(lambda word: shorten(word[0]), message), _LONGEST_MESSAGE)
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"[{self.condition}] {self.message}"

@@ -1,0 +1,112 @@
+"""Errors of servers, of the way to them, and of this machine."""
+
+from __future__ import annotations
+
+from .root import PravegaError
+
+
+class AuthenticationError(PravegaError):
+    """The credentials are missing or wrong. Such a call is not tried again."""
+
+    condition = "PRAVEGA_AUTHENTICATION_FAILED"
+    sql_state = "28000"
+    cure = "Check `security.username` and `security.password`, or `security.auth-type` and `security.auth-token`. \
+`pyspark-pravega doctor` tries them."
+
+
+class PermissionDeniedError(PravegaError):
+    """The user is known and lacks a right; the message names the resource and the right."""
+
+    condition = "PRAVEGA_PERMISSION_DENIED"
+    sql_state = "42501"
+    cure = "Have the right granted that the message names."
+
+
+class TlsError(PravegaError):
+    """A certificate is untrusted, expired or of another host, or TLS meets a plain port."""
+
+    condition = "PRAVEGA_TLS_FAILED"
+    sql_state = "08001"
+    cure = "Set `security.trust-store` to a PEM file with the authority of the servers' certificates, and use `tls://` \
+with servers that have TLS. See [Deployment](deployment.md)."
+
+
+class ServerUnavailableError(PravegaError):
+    """The server could not be reached within the retry time."""
+
+    condition = "PRAVEGA_SERVER_UNAVAILABLE"
+    sql_state = "08001"
+    cure = "Check the address, and that the server runs: `pyspark-pravega doctor`. A server that is away for longer \
+than `retry-timeout` needs a longer one."
+
+
+class ServerTimeoutError(PravegaError):
+    """The server was reached and did not finish within the time allowed."""
+
+    condition = "PRAVEGA_TIMEOUT"
+    sql_state = "HYT00"
+    cure = "Raise `request-timeout`, or look at the load and the log of the server."
+
+
+class ServerFailedError(PravegaError):
+    """The server reported a failure of its own; the message carries what it said."""
+
+    condition = "PRAVEGA_SERVER_FAILED"
+    sql_state = "58000"
+    cure = "Look into the log of the server that the message names."
+
+
+class ProtocolError(PravegaError):
+    """A reply that the protocol does not allow at this point."""
+
+    condition = "PRAVEGA_PROTOCOL_ERROR"
+    sql_state = "08P01"
+    cure = (
+        "Check that the address is that of a Pravega 0.13 controller, or of a schema registry 0.6, and that no proxy \
+stands between."
+    )
+
+
+class ClientClosedError(PravegaError):
+    """A connection was used after it was closed."""
+
+    condition = "PRAVEGA_CLIENT_CLOSED"
+    sql_state = "08003"
+    cure = "Run the statement again. It happens to statements that run while the session stops."
+
+
+class RegistryError(PravegaError):
+    """The schema registry refused a request."""
+
+    condition = "PRAVEGA_SCHEMA_REGISTRY_ERROR"
+    sql_state = "58000"
+    cure = "Look into the log of the schema registry."
+    status: int | None = None
+    """HTTP status of the answer."""
+    group: str | None = None
+    """Full name of the schema group, if the request was about one."""
+
+
+class ServiceError(PravegaError):
+    """The catalog service could not be started, or ended before it answered."""
+
+    condition = "PRAVEGA_SERVICE_FAILED"
+    sql_state = "58000"
+    cure = "Run the statement again; the service is started anew. If it does not start, name a Python that has \
+pyspark-pravega installed by `PYSPARK_PYTHON` or the catalog's conf `python`."
+
+
+class SetupError(PravegaError):
+    """Something on this machine is missing or wrong: Java, a jar, a checksum, a port."""
+
+    condition = "PRAVEGA_SETUP_FAILED"
+    sql_state = "F0000"
+    cure = "`pyspark-pravega doctor` looks at everything and says what to do."
+
+
+class InternalError(PravegaError):
+    """A defect of this package; the driver's standard error has the details."""
+
+    condition = "PRAVEGA_INTERNAL_ERROR"
+    sql_state = "XX000"
+    cure = "Report it, with the details."
