@@ -81,7 +81,7 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 
 .PHONY: test
 test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (two processes, PYTEST_ARGS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 30 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (about an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)

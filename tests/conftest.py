@@ -21,7 +21,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign
-from tests.servers import DIRECTORY, Keeper, named, set_environment_aside, shared_cluster
+from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import quick_spark, secure_spark, spark
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
@@ -49,16 +49,36 @@ set_environment_aside()
 _KEEPER = pytest.StashKey[Keeper]()
 
 
+class Announcer:
+    """Tells of a failure when it happens, in a line: a run that is ended from outside never comes to its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = " ".join(str(report.longrepr if crash is None else crash.message).split())
+            self._config.get_terminal_writer().line(f"\n{report.nodeid} ({report.when}): {reason[:500]}", red=True)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run's processes a place for their servers."""
     if DIRECTORY not in os.environ:  # set for the processes that pytest-xdist starts
         config.stash[_KEEPER] = Keeper()
+        config.pluginmanager.register(Announcer(config))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the servers of the run, after all of its processes."""
     if _KEEPER in config.stash:
         config.stash[_KEEPER].close()
+
+
+def pytest_runtest_setup() -> None:
+    """Fail at once if a server of the run has died."""
+    if (loss := fallen()) is not None:
+        pytest.fail(loss, pytrace=False)
 
 
 @pytest.fixture(scope="session")

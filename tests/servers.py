@@ -84,6 +84,24 @@ def shared_cluster(name: str, **settings: Any) -> ClusterInfo:
         return found.info
 
 
+def fallen() -> str | None:
+    """Tell which cluster of the run has lost a server that nobody stopped; None while all of them run.
+
+    Tests would tell it one by one, each at the end of its patience.
+    """
+    for chosen in Path(os.environ[DIRECTORY]).glob("*.chosen"):
+        # A file that is being written is empty for a moment.
+        if (path := chosen.read_text()) and (cluster := LocalCluster.find(path)) and not cluster.state.running:
+            dead = sorted(set(cluster.state.processes) - set(cluster.state.alive()))
+            ends = [_end(file) for name in dead for file in sorted(cluster.logs.glob(f"{name}.*"))]
+            return "\n".join([f"the cluster '{chosen.stem}' of this run has lost its {' and '.join(dead)}:", *ends])
+    return None
+
+
+def _end(log: Path) -> str:
+    return f"... {log.name}:\n{log.read_bytes()[-1500:].decode(errors='replace')}"
+
+
 def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
     """Start a cluster, and another if its server does nothing and yet never rests.
 
@@ -91,6 +109,8 @@ def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
     tests for as long as they run.
     """
     first, second = directory / "first", directory / "second"
+    # What the tests write within a minute or two, and drop again, is more than a heap should hold.
+    settings = {"storage": directory / "storage", **settings}
     cluster = LocalCluster.start(first, **settings)
     if not _never_rests(first):
         return first
