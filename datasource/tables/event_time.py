@@ -7,9 +7,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DateType, LongType, StructType, TimestampNTZType, TimestampType
 
 from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.formats.core.column_lookup import find_column
 from pyspark_pravega.sql.options import EVENT_TIME
-
-from .column_lookup import find_column
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 
@@ -19,7 +18,7 @@ def event_time_column(name: str, columns: StructType) -> str:
 
     Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values are no times.
     """
-    column = find_column(EVENT_TIME, name, columns)
+    column = find_column(EVENT_TIME.key, name, columns)
     if not isinstance(column.dataType, _TIMES):
         raise UnsupportedTypeError(
             f"'event-time'='{name}' is a column of type {column.dataType.simpleString()}, whose values are no times. "

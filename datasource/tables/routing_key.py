@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql.types import BooleanType, DateType, DecimalType, IntegralType, StringType, StructType
 
 from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.formats.core.column_lookup import find_column
 from pyspark_pravega.sql.options import ROUTING_KEY
-
-from .column_lookup import find_column
 
 _KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
 
@@ -17,7 +16,7 @@ def routing_key_column(key: str, columns: StructType) -> str:
 
     Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values have no one text.
     """
-    column = find_column(ROUTING_KEY, key, columns)
+    column = find_column(ROUTING_KEY.key, key, columns)
     if not isinstance(column.dataType, _KEY_TYPES):
         raise UnsupportedTypeError(
             f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, which has no one text. "

@@ -7,9 +7,8 @@ rows of the table. Its decoder gives the changelog of such rows: one row per eve
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, cast
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
+from ..core.column_lookup import find_column
 from ..core.events import EventBuffer, Positions
 from ..core.format import Format, Settings, find_format
 
@@ -179,7 +179,7 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     """
     checked = dict(settings)
     if PRIMARY_KEY in checked:
-        key = [_column(PRIMARY_KEY, name, columns.fieldNames()) for name in key_columns(settings)]
+        key = [find_column(PRIMARY_KEY, name, columns).name for name in key_columns(settings)]
         if not key or len(set(key)) != len(key):
             raise InvalidOptionError(
                 f"'{PRIMARY_KEY}'='{checked[PRIMARY_KEY]}' should name one or more different columns, such as 'id' or "
@@ -189,17 +189,8 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
             _check_key_type(name, columns[name].dataType)
         checked[PRIMARY_KEY] = ",".join(key)
     for column in time_units(settings):
-        _column(TIME_UNITS, column, columns.fieldNames())
+        find_column(TIME_UNITS, column, columns)
     return checked
-
-
-def _column(option: str, name: str, names: Sequence[str]) -> str:
-    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
-    if len(found) == 1:
-        return found[0]
-    near = difflib.get_close_matches(name, names, 1, 0.6)
-    hint = f"Did you mean '{near[0]}'?" if near else f"It has the columns {', '.join(names)}."
-    raise InvalidOptionError(f"'{option}' names '{name}', which is no column of the table. {hint}")
 
 
 def _check_key_type(name: str, data_type: DataType) -> None:

@@ -23,14 +23,13 @@ record CountingReaderFactory(PartitionReaderFactory python, StructType schema) i
     return new Reader(python.createReader(partition), schema);
   }
 
-  private static final class Reader implements PartitionReader<InternalRow> {
-    private final PartitionReader<InternalRow> python;
+  private static final class Reader extends DelegatingReader {
     private final int counter;
     private final ProjectingInternalRow row;
     private long bad;
 
     Reader(PartitionReader<InternalRow> python, StructType schema) {
-      this.python = python;
+      super(python);
       this.counter = schema.length();
       List<Object> ordinals = new ArrayList<>();
       for (int ordinal = 0; ordinal < counter; ordinal++) {
@@ -63,11 +62,6 @@ record CountingReaderFactory(PartitionReaderFactory python, StructType schema) i
       CustomTaskMetric[] all = Arrays.copyOf(others, others.length + 1);
       all[others.length] = new BadEvents(bad);
       return all;
-    }
-
-    @Override
-    public void close() throws IOException {
-      python.close();
     }
   }
 

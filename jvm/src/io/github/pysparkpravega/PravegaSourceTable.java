@@ -3,9 +3,6 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.AbstractSet;
-import java.util.EnumSet;
-import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -71,7 +68,9 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
 
   @Override
   public Set<TableCapability> capabilities() {
-    return new Capabilities();
+    // The service checks what is written, because to Spark's checks rows and table have the same schema.
+    return new Capabilities(() -> described().capabilities().contains(TableCapability.MICRO_BATCH_READ),
+        TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
   }
 
   @Override
@@ -117,30 +116,5 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     JsonNode stream = source.get("identifier");
     return new PravegaTable(new PravegaService(service.python(), (ArrayNode) source.get("connection")),
         Identifier.of(new String[] {stream.get(0).asText()}, stream.get(1).asText()), source.get("table"));
-  }
-
-  /** Whether its rows can be streamed is asked of the table itself; all the rest is possible with every table. */
-  private final class Capabilities extends AbstractSet<TableCapability> {
-    // The service checks what is written, because to Spark's checks rows and table have the same schema.
-    private static final Set<TableCapability> ALL = EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE,
-        TableCapability.STREAMING_WRITE, TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
-
-    @Override
-    public boolean contains(Object capability) {
-      if (capability == TableCapability.MICRO_BATCH_READ || capability == TableCapability.CONTINUOUS_READ) {
-        return described().capabilities().contains(capability);
-      }
-      return ALL.contains(capability);
-    }
-
-    @Override
-    public Iterator<TableCapability> iterator() {
-      return ALL.iterator();
-    }
-
-    @Override
-    public int size() {
-      return ALL.size();
-    }
   }
 }

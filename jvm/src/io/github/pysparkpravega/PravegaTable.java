@@ -3,10 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.AbstractSet;
 import java.util.ArrayList;
-import java.util.EnumSet;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -86,35 +83,16 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Set<TableCapability> capabilities() {
-    return new Capabilities();
+    // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
+    return new Capabilities(this::isStreamed, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC);
   }
 
-  /** What batches and streams can do. Where it is nothing, the question is answered by the service's sentence. */
-  private final class Capabilities extends AbstractSet<TableCapability> {
-    // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
-    private static final Set<TableCapability> ALL = EnumSet.of(TableCapability.BATCH_READ,
-        TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
-
-    @Override
-    public boolean contains(Object capability) {
-      if (capability == TableCapability.MICRO_BATCH_READ && description.get("events_are_rows").asBoolean()) {
-        return true;
-      } else if (capability == TableCapability.MICRO_BATCH_READ) {
-        refuse("readStream");
-      }
-      return ALL.contains(capability);
+  private boolean isStreamed() {
+    if (!description.get("events_are_rows").asBoolean()) {
+      refuse("readStream");
     }
-
-    @Override
-    public Iterator<TableCapability> iterator() {
-      return ALL.iterator();
-    }
-
-    @Override
-    public int size() {
-      return ALL.size();
-    }
+    return true;
   }
 
   @Override

@@ -16,7 +16,6 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -156,20 +155,19 @@ final class RowFiles {
     }
   }
 
-  private static final class Reader implements PartitionReader<InternalRow> {
-    private final PartitionReader<InternalRow> python;
+  private static final class Reader extends DelegatingReader {
     private final RowFiles files;
     private String after;
 
     Reader(PartitionReader<InternalRow> python, RowFiles files, String after) {
-      this.python = python;
+      super(python);
       this.files = files;
       this.after = after;
     }
 
     @Override
     public boolean next() throws IOException {
-      if (python.next()) {
+      if (super.next()) {
         return true;
       }
       if (after != null) {
@@ -177,21 +175,6 @@ final class RowFiles {
         after = null;
       }
       return false;
-    }
-
-    @Override
-    public InternalRow get() {
-      return python.get();
-    }
-
-    @Override
-    public CustomTaskMetric[] currentMetricsValues() {
-      return python.currentMetricsValues();
-    }
-
-    @Override
-    public void close() throws IOException {
-      python.close();
     }
   }
 }

@@ -39,29 +39,18 @@ final class TaskErrors {
     }
   }
 
-  private record Reader(PartitionReader<InternalRow> python) implements PartitionReader<InternalRow> {
+  private static final class Reader extends DelegatingReader {
+    Reader(PartitionReader<InternalRow> python) {
+      super(python);
+    }
+
     @Override
     public boolean next() throws IOException {
       try {
-        return python.next();
+        return super.next();
       } catch (PythonException e) {
         throw raised(e);
       }
-    }
-
-    @Override
-    public InternalRow get() {
-      return python.get();
-    }
-
-    @Override
-    public CustomTaskMetric[] currentMetricsValues() {
-      return python.currentMetricsValues();
-    }
-
-    @Override
-    public void close() throws IOException {
-      python.close();
     }
   }
 
