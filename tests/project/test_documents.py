@@ -75,3 +75,9 @@ def exists(dotted: str) -> bool:
     """Whether a module, or a name in one, is there; folders at the top are sub-packages of `pyspark_pravega`."""
     path = dotted.replace(".", "/")
     return any((ROOT / place / f"{path}{end}").exists() for place in ("", "pyspark_pravega") for end in ("", ".py"))
+
+
+def test_the_page_on_streams_as_sources_names_all_their_modules() -> None:
+    page = (ROOT / "docs" / "design" / "streaming-source.md").read_text()
+    modules = {f"datasource/stream_source/{path.name}" for path in (ROOT / "datasource" / "stream_source").glob("*.py")}
+    assert modules - set(re.findall(r"`(datasource/\w+/\w+\.py)`", page)) == {"datasource/stream_source/__init__.py"}
