@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
+from .names_elsewhere import INSTEAD, OURS
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -138,11 +139,12 @@ class Resolution:
         option = self._declarations.get(key)
         if option is None:
             known = [name for name, candidate in self._declarations.items() if place in candidate.allowed]
-            near = _nearest(key, known)
+            near = OURS[key] if OURS.get(key) in known else _nearest(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
             hint = f"Did you mean '{near}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = INSTEAD.get(key, hint)
             raise InvalidOptionError(f"There is no {place.describe()} '{shorten(key)}'{shown}. {hint}")
         if place in option.allowed:
             return option

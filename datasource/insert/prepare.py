@@ -12,6 +12,7 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
 from ..tables.event_time import event_time_column
+from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.routing_key import routing_key_column
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
@@ -48,8 +49,10 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
         )
     except InvalidSchemaError as error:
         wanted = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
+        found = [f"'{name}'" for name in rows.names if name in METADATA_COLUMNS and name not in table.schema.names]
+        drop = f" Leave out the columns that say where an event was read: .drop({', '.join(found)})." if found else ""
         raise InvalidSchemaError(
-            f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}."
+            f"The rows do not fit stream {table.stream}: {error.message}. Its columns are {wanted}.{drop}"
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=routing_key_column(table.routing_key, rows))

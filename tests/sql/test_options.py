@@ -116,6 +116,46 @@ def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[s
         resolve(**settings, env={})
 
 
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        ("startingOffsets", "Did you mean 'start-stream-cut'"),
+        ("endingOffsets", "Did you mean 'end-stream-cut'"),
+        ("startingTimestamp", "Did you mean 'start-timestamp'"),
+        ("startingOffsetsByTimestamp", "Did you mean 'start-timestamp'"),
+        ("startingVersion", "Did you mean 'start-version'"),
+        ("maxOffsetsPerTrigger", "Did you mean 'max-rows-per-trigger'"),
+        ("minOffsetsPerTrigger", "Did you mean 'min-rows-per-trigger'"),
+        ("maxFilesPerTrigger", "Did you mean 'max-bytes-per-trigger'"),
+        ("subscribe", "Did you mean 'stream'"),
+        ("subscribePattern", "Did you mean 'pattern'"),
+        ("kafka.group.id", "Did you mean 'consumer'"),
+        ("ignoreDeletes", "neither changed nor deleted: leave the option out"),
+        ("readChangeFeed", r"spark\.readStream\.changes\(table\)"),
+    ],
+)
+def test_names_of_kafka_and_delta_lead_to_ours(read: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"no read option '{read.lower()}'.*{message}") as caught:
+        resolve(read={read: "latest"}, env={})
+    assert "Valid are" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("write", "ours"), [("key", "routing-key"), ("compression", "codec"), ("path", "stream")])
+def test_names_of_other_sinks_lead_to_ours(write: str, ours: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"no write option '{write}'.* Did you mean '{ours}'"):
+        resolve(write={write: "id"}, env={})
+
+
+def test_options_may_be_spelt_as_kafka_and_delta_spell_theirs() -> None:
+    read = {"failOnDataLoss": "false", "maxBytesPerTrigger": "10m", "maxTriggerDelay": "15 minutes"}
+    options = resolve(read=read, env={})
+    assert options.get(o.FAIL_ON_DATA_LOSS) is False
+    assert options.get(o.MAX_BYTES_PER_TRIGGER) == 10 << 20
+    assert options.get(o.MAX_TRIGGER_DELAY) == timedelta(minutes=15)
+    options = resolve(write={"txnAppId": "job", "txnVersion": "7"}, env={})
+    assert (options.get(o.TXN_APP_ID), options.get(o.TXN_VERSION)) == ("job", 7)
+
+
 SECRET = "hunter2-swordfish"
 
 
