@@ -88,8 +88,8 @@ faults: jar native ## Run the tests of faults that take minutes (about an hour; 
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: pipelines
-pipelines: build/pipelines/installed jar native ## Run the example of declarative pipelines on real servers (the first run downloads 20 MB)
-	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -m pipelines tests/front_ends/test_pipelines.py $(PYTEST_ARGS)
+pipelines: build/pipelines/installed jar native ## Run the tests that need pandas: pipelines, state in Python (the first run downloads 20 MB)
+	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -m pipelines $(PYTEST_ARGS)
 
 build/pipelines/installed: requirements-pipelines.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/pipelines -r $<
