@@ -254,7 +254,7 @@ def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, 
     wrong("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "pravega", "ErrorIfExists", mode="errorifexists")
     wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", stream="missing")
     wrong(OPTION, "'foo'", "'bar'", "Valid are", foo="bar")
-    wrong(OPTION, "'routing-key'='nothing'", "id, b", routing_key="nothing")
+    wrong(OPTION, "'routing-key' names 'nothing'", "id, b", routing_key="nothing")
     wrong(OPTION, "'zstd'", "none, gzip, snappy", codec="zstd")
     wrong("PRAVEGA_UNSUPPORTED_TYPE", "exactly one column", "id int", format="raw")
     words = ("{s}/t", "id int, b string")

@@ -74,8 +74,8 @@ PROPERTIES = [
     properties(f"'pasword'='{SECRET}'", "'pasword'", "Valid are"),
     properties(f"'api-key'='{SECRET}'", "'api-key'", "Did you mean 'primary-key'?"),
     properties(f"'sekret'='{SECRET}'", "'sekret'", "Valid are"),
-    properties("'routing-key'='idd'", "'routing-key'='idd'", "Did you mean 'id'?"),
-    properties("'routing-key'='nothing'", "'routing-key'='nothing'", "id, b"),
+    properties("'routing-key'='idd'", "'routing-key' names 'idd'", "Did you mean 'id'?"),
+    properties("'routing-key'='nothing'", "'routing-key' names 'nothing'", "Its columns are id, b"),
 ]
 
 
@@ -320,7 +320,7 @@ QUERIES = [
     written("trasaction.lease", "20s", "Did you mean 'transaction.lease'?"),
     written("transaction.lease", "1s", "'1s'", "10s to 600s"),
     written("read-window", "8m", "cannot be a write option"),
-    written("routing-key", "nothing", "'routing-key'='nothing'", "id, b"),
+    written("routing-key", "nothing", "'routing-key' names 'nothing'", "id, b"),
     written("codec", "zstd", "'zstd'", "none, gzip, snappy"),
     written("format", "json", "the table itself settles it"),
     written("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it", "df.write.format('pravega')"),
