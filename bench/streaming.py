@@ -118,7 +118,7 @@ def wait_for_rows(query: StreamingQuery, rows: int, seconds: float = 120) -> Non
     while sum(each.numInputRows for each in query.recentProgress) < rows:
         if query.exception() is not None or time.monotonic() > end:
             raise RuntimeError(f"the query has not got {rows} rows: {query.exception()}")
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 class Visible:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import socket
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from pyspark_pravega.datasource.worker_daemon import answer_at_once
 from tests.processes import running, task_workers, worker_daemons
 
 
@@ -56,3 +59,16 @@ def test_workers_are_forked_with_our_imports_done(spark: SparkSession, table: st
         names = [name.read_text().strip() for name in Path(f"/proc/{daemon}/task").glob("*/comm")]
         assert len([name for name in names if name != "jemalloc_bg_thd"]) == 1, names
         assert "cygrpc" in Path(f"/proc/{daemon}/maps").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")
+def test_workers_acknowledge_at_once() -> None:
+    """Option 0 is what Linux sets on a connection that was answered on: it delays acknowledgements by 40 ms then."""
+    with socket.create_server(("localhost", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        answer_at_once(client)
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    left, right = socket.socketpair()
+    with left, right:
+        answer_at_once(left)  # Spark's Unix sockets know neither option, and need none
