@@ -84,7 +84,7 @@ test: lint types imports jar native ## Run everything that must pass: lint, type
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 
 .PHONY: faults
-faults: jar native ## Run the tests of faults that take minutes (about an hour; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
+faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: pipelines

@@ -48,7 +48,11 @@ class CuttingProxy:
             if self.away.is_set():
                 client.close()
                 continue
-            server = socket.create_connection((self.target.host, self.target.port))
+            try:
+                server = socket.create_connection((self.target.host, self.target.port))
+            except ConnectionRefusedError:
+                client.close()  # as the server does to those who ask it directly
+                continue
             pair = (client, server)
             with self._lock:
                 self.connections += 1

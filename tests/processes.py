@@ -17,10 +17,14 @@ def running(pid: int) -> str:
 
 def descendants(pid: int) -> list[int]:
     """All processes that descend from one, parents before children."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return found  # it has ended
+    for thread in threads:
         try:
-            children = [int(child) for child in task.read_text().split()]
+            children = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
         except (FileNotFoundError, ProcessLookupError):
             continue
         for child in children:

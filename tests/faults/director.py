@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +19,11 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.state import ClusterInfo
 from tests.cutting_proxy import CommandProxy, CuttingProxy
-from tests.faults.points import POINTS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, Point
 from tests.processes import descendants, running
 
 HERE = Path(__file__).parent
-SECONDS = 60.0
+SECONDS = 120.0
 OUTLIVED = (
     "PRAVEGA_QUERY_FENCED",
     "CONCURRENT_STREAM_LOG_UPDATE",
@@ -44,9 +44,18 @@ class Fault:
 class Driver:
     """A driver under test, from its start to its end."""
 
-    def __init__(self, directory: Path, name: str, master: str, tables: tuple[str, str], environment: dict[str, str]):
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        master: str,
+        scope: str,
+        environment: dict[str, str],
+        queries: Sequence[str] = ("target",),
+    ):
         self._directory, self.name, self.master = directory, name, master
-        command = [sys.executable, str(HERE / "driver.py"), str(directory), name, master, *tables]
+        self.checkpoint = directory / f"checkpoint-{queries[0]}"
+        command = [sys.executable, str(HERE / "driver.py"), str(directory), name, master, scope, *queries]
         with (directory / f"{name}.log").open("w") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=directory, env={**os.environ, **environment}
@@ -60,7 +69,7 @@ class Driver:
         return self._file("log").read_text()[-6000:]
 
     def failures(self) -> list[str]:
-        """Return the messages of its query's failures."""
+        """Return the messages of its queries' failures."""
         return self._file("failures").read_text().splitlines() if self._file("failures").exists() else []
 
     def alive(self) -> bool:
@@ -77,7 +86,7 @@ class Driver:
 
     def wait_until_ready(self) -> None:
         """Wait until it could stream."""
-        self.wait_for(lambda: self._file("ready").exists(), "being ready", 120)
+        self.wait_for(lambda: self._file("ready").exists(), "being ready", 300)
 
     def go(self) -> None:
         """Let it stream as soon as it is ready."""
@@ -89,8 +98,8 @@ class Driver:
         self._file("once").touch()
 
     def batches(self) -> int:
-        """Return how many micro-batches are done, by this driver or others before it."""
-        done = (self._directory / "checkpoint" / "commits").glob("[0-9]*")
+        """Return how many micro-batches of its first query are done, by this driver or others before it."""
+        done = (self.checkpoint / "commits").glob("[0-9]*")
         return max((int(each.name) + 1 for each in done), default=0)
 
     def everything(self) -> list[int]:
@@ -98,10 +107,10 @@ class Driver:
         return [self.process.pid, *descendants(self.process.pid)]
 
     def finish(self) -> None:
-        """Let it bring its query up to date, and end."""
+        """Let it bring its queries up to date, and end."""
         self._file("stop").touch()
         try:
-            code = self.process.wait(timeout=120)
+            code = self.process.wait(timeout=180)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} does not end\n{self.failures()}\n{self.log()}") from None
         assert code == 0, self.log()
@@ -135,13 +144,18 @@ class Driver:
             self.kill()
 
 
-def kill(pid: int) -> bool:
-    """Kill a process; whether it ran."""
+def send(pid: int, what: signal.Signals) -> bool:
+    """Send a signal to a process; whether there is one."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, what)
     except ProcessLookupError:
         return False
     return True
+
+
+def kill(pid: int) -> bool:
+    """Kill a process; whether it ran."""
+    return send(pid, signal.SIGKILL)
 
 
 @dataclass
@@ -193,16 +207,22 @@ class Director:
     directory: Path
     network: Network
     chance: random.Random
+    harms: dict[str, Callable[[], Callable[[], None] | None]] = field(default_factory=dict)
+    """What is done to servers and connections, by its name; it returns what ends it, after the process goes on."""
+    patience: float = SECONDS
     done: list[Fault] = field(default_factory=list)
     _caught: int = 0
 
     def __post_init__(self) -> None:
+        self.harms["connection"] = lambda: self.network.cut(self.chance)
+        self.harms["server"] = lambda: self.network.away(self.chance.uniform(0.2, 1.0))
         for name in ("armed", "reached", "go"):
             (self.directory / name).mkdir()
 
     def environment(self) -> dict[str, str]:
         """Return the environment that puts processes under this director."""
-        of_process = {name: [one.text() for one in POINTS if one.process == name] for name in ("service", "worker")}
+        points = (*POINTS, *OTHER_POINTS)
+        of_process = {name: [one.text() for one in points if one.process == name] for name in ("service", "worker")}
         paths = [str(HERE / "injected"), os.environ.get("PYTHONPATH", "")]
         return {
             "PYTHONPATH": os.pathsep.join(path for path in paths if path),
@@ -216,7 +236,7 @@ class Director:
         self._caught += 1
         name = f"{self._caught}"
         (self.directory / "armed" / f"{name},{point.name},{passes}").touch()
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + self.patience
         while not (reached := list((self.directory / "reached").glob(f"{name},*"))):
             assert alive(), f"it ended before point '{point.name}'"
             assert time.monotonic() < deadline, f"nothing came to point '{point.name}'"
@@ -236,14 +256,14 @@ class Director:
         driver.end_at_failure()
         frozen = driver.everything()
         for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+            send(pid, signal.SIGSTOP)
         try:
             batches = successor.batches()
             successor.go()
             successor.wait_for(lambda: successor.batches() > batches + 2, "three more micro-batches")
         finally:
             for pid in frozen:
-                os.kill(pid, signal.SIGCONT)
+                send(pid, signal.SIGCONT)
         self.release(name)
         driver.process.wait(timeout=SECONDS)
         last = driver.failures()[-1]
@@ -254,18 +274,20 @@ class Director:
         """Do harm of a kind when a process comes to a point; it counts only if something was there to be harmed."""
         name, pid = self.catch(point, driver.alive, passes)
         killed: list[int] = []
-        if kind == "connection":
-            self.network.cut(self.chance)
-        elif kind == "server":
-            self.network.away(self.chance.uniform(0.2, 1.0))
+        end = None
+        if kind in self.harms:
+            end = self.harms[kind]()
         elif kind == "driver":
             driver.kill()
             killed = [driver.process.pid]
         else:
-            driver.wait_for(lambda: bool(driver.victims(kind)), f"a {kind}")
-            killed = [victim for victim in self._victims(driver, kind, pid) if kill(victim)]
-            assert killed, f"the {kind} ended before it was killed at '{point.name}'"
+            while not (killed := [victim for victim in self._victims(driver, kind, pid) if kill(victim)]):
+                # A new executor has no workers before its first task, for which it waits where a point holds the query.
+                self.release(name)
+                name, pid = self.catch(point, driver.alive)
         self.release(name)
+        if end is not None:
+            end()
         self.done.append(Fault(point.name, kind, tuple(killed)))
 
     def _victims(self, driver: Driver, kind: str, pid: int) -> list[int]:

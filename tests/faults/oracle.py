@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Row, SparkSession
@@ -22,21 +23,30 @@ KEYS = 20
 class Tables:
     """The source and the target of a query under test, tables of one scope."""
 
-    def __init__(self, spark: SparkSession, scope: str, *, marked: bool = True) -> None:
-        """`marked`: the target has a column for the micro-batch."""
-        self.spark, self.scope = spark, scope
-        self.source, self.target = (f"pravega.`{scope}`.{name}" for name in ("source", "target"))
+    def __init__(
+        self,
+        spark: SparkSession,
+        scope: str,
+        *,
+        marked: bool = True,
+        others: Sequence[str] = (),
+        catalog: str = "pravega",
+    ) -> None:
+        """`marked`: the target has a column for the micro-batch; `others` are names of more tables to be written."""
+        self.spark, self.scope, self._catalog = spark, scope, catalog
+        self.source, self.target = self.name("source"), self.name("target")
         self.streams = Stream(scope, "source"), Stream(scope, "target")
         plain = "'format'='json', 'framing'='none', 'routing-key'='k'"
-        spark.sql(
-            f"CREATE TABLE {self.source} (k INT NOT NULL, seq BIGINT NOT NULL) USING pravega "
-            f"TBLPROPERTIES ({plain}, 'scaling.min-segments'='3')"
-        )
-        epoch = ", epoch BIGINT NOT NULL" if marked else ""
-        spark.sql(
-            f"CREATE TABLE {self.target} (k INT NOT NULL, seq BIGINT NOT NULL{epoch}) USING pravega "
-            f"TBLPROPERTIES ({plain}, 'scaling.min-segments'='3')"
-        )
+        for name in ("source", "target", *others):
+            epoch = ", epoch BIGINT NOT NULL" if marked and name == "target" else ""
+            spark.sql(
+                f"CREATE TABLE {self.name(name)} (k INT NOT NULL, seq BIGINT NOT NULL{epoch}) USING pravega "
+                f"TBLPROPERTIES ({plain}, 'scaling.min-segments'='3')"
+            )
+
+    def name(self, table: str) -> str:
+        """Return the full name of a table."""
+        return f"{self._catalog}.`{self.scope}`.`{table}`"
 
 
 class Background:
@@ -122,11 +132,8 @@ class Reader(Background):
 def check(tables: Tables, written: int, reader: Reader) -> None:
     """Compare the target with what was written and with what the reader saw of it."""
     rows = tables.spark.sql(f"SELECT k, seq, epoch, _segment, _offset FROM {tables.target}").collect()
-    counts = Counter(row.seq for row in rows)
-    doubled = sorted(seq for seq, count in counts.items() if count > 1)
-    lost = sorted(set(range(written)) - set(counts))
-    assert not doubled and not lost, f"{len(doubled)} doubled: {doubled[:10]}; {len(lost)} lost: {lost[:10]}"
-    assert all(row.k == row.seq % KEYS for row in rows)
+    doubled = check_events([(row.k, row.seq) for row in rows], written)
+    assert not doubled, f"{len(doubled)} doubled: {doubled[:10]}"
     check_order_of(rows)
     whole = Counter(row.epoch for row in rows)
     epochs = sorted(whole)
@@ -134,6 +141,29 @@ def check(tables: Tables, written: int, reader: Reader) -> None:
         parts = {epoch: (count, whole[epoch]) for epoch, count in seen.items() if count != whole[epoch]}
         assert not parts, f"parts of micro-batches were seen: {parts}"
         assert sorted(seen) == epochs[: len(seen)], f"micro-batches {sorted(seen)[-3:]} were seen before earlier ones"
+
+
+def check_events(found: Iterable[tuple[int, int]], written: int) -> list[int]:
+    """Compare keys and numbers of events with what was written: none is lost; return those that came again."""
+    counts = Counter(found)
+    keys = {seq: key for key, seq in counts}
+    lost = sorted(set(range(written)) - set(keys))
+    assert not lost, f"{len(lost)} lost: {lost[:10]}"
+    assert set(counts) == {(seq % KEYS, seq) for seq in range(written)}
+    return sorted(seq for (_, seq), count in counts.items() if count > 1)
+
+
+def check_copy(tables: Tables, name: str, written: int) -> None:
+    """Compare another table than the target with what was written: each event once, and in its key's order."""
+    rows = tables.spark.sql(f"SELECT *, _segment, _offset FROM {tables.name(name)}").collect()
+    doubled = check_events([(row.k, row.seq) for row in rows], written)
+    assert not doubled, f"{name}: {len(doubled)} doubled: {doubled[:10]}"
+    check_order_of(rows)
+
+
+def check_at_least_once(what: str, found: Iterable[tuple[int, int]], written: int) -> None:
+    """Compare keys and numbers of events with what was written: all are there, and maybe some again."""
+    print(f"{what}: {len(check_events(found, written))} events are there again")
 
 
 def check_order_of(rows: list[Row]) -> None:

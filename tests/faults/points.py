@@ -1,4 +1,4 @@
-"""The points at which the fault matrix harms: functions of the package, in the order of a micro-batch."""
+"""The points at which the fault matrix harms: functions of the package."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Point:
 
 
 POINTS = (
+    # In the order of a micro-batch from table to table.
     Point("look", "service", "datasource.stream_source.planning:TableStream.end:after"),
     Point("plan", "service", "datasource.stream_source.planning:TableStream.slices:after"),
     Point("begin", "service", "client.transaction:Transaction.begin:before"),
@@ -40,4 +41,12 @@ POINTS = (
     Point("committed", "service", "client.transaction:Transaction.commit:after"),
     Point("publish", "service", "datasource.commit_log:CommitLog.publish:before"),
     Point("published", "service", "datasource.commit_log:CommitLog.publish:after"),
+)
+
+OTHER_POINTS = (
+    # Of other queries: streams of changes, rows that are written without transactions, real-time mode.
+    Point("changes", "service", "datasource.changes.appended:plan_new_appended:after"),
+    Point("plain", "worker", "datasource.insert.plain_task:_Appenders.append:after"),
+    Point("stored", "worker", "datasource.insert.plain_task:_Appenders.flush:after"),
+    Point("follow", "worker", "datasource.stream_source.real_time:_rows:before"),
 )

@@ -7,14 +7,16 @@ import operator
 
 import pytest
 
-from tests.faults.points import POINTS, Point
+from tests.faults.points import OTHER_POINTS, POINTS, Point
+
+ALL = (*POINTS, *OTHER_POINTS)
 
 
 def test_names_are_given_once() -> None:
-    assert len({point.name for point in POINTS}) == len({point.place for point in POINTS}) == len(POINTS)
+    assert len({point.name for point in ALL}) == len({point.place for point in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
+@pytest.mark.parametrize("point", ALL, ids=lambda point: point.name)
 def test_a_point_is_a_function(point: Point) -> None:
     module, function, moment = point.place.split(":")
     assert callable(operator.attrgetter(function)(importlib.import_module(f"pyspark_pravega.{module}")))
