@@ -64,17 +64,31 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
         )
 
 
+def check_order(pravega: Pravega, start: StreamCut, end: StreamCut) -> None:
+    """Raise InvalidOptionError if the cut at which a read begins lies after that at which it ends, even in part."""
+    try:
+        pravega.controller.segments_between(start, end)
+    except InvalidOptionError as error:
+        raise _not_fitting(error) from None
+
+
 def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> StreamCut:
     """Measure where the stream ends now; see `CommitLog.settled` for how not to end within a transaction.
 
-    `known` are segments that were the current ones: they are as long as none of them is sealed, and then the
-    controller need not be asked.
+    A stream that is sealed ends with its last segments. `known` are segments that were the current ones: they are as
+    long as none of them is sealed, and then the controller need not be asked.
     """
     infos = pravega.segments.segment_infos(stream, known) if known else {}
     if len(infos) < max(len(known), 1) or any(info.sealed for info in infos.values()):
         ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
-        infos = pravega.segments.segment_infos(stream, ids)
+        infos = pravega.segments.segment_infos(stream, ids or _last_segments(pravega, stream))
     return StreamCut(stream, {segment_id: info.write_offset for segment_id, info in infos.items()})
+
+
+def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
+    """Return the segments of a sealed stream that no others follow."""
+    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    return [segment for segment in segments if not pravega.controller.successors(stream, segment)]
 
 
 def _measure(
@@ -86,7 +100,7 @@ def _measure(
         segments, token = pravega.controller.segments_between(first, end)
     except InvalidOptionError as error:
         if start is not None:
-            raise InvalidOptionError(f"'start-stream-cut' and 'end-stream-cut' do not fit: {error.message}.") from None
+            raise _not_fitting(error) from None
         # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
         first = StreamCut(stream, {})
         segments, token = pravega.controller.segments_between(first, end)
@@ -106,6 +120,10 @@ def _measure(
     if fail_on_data_loss and not slices and not first.positions:
         raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
     return slices
+
+
+def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
+    return InvalidOptionError(f"'start-stream-cut' and 'end-stream-cut' do not fit: {error.message}.")
 
 
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:

@@ -27,7 +27,8 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource import commit_log
 from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
-from pyspark_pravega.datasource.scan.snapshot import take_snapshot
+from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry
+from pyspark_pravega.datasource.scan.snapshot import tail_cut, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
     EVENT_BYTES,
@@ -126,6 +127,29 @@ class TestOneWriter:
             assert head.committing == (second.transaction.id,)
         second.commit()
         assert second.publish() == 1
+
+    @pytest.mark.parametrize("scaled", [False, True])
+    def test_a_stream_that_is_sealed_before_its_last_version(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], scaled: bool
+    ) -> None:
+        """The version ends where the last segments do, although none takes appends any more."""
+        stream = new_stream(2)
+        insert_into_all(pravega, stream, 2)
+        first = tail(pravega, stream)
+        if scaled:
+            pravega.controller.scale_stream(stream, [0], [(0.0, 0.25), (0.25, 0.5)])
+        insert, _ = begun(pravega, stream, [b"last".ljust(PAYLOAD_BYTES)] * 3)
+        log = CommitLog(pravega, stream)
+        end = tail(pravega, stream)
+        assert log.enter(insert.transaction.id, rows=3, operation="TEST")
+        insert.transaction.commit(60)
+        pravega.controller.seal_stream(stream)
+        insert.publish(3, "TEST", log, LedgerEntry(stream, Epoch("test", 0), 3))
+        before, last = (version.cut for version in log.versions())
+        assert before == first
+        assert last.positions.keys() == end.positions.keys()
+        assert sum(last.positions.values()) == sum(end.positions.values()) + 3 * EVENT_BYTES
+        assert tail_cut(pravega, stream) == last
 
     def test_nothing_to_withdraw_makes_no_row(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         logged, untouched = new_stream(name="logged"), new_stream(name="untouched")
