@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.store import SegmentInfo
@@ -25,32 +26,72 @@ _NO_SUCCESSORS_SECONDS, _LONGEST_BELIEF = 0.2, 5.0
 
 Twice as long each time.
 """
+_KEPT_SEGMENTS = 4096
+_BEYOND = 1 << 63
+"""An offset behind the end of every segment."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class EndCut(StreamCut):
+    """A cut that a user has chosen, which the stream need not have ended at any time.
+
+    `before` are segments that lie before it as a whole. What it does not name otherwise lies behind it.
+    """
+
+    before: frozenset[int] = frozenset()
+
+
+class _Kept(Generic[T]):
+    """What was used lately, by segment."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by_segment: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_segment)
+
+    def get(self, segment: int) -> T | None:
+        found = self._by_segment.pop(segment, None)
+        if found is not None:
+            self._by_segment[segment] = found
+        return found
+
+    def put(self, segment: int, found: T) -> None:
+        self._by_segment.pop(segment, None)
+        self._by_segment[segment] = found
+        if len(self._by_segment) > self._most:
+            del self._by_segment[next(iter(self._by_segment))]
 
 
 class StreamSegments:
     """The segments of a stream, and what never changes about them once it is known. Thread-safe."""
 
-    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+    def __init__(self, pravega: Pravega, stream: Stream, kept: int = _KEPT_SEGMENTS) -> None:
+        """`kept` segments at most are remembered: those that were asked about last."""
         self.pravega = pravega
         self.stream = stream
         self._lock = threading.Lock()
-        self._successors: dict[int, dict[int, list[int]]] = {}
-        self._none_until: dict[int, tuple[float, float]] = {}
-        self._ends: dict[int, int] = {}
-        self._bounds: dict[str, StreamCut | None] = {}
+        self._successors: _Kept[dict[int, list[int]]] = _Kept(kept)
+        self._none_until: _Kept[tuple[float, float]] = _Kept(kept)
+        self._ends: _Kept[int] = _Kept(kept)
+        self._bounds: dict[str, EndCut | None] = {}
 
     def infos(self, segments: Iterable[int]) -> dict[int, SegmentInfo]:
         """Return the state of segments now, leaving out those that are not there."""
         found = self.pravega.segments.segment_infos(self.stream, segments)
         with self._lock:
-            self._ends.update({segment: info.write_offset for segment, info in found.items() if info.sealed})
+            for segment, info in found.items():
+                if info.sealed:
+                    self._ends.put(segment, info.write_offset)
         return found
 
     def ends(self, segments: Iterable[int]) -> dict[int, int]:
         """Return where segments end now, leaving out those that are not there."""
         return {segment: info.write_offset for segment, info in self.infos(segments).items()}
 
-    def bound(self, name: str, find: Callable[[], StreamCut | None]) -> StreamCut | None:
+    def bound(self, name: str, find: Callable[[], EndCut | None]) -> EndCut | None:
         """Return the cut that an end bound means, which `find` finds the first time."""
         with self._lock:
             if name in self._bounds:
@@ -69,16 +110,16 @@ class StreamSegments:
         """Return the successors of a sealed segment with their predecessors; none at the end of a sealed stream."""
         with self._lock:
             known = self._successors.get(segment)
-            until, pause = self._none_until.get(segment, (0.0, _NO_SUCCESSORS_SECONDS))
+            until, pause = self._none_until.get(segment) or (0.0, _NO_SUCCESSORS_SECONDS)
             if known is not None or time.monotonic() < until:
                 return known or {}
         found = self.pravega.controller.successors(self.stream, segment)
         after = {each.segment_id: predecessors for each, predecessors in found.items()}
         with self._lock:
             if after:
-                self._successors[segment] = after
+                self._successors.put(segment, after)
             else:
-                self._none_until[segment] = time.monotonic() + pause, min(2 * pause, _LONGEST_BELIEF)
+                self._none_until.put(segment, (time.monotonic() + pause, min(2 * pause, _LONGEST_BELIEF)))
         return after
 
 
@@ -105,13 +146,13 @@ def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut
     """Find what a query can read next that has read up to `since`, and not beyond any of the bounds."""
     cuts = [cut for cut in bounds if cut is not None]
     infos = segments.infos(since)
-    begins, lost = _without_lost(segments, since, infos)
+    begins, lost = _without_lost(segments, since, infos, cuts)
     while moves := _moves(segments, begins, infos, cuts):
         for old, new in moves:
             for segment in old:
                 del begins[segment]
             infos |= segments.infos(new)
-            entered, more = _without_lost(segments, dict.fromkeys(new, 0), infos)
+            entered, more = _without_lost(segments, dict.fromkeys(new, 0), infos, cuts)
             begins |= entered
             lost += more
     ends = {segment: max(_end(segment, infos, cuts, begin), begin) for segment, begin in begins.items()}
@@ -142,19 +183,21 @@ def entered(
 
 
 def _without_lost(
-    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo]
+    segments: StreamSegments, positions: Positions, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCut]
 ) -> tuple[dict[int, int], list[tuple[int, int, int | None]]]:
-    """Return positions behind what was removed, and what that is."""
+    """Return positions behind what was removed, and what that is before the cuts."""
     begins, lost = dict(positions), []
     for segment, offset in positions.items():
         info = infos.get(segment)
-        if info is None:
-            end = segments.sealed_end(segment)
-            if end is None or offset < end:
-                lost.append((segment, offset, end))
-        elif offset < info.start_offset:
+        if info is not None and offset >= info.start_offset:
+            continue
+        removed = segments.sealed_end(segment) if info is None else info.start_offset
+        ends = [end for end in (removed, *(end_within(segment, cut) for cut in cuts)) if end not in (None, _BEYOND)]
+        end = min(ends, default=None)
+        if end is None or offset < end:
+            lost.append((segment, offset, end))
+        if info is not None:
             begins[segment] = info.start_offset
-            lost.append((segment, offset, info.start_offset))
     return begins, lost
 
 
@@ -197,12 +240,14 @@ def _end(segment: int, infos: Mapping[int, SegmentInfo], cuts: Iterable[StreamCu
 
 
 def end_within(segment: int, cut: StreamCut) -> int:
-    """Return how far a segment lies before a cut: an offset that may be behind its end."""
+    """Return how far a segment lies before the cut of a tail, or an EndCut: an offset that may be behind its end."""
     if segment in cut.positions:
         return cut.positions[segment]
+    if isinstance(cut, EndCut):
+        return _BEYOND if segment in cut.before else 0
     # The newest epoch has a segment in the cut of a tail. What the cut does not name was sealed before or made after.
     later = segment_epoch(segment) > max(map(segment_epoch, cut.positions), default=-1)
-    return 0 if later else 1 << 63
+    return 0 if later else _BEYOND
 
 
-__all__ = ["Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier"]
+__all__ = ["EndCut", "Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier"]

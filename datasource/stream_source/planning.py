@@ -15,10 +15,10 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog, origin_of
 from ..scan.bounds import bounds_text, end_cut, start_cut
-from ..scan.snapshot import SegmentSlice, check_cut, tail_cut
+from ..scan.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import Walker, admitted
-from .frontier import Frontier, Positions, StreamSegments, entered, find_frontier
+from .frontier import EndCut, Frontier, Positions, StreamSegments, entered, find_frontier
 from .limits import NO_LIMITS, Limits
 from .memory import Admitted, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
@@ -81,13 +81,13 @@ class TableStream:
         options, stream = self._read.options, self._read.stream
         cut = start_cut(self._pravega, stream, options)
         end = self._end_bound()
-        if end is not None:
-            check_cut(self._pravega, stream, "end-stream-cut", end)
         if options.get(o.START_STREAM_CUT) == "latest":
             cut = self._tail()
         if cut is None:
             cut = self._pravega.controller.head(stream)
         check_cut(self._pravega, stream, "start-stream-cut", cut)
+        if end is not None:
+            check_order(self._pravega, cut, end)
         return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
@@ -189,6 +189,8 @@ class TableStream:
         for segment in sorted(infos.keys() | before.keys() | after.keys()):
             begin, info = before.get(segment, 0), infos.get(segment)
             end = after.get(segment, self._segments.sealed_end(segment))
+            if end is None and info is not None and info.sealed:
+                end = info.write_offset
             if info is None:
                 if end is None or begin < end:
                     frontier.lost.append((segment, begin, end))
@@ -217,22 +219,22 @@ class TableStream:
         self._check_lost(frontier)
         return [SegmentSlice(segment, begin, begin) for segment, begin in sorted(frontier.begins.items())]
 
-    def _end_bound(self) -> StreamCut | None:
-        options, stream = self._read.options, self._read.stream
-        name = f"{self._read.identity} {bounds_text(options)[1]}"
-        return self._segments.bound(name, lambda: end_cut(self._pravega, stream, options))
+    def _end_bound(self) -> EndCut | None:
+        options = self._read.options
+        return self._segments.bound(f"{self._read.identity} {bounds_text(options)[1]}", self._find_end_bound)
+
+    def _find_end_bound(self) -> EndCut | None:
+        stream = self._read.stream
+        cut = end_cut(self._pravega, stream, self._read.options)
+        if cut is None:
+            return None
+        check_cut(self._pravega, stream, "end-stream-cut", cut)
+        before, _ = self._pravega.controller.segments_between(StreamCut(stream, {}), cut)
+        return EndCut(stream, cut.positions, frozenset(before))
 
     def _tail(self) -> StreamCut:
-        """Measure where the stream ends; of a sealed one, the ends of its last segments."""
-        cut = self._log.settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
-        if cut.positions:
-            return cut
-        positions: Positions = self._pravega.controller.head(self._read.stream).positions
-        while True:
-            ends = find_frontier(self._segments, positions).ends
-            if ends == positions:
-                return StreamCut(self._read.stream, ends)
-            positions = ends
+        """Measure where the stream ends."""
+        return self._log.settled(lambda published: published or tail_cut(self._pravega, self._read.stream))
 
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:

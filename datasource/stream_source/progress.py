@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pyspark_pravega.client import Pravega
@@ -13,7 +13,7 @@ from pyspark_pravega.errors import PermissionDeniedError
 
 from ..commit_log import CommitLog, Version
 from .admission import Walker
-from .frontier import Positions, StreamSegments, end_within
+from .frontier import Positions, StreamSegments
 from .memory import QueryMemory
 
 _FEW_SEGMENTS = 16
@@ -45,7 +45,7 @@ class Progress:
         by the size of the next ones. Seconds are those since the oldest version was published that is not read as a
         whole; left out where there are no versions.
         """
-        behind = self._bytes_behind(reached, tail)
+        behind, later = self._bytes_behind(reached, tail)
         total = sum(behind.values())
         metrics = {"bytesBehind": str(total)}
         if len(behind) <= _FEW_SEGMENTS:
@@ -56,27 +56,36 @@ class Progress:
             metrics["estimatedEventsBehind"] = metrics["secondsBehind"] = "0"
         else:
             metrics["estimatedEventsBehind"] = str(_estimated(walker, behind, reached))
-            if (seconds := self._seconds_behind(reached, memory)) is not None:
+            if (seconds := self._seconds_behind(reached, later, memory)) is not None:
                 metrics["secondsBehind"] = f"{seconds:.1f}"
         if memory.lost_ranges:
             metrics["lostBytes"] = str(memory.lost_bytes)
             metrics["lostRanges"] = str(memory.lost_ranges)
         return Behind(total, metrics)
 
-    def _bytes_behind(self, reached: Positions, tail: Positions) -> dict[int, int]:
+    def _bytes_behind(self, reached: Positions, tail: Positions) -> tuple[dict[int, int], Collection[int]]:
+        """Return the unread bytes of each segment, and the segments that `reached` has not come to yet."""
         if reached.keys() <= tail.keys() and all(self._segments.sealed_end(segment) is None for segment in reached):
-            return {segment: tail[segment] - offset for segment, offset in reached.items()}
+            return {segment: tail[segment] - offset for segment, offset in reached.items()}, ()
         cut = StreamCut(self._segments.stream, dict(reached))
         later, _ = self._pravega.controller.segments_between(cut, None)
         infos = self._segments.infos({*reached, *later})
-        return {
+        behind = {
             segment: max(info.write_offset - max(reached.get(segment, 0), info.start_offset), 0)
             for segment, info in infos.items()
         }
+        return behind, set(later) - reached.keys()
 
-    def _seconds_behind(self, reached: Positions, memory: QueryMemory) -> float | None:
+    def _seconds_behind(self, reached: Positions, later: Collection[int], memory: QueryMemory) -> float | None:
+        def is_read(version: Version) -> bool:
+            # A segment that is neither reached nor later has been left behind.
+            return all(
+                segment not in later and offset <= reached.get(segment, offset)
+                for segment, offset in version.cut.positions.items()
+            )
+
         try:
-            unread = self._first_unread(reached, memory.unread_version)
+            unread = self._first_unread(is_read, memory.unread_version)
         except PermissionDeniedError:
             return None
         if unread is None:
@@ -84,18 +93,13 @@ class Progress:
         memory.unread_version = unread.number
         return max(time.time() - unread.timestamp / 1_000_000, 0.0)
 
-    def _first_unread(self, reached: Positions, first: int) -> Version | None:
+    def _first_unread(self, is_read: Callable[[Version], bool], first: int) -> Version | None:
         """Find the first version that is not read as a whole, from the first that may be, in steps that double."""
         low, step = first, 1
-        while (found := self._log.versions(low + step - 1, low + step - 1)) and _is_read(found[0].cut, reached):
+        while (found := self._log.versions(low + step - 1, low + step - 1)) and is_read(found[0]):
             low, step = low + step, step * 2
         candidates = self._log.versions(low, low + step - 1)
-        return next((each for each in candidates if not _is_read(each.cut, reached)), None)
-
-
-def _is_read(cut: StreamCut, reached: Positions) -> bool:
-    position = StreamCut(cut.stream, dict(reached))
-    return all(offset <= end_within(segment, position) for segment, offset in cut.positions.items())
+        return next((each for each in candidates if not is_read(each)), None)
 
 
 def _estimated(walker: Walker, behind: Mapping[int, int], reached: Positions) -> int:

@@ -12,11 +12,13 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import Admitted
-from pyspark_pravega.errors import CheckpointError, DataLossError
+from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError
 from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import create_stream, write
 from tests.datasource.stream_source.queries import Batch, Query
+from tests.datasource.transactions import EVENT_BYTES, insert_into_all
 from tests.debezium import Record
 
 NewStream = Callable[..., Stream]
@@ -186,6 +188,27 @@ def test_a_sealed_stream(pravega: Pravega, new_stream: NewStream) -> None:
     assert Query(pravega, stream, {"start-stream-cut": "latest"}).start().cut == batches[-1].end.cut
 
 
+def test_an_end_that_the_checkpoint_has_passed(pravega: Pravega, new_stream: NewStream) -> None:
+    """It ends the query, in whatever epochs the segments of either lie; the same ends are kept to from before them."""
+    stream = new_stream(2)
+    start = Query(pravega, stream).start()
+    for number in range(5):
+        write(pravega, stream, events(range(number * 40, number * 40 + 40)))
+        scale(pravega, stream, number)
+    batches = list(Query(pravega, stream, {"maxRowsPerTrigger": "9"}).batches(start))
+    offsets = [start, *(batch.end for batch in batches)]
+    for index in range(5, len(offsets), 5):
+        query = Query(pravega, stream, {"end-stream-cut": offsets[index].cut.to_text()})
+        for since in offsets[index::4]:
+            assert query.end(since).offset is since
+        assert sum(batch.count for batch in query.batches(start)) == sum(batch.count for batch in batches[:index])
+    pravega.controller.truncate_stream(offsets[-1].cut)  # behind the end nothing is missed
+    assert Query(pravega, stream, {"end-stream-cut": offsets[9].cut.to_text()}).next(offsets[9]) is None
+    reversed_ends = {"start-stream-cut": offsets[4].cut.to_text(), "end-stream-cut": offsets[3].cut.to_text()}
+    with pytest.raises(InvalidOptionError, match="'start-stream-cut' and 'end-stream-cut' do not fit"):
+        Query(pravega, stream, reversed_ends).start()
+
+
 def test_what_retention_removed(pravega: Pravega, new_stream: NewStream) -> None:
     stream = new_stream(2)
     query = Query(pravega, stream)
@@ -259,6 +282,46 @@ def test_how_far_a_query_is_behind(pravega: Pravega, new_stream: NewStream) -> N
     assert behind[-1] == 0
     assert end.metrics["bytesBehind"] == end.metrics["secondsBehind"] == "0"
     assert "lostBytes" not in end.metrics
+
+
+def test_the_age_of_versions_in_segments_that_are_not_reached(pravega: Pravega, new_stream: NewStream) -> None:
+    """The offset has segments of a later epoch than those of the oldest unread version."""
+    stream = new_stream(2)
+    insert_into_all(pravega, stream, 2)
+    after_first = {0: EVENT_BYTES}
+    write(pravega, stream, events(range(40)))
+    pravega.controller.scale_stream(stream, [0], [(0, 0.25), (0.25, 0.5)])
+    insert_into_all(pravega, stream, 3)
+    scaled = [each.segment_id for each in pravega.controller.current_segments(stream)]
+    pravega.controller.scale_stream(stream, [1], [(0.5, 0.75), (0.75, 1)])
+    insert_into_all(pravega, stream, 4)
+    later = {each.segment_id: 0 for each in pravega.controller.current_segments(stream)}
+    newest = {segment: 0 for segment in later if segment not in scaled}
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "1"})
+    since = query.read()[0].offset({**after_first, **newest})
+    end = query.end(since)
+    assert 0 in end.offset.cut.positions
+    assert query.memory.query("checkpoint").unread_version == 2
+    assert float(end.metrics["secondsBehind"]) >= 0
+
+
+def test_what_is_known_of_segments_stays_small(pravega: Pravega, new_stream: NewStream) -> None:
+    """Although they come and go; a query that is far behind reads them all the same."""
+    stream, kept = new_stream(2), 4
+    segments = StreamSegments(pravega, stream, kept)
+    query = Query(pravega, stream, {"maxRowsPerTrigger": "30"})
+    query.memory.segments = lambda *_: segments  # type: ignore[method-assign]
+    first = since = query.start()
+    batches = []
+    for number in range(12):
+        write(pravega, stream, events(range(number * 20, number * 20 + 20)))
+        scale(pravega, stream, number)
+        for batch in query.batches(since):
+            batches.append(batch)
+            since = batch.end
+    assert numbers_by_key(batches) == in_order(240)
+    assert numbers_by_key(query.batches(first)) == in_order(240)
+    assert [len(each) for each in (segments._ends, segments._successors)] == [kept, kept]
 
 
 def test_a_query_that_is_behind_fetches_ahead(pravega: Pravega, new_stream: NewStream) -> None:
