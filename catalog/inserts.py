@@ -17,7 +17,7 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
-from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
@@ -84,8 +84,10 @@ class Inserts:
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
-            settings = write_settings(catalog.options(write=options))
+            settings, seen = write_settings(catalog.options(write=options)), None
             if query is None:
+                named = epoch_of_application(catalog.options(write=options))
+                seen = None if named is None else seen_before(catalog.pravega, table, named)
                 insert = Insert.begin(catalog.pravega, table, settings)
             else:
                 key = table.stream, writer_of_query(query)
@@ -100,7 +102,7 @@ class Inserts:
             for thread in self._abort_in_threads(lambda each: each.insert is insert):
                 thread.join()
             raise
-        return InsertBegun(InsertHandle(str(transaction.id), tasks, dict(options)), function, PYTHON)
+        return InsertBegun(InsertHandle(str(transaction.id), tasks, dict(options), seen), function, PYTHON)
 
     def commit(
         self,
@@ -133,6 +135,7 @@ class Inserts:
                 return self._commit_epoch(catalog, table, insert, reports, epoch)
             named = epoch_of_application(catalog.options(write=handle.options))
             if named is not None:
+                named = replace(named, seen=None if again else handle.seen)
                 return commit_epoch(catalog.pravega, table, insert, reports, named)
             return insert.commit(reports, again=again)
 

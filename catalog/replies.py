@@ -117,11 +117,15 @@ class PlannedRead:
 
 @dataclass(frozen=True)
 class InsertHandle:
-    """What finishes an INSERT: its transaction, the number of its tasks, its options."""
+    """What finishes an INSERT: its transaction, the number of its tasks, its options.
+
+    `seen` is that of `Epoch`.
+    """
 
     transaction: str
     tasks: int
     options: Mapping[str, str]
+    seen: str | None = None
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from typing import TypeVar
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller.controller import TransactionStatus
 from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Access, Stream, key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
     KeyValueTableNotFoundError,
@@ -114,6 +114,14 @@ class CommitLog(LogTable):
                 raise
             return False
         return True
+
+    def make_ready(self) -> None:
+        """Make the table if it is missing. Raises PermissionDeniedError for a user who may not write the log."""
+        try:
+            self._head()
+        except KeyValueTableNotFoundError:
+            self._table.create(1, KEY_LENGTH)
+        self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: Entry, beside: Beside | None) -> None:
         origin = self._learn_origin()

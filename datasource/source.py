@@ -6,6 +6,7 @@ Where it is, Spark takes `PravegaSource` of the jar for the name, which asks the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -27,7 +28,7 @@ from pyspark_pravega.sql.refusals import refusal
 
 from .connection import client_config
 from .insert.commit import Insert, WriteSettings, clean_up
-from .insert.epoch_commit import commit_epoch
+from .insert.epoch_commit import commit_epoch, seen_before
 from .insert.ledger import Epoch
 from .insert.prepare import epoch_of_application, plain_writer, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
@@ -97,7 +98,8 @@ class PravegaDataSource(DataSource):
             table = kind_of(table).prepare_insert(pravega, table, schema, options)
             if (plain := plain_writer(pravega, table, schema, options)) is not None:
                 return plain
-            epoch = epoch_of_application(options)
+            if (epoch := epoch_of_application(options)) is not None:
+                epoch = replace(epoch, seen=seen_before(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)
             try:
                 return TransactionalWriter(insert.spec(schema), settings, epoch)

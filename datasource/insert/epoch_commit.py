@@ -25,6 +25,16 @@ LOG = logging.getLogger(__name__)
 _ABORTED = (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
 
 
+def seen_before(pravega: Pravega, table: StreamTable, epoch: Epoch) -> str:
+    """Return the state of a writer's row in the ledger, for a write that begins.
+
+    Raises QueryFencedError, and PermissionDeniedError for a user who could not commit the epoch.
+    """
+    log, entry = CommitLog(pravega, table.stream), LedgerEntry(table.stream, epoch, 0)
+    log.make_ready()
+    return log.read_beside(entry.number, entry.row).state
+
+
 def commit_epoch(
     pravega: Pravega,
     table: StreamTable,

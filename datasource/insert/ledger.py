@@ -38,13 +38,15 @@ def writer_of_query(query: str) -> str:
 class Epoch:
     """One batch of one writer, who may write it again: a micro-batch of a query, or what an application numbers.
 
-    `batch` is a digest of what it read, `run` the id of the query's run; an application tells neither.
+    `batch` is a digest of what it read, `run` the id of the query's run; an application tells neither. `seen` is the
+    state of the writer's row when an application's write began, after which nobody else may change it; None if it may.
     """
 
     writer: str
     number: int
     run: str | None = None
     batch: str | None = None
+    seen: str | None = None
 
     @classmethod
     def of_query(cls, query: str, number: int, run: str, offsets: str) -> Epoch:
@@ -92,6 +94,11 @@ class Recorded:
             tuple(row["runs"]),
             {int(epoch): digest for epoch, digest in row["batches"].items()},
         )
+
+    @property
+    def state(self) -> str:
+        """Return a text that is another one when an epoch is recorded."""
+        return f"{self.epoch} {self.transaction}"
 
     def value(self) -> bytes:
         """Return the row as it is stored."""
@@ -147,15 +154,32 @@ class LedgerEntry:
                 f"({epoch.run}) may not go on, and nothing of its micro-batch {epoch.number} is visible. Two runs with "
                 "one id: was its driver thought dead, or its checkpoint copied? Stop one of them."
             )
-        if epoch.number > row.epoch or epoch.batch is None:
-            return
-        if row.batches.get(epoch.number) != epoch.batch:
+        if epoch.seen not in (None, row.state):
             raise QueryFencedError(
-                f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its "
-                f"number {epoch.number} was made of other offsets than this one. Nothing of this one is visible. Was "
-                "the checkpoint copied, or taken back to an older state? Go on with the newest checkpoint, or start "
-                "with a new one, which is a new query."
+                f"Another write of {epoch.writer} has come to version {row.epoch} of stream {self._stream} while "
+                f"version {epoch.number} was being written. Nothing of this one is visible. Only one writer may use a "
+                "'txn-app-id' at a time: let one end before the next begins, or give them ids of their own."
             )
+        if epoch.number <= row.epoch and epoch.batch is not None:
+            self._check_batch(row)
+
+    def _check_batch(self, row: Recorded) -> None:
+        """Raise QueryFencedError unless an epoch that is behind the newest one is that batch, done again."""
+        epoch, known = self.epoch, row.batches.get(self.epoch.number)
+        if known == epoch.batch:
+            return
+        if known is not None:
+            why = "was made of other offsets than this one"
+        elif len(row.batches) >= KEPT_BATCHES and epoch.number < min(row.batches):
+            why = f"is not among the last {KEPT_BATCHES}, whose offsets the table knows"
+        else:
+            why = "has left no rows there"
+        raise QueryFencedError(
+            f"Stream {self._stream} has the micro-batches of {epoch.writer} up to number {row.epoch}, and its number "
+            f"{epoch.number} {why}. Nothing of this one is visible. Was the checkpoint copied, or taken back to an "
+            "older state? Go on with the newest checkpoint, or start with a new one, which is a new query: it writes "
+            "all that it reads, so let it start behind what is there."
+        )
 
     def with_run(self, row: Recorded) -> Recorded:
         """Return the row with this epoch's run as the one that writes."""

@@ -152,9 +152,10 @@ class ConsumerNotFoundError(PravegaError):
 
 
 class QueryFencedError(PravegaError):
-    """Another run of a streaming query, or another batch under its number, has written to the table in its place."""
+    """Another run of a query, another batch of its number, or another writer with its `txn-app-id` took its place."""
 
     condition = "PRAVEGA_QUERY_FENCED"
     sql_state = "40000"
     cure = "Stop the other run, if it is there by mistake. A checkpoint that was copied, or taken back to an older \
-state, cannot be gone on with: start the query with a new one, which makes it a new query."
+state, cannot be gone on with: start the query with a new one, which makes it a new query. Writers that write \
+at the same time need a `txn-app-id` each."
