@@ -32,6 +32,8 @@ BUSY_SECONDS = 1.0
 """A query whose next micro-batch begins that soon after the last gets its next transaction ahead."""
 AHEAD_SECONDS = 2.0
 """How long a transaction waits for its micro-batch."""
+OLDEST_SECONDS = 3600.0
+"""How long one transaction serves empty micro-batches: servers end it after a day."""
 
 Key: TypeAlias = tuple[Stream, str]
 """A stream, and the id of a query."""
@@ -71,12 +73,16 @@ class WritingQueries:
         self._ahead: dict[Key, _Ahead] = {}
 
     def begin(self, key: Key, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
-        """Return a transaction for a micro-batch: the one that was begun ahead for it, or a new one."""
+        """Return a transaction for a micro-batch: the one that was begun ahead for it, or a new one.
+
+        Raises what `Insert.begin` does, and PermissionDeniedError if the first one could not be committed.
+        """
         with self._lock:
             query = self._queries.get(key)
             if query is not None:
                 query.busy = time.monotonic() - query.ended < BUSY_SECONDS
             ahead = self._ahead.pop(key, None)
+            known = query is not None and query.pravega is pravega
             if ahead is not None:
                 ahead.taken = ahead.pravega is pravega and ahead.settings == settings
                 ahead.claimed.set()
@@ -84,7 +90,10 @@ class WritingQueries:
             ahead.begun.wait()
             if ahead.insert is not None and ahead.insert.transaction.failure is None:
                 return Insert(pravega, table, ahead.insert.transaction, settings)
-        return Insert.begin(pravega, table, settings)
+        insert = Insert.begin(pravega, table, settings)
+        if not known:
+            _check_rights(pravega, insert)
+        return insert
 
     def log_for(self, key: Key, pravega: Pravega, insert: Insert) -> CommitLog:
         """Return the log that has committed the query's last epoch if the stream is what it was then, or a new one."""
@@ -120,7 +129,11 @@ class WritingQueries:
     def keep(self, key: Key, catalog: Catalog, insert: Insert) -> None:
         """Keep the transaction of a micro-batch without rows for the next one."""
         old = insert.transaction
+        if time.monotonic() - old.begun > OLDEST_SECONDS:
+            clean_up(insert.abort)
+            return
         again = Transaction(catalog.pravega.controller, old.stream, old.id, list(old.segments), old.lease_ms, old.token)
+        again.begun = old.begun
 
         def begin() -> Insert:
             # At once: where many short micro-batches have no rows, none of them comes to the first ping of its own.
@@ -168,6 +181,15 @@ class WritingQueries:
         if former is not None:
             former.claimed.set()
         ahead.thread.start()
+
+
+def _check_rights(pravega: Pravega, insert: Insert) -> None:
+    """Abort a query's first transaction if it could not be committed as a micro-batch. Raises PermissionDeniedError."""
+    try:
+        CommitLog(pravega, insert.table.stream).make_ready()
+    except BaseException:
+        clean_up(insert.abort)
+        raise
 
 
 def _segments(insert: Insert) -> frozenset[int]:

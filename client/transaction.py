@@ -63,6 +63,8 @@ class Transaction:
         self.segments = segments
         self.lease_ms = lease_ms
         self.token = token
+        self.begun = time.monotonic()
+        """When it was begun, as far as this process knows."""
         self._stop = threading.Event()
         self._pinger: threading.Thread | None = None
         self._failure: PravegaError | None = None

@@ -149,3 +149,19 @@ def test_it_lives_as_long_as_empty_epochs_follow_each_other(query: Query) -> Non
         assert empty.transaction.id == first
         assert empty.transaction.status() is TransactionStatus.OPEN
     empty.abort()
+
+
+def test_it_is_replaced_before_it_is_too_old(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.commit(0)
+    empty = query.begin()
+    query.keep(empty)
+    kept = query.begin()
+    assert kept.transaction.id == empty.transaction.id
+    assert kept.transaction.begun == empty.transaction.begun
+    monkeypatch.setattr(writing_queries, "OLDEST_SECONDS", 0.0)
+    query.keep(kept)
+    assert ends(kept)
+    new = query.begin()
+    assert new.transaction.id != empty.transaction.id
+    assert new.transaction.status() is TransactionStatus.OPEN
+    new.abort()
