@@ -105,9 +105,9 @@ class Operations:
                 return tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
                 return _create_table(catalog, request)
-            case r.SettleTable(table, schema, options):
+            case r.SettleTable(table, schema, options, output_mode):
                 with shielded():
-                    return tables_of_streams.settle(catalog, table, schema, options)
+                    return tables_of_streams.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(namespace, name, table_changes):
                 with shielded():
                     return altering.alter(catalog, namespace, name, table_changes)

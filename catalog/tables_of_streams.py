@@ -6,28 +6,39 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, StreamExistsError
+from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
+from pyspark_pravega.sql.refusals import refusal
 
 from . import tables
 from .connections import Catalog
 from .replies import TableDescription
 
+_APPEND = "append"
 _FIXED = (o.FORMAT, o.FRAMING)
 """What a table has once and for all, though the options of a write without a catalog may name it."""
 
 
-def settle(catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str]) -> TableDescription:
+def settle(
+    catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str], output_mode: str
+) -> TableDescription:
     """Give a table that toTable has just made the properties among the query's options; return it.
 
-    It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does.
+    It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does. For an
+    output mode that tables do not have, the table is dropped again, and UnsupportedOperationError raised.
     """
     stream = table.stream
     namespace, name = (stream.scope,), stream.name
+    shown = catalog.named(*namespace, name)
+    if output_mode != _APPEND:
+        if not _is_written(catalog, stream):
+            tables.drop(catalog, namespace, name)
+        raise UnsupportedOperationError(refusal(f"writeStream.outputMode('{output_mode}')", shown))
     properties = {
         option.key: text
         for key, text in options.items()
@@ -35,14 +46,19 @@ def settle(catalog: Catalog, table: StreamTable, schema: StructType, options: Ma
     }
     if not properties:
         return tables.load(catalog, namespace, name)
-    written = any(tail_cut(catalog.pravega, stream).positions.values())
-    if written or CommitLog(catalog.pravega, stream).versions():
+    if _is_written(catalog, stream):
         raise StreamExistsError(
-            f"Table {catalog.named(*namespace, name)} was made for this query, and somebody has written to it before "
-            f"its properties were set: {', '.join(sorted(properties))}. Drop it, or leave these options out."
+            f"Table {shown} was made for this query, and somebody has written to it before its properties were set: "
+            f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     tables.drop(catalog, namespace, name)
     return tables.create(catalog, namespace, name, schema, (), properties, adopt=False)
+
+
+def _is_written(catalog: Catalog, stream: Stream) -> bool:
+    return any(tail_cut(catalog.pravega, stream).positions.values()) or bool(
+        CommitLog(catalog.pravega, stream).versions()
+    )
 
 
 def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:

@@ -87,11 +87,15 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class SettleTable:
-    """The `TableDescription` of a table that toTable has made, with the properties that the query's options name."""
+    """The `TableDescription` of a table that toTable has made, with the properties that the query's options name.
+
+    `output_mode` is that of the query, in small letters.
+    """
 
     table: StreamTable
     schema: StructType
     options: Mapping[str, str]
+    output_mode: str
 
 
 @dataclass(frozen=True)

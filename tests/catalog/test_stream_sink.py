@@ -229,13 +229,17 @@ def test_modes_without_transactions(
 def test_output_modes_that_streams_cannot_do(
     spark: SparkSession, files: Files, namespace: str, tmp_path: Path, mode: str
 ) -> None:
-    spark.sql(f"CREATE TABLE {namespace}.t (name STRING, rows BIGINT)")
+    """A table that was there stays, and one that was made for the query goes."""
+    spark.sql(f"CREATE TABLE {namespace}.there (name STRING, rows BIGINT)")
     files.add(10)
     counts = files.stream().groupBy("name").agg({"*": "count"}).withColumnRenamed("count(1)", "rows")
-    writer = counts.writeStream.outputMode(mode).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(availableNow=True).toTable(f"{namespace}.t")
-    with pytest.raises(StreamingQueryException, match=rf"writeStream.outputMode\('{mode}'\) is not possible.*append"):
-        query.awaitTermination()
+    for name in ("there", "missing"):
+        writer = counts.writeStream.outputMode(mode).option("checkpointLocation", str(tmp_path / name))
+        query = writer.option("routing-key", "name").trigger(availableNow=True).toTable(f"{namespace}.{name}")
+        refused = rf"writeStream.outputMode\('{mode}'\) is not possible on {namespace}.{name}.*append"
+        with pytest.raises(StreamingQueryException, match=refused):
+            query.awaitTermination()
+    assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {namespace}").collect()] == ["there"]
 
 
 def test_aggregates_and_joins_of_streams(spark: SparkSession, namespace: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Locale;
 import java.util.UUID;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -33,6 +34,15 @@ final class PravegaStreamingWrite implements StreamingWrite {
   /** The streaming query of an id, whose session is a copy of the one it was started in; null for a batch's. */
   static StreamExecution query(String id) {
     return SparkSession.active().sharedState().activeStreamingQueries().get(UUID.fromString(id));
+  }
+
+  /**
+   * A query's output mode, append for a batch. Spark tells it to nobody: it takes every update for an append, and every
+   * complete result for an overwrite.
+   */
+  static String outputMode(LogicalWriteInfo info) {
+    StreamExecution query = query(info.queryId());
+    return query == null ? "append" : query.outputMode().toString().toLowerCase(Locale.ROOT);
   }
 
   @Override

@@ -119,6 +119,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     if (madeForStream) {
       madeForStream = false;
       ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
+      arguments.put("output_mode", PravegaStreamingWrite.outputMode(info));
       arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
       description = call("settle_table", arguments);
     }

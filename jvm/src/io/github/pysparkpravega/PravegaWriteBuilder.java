@@ -1,6 +1,5 @@
 package io.github.pysparkpravega;
 
-import java.util.Locale;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -9,9 +8,7 @@ import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
-import org.apache.spark.sql.streaming.OutputMode;
 
 /** Appends are built; overwrites, and the output modes of streams that need them, are refused with a sentence. */
 final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite,
@@ -70,11 +67,10 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
     };
   }
 
-  /** Spark tells it to nobody: it takes every update for an append, and every complete result for an overwrite. */
   private void checkOutputMode() {
-    StreamExecution query = PravegaStreamingWrite.query(info.queryId());
-    if (query != null && !query.outputMode().equals(OutputMode.Append())) {
-      table.refuse("writeStream.outputMode('" + query.outputMode().toString().toLowerCase(Locale.ROOT) + "')");
+    String mode = PravegaStreamingWrite.outputMode(info);
+    if (!mode.equals("append")) {
+      table.refuse("writeStream.outputMode('" + mode + "')");
     }
   }
 }
