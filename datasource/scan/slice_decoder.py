@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
@@ -151,7 +152,7 @@ class SliceDecoder:
             try:
                 return _Decoded(self._decoder.decode(chosen.events), every, [])
             except BadEvent as bad:
-                raise self._malformed(int(chosen.offsets[bad.index]), bad.reason) from None
+                raise self._malformed(chosen, bad) from None
         columns, bad_events = self._decoder.decode_valid(chosen.events)
         if not bad_events:
             return _Decoded(columns, every, [])
@@ -165,11 +166,31 @@ class SliceDecoder:
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
         return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), every, bad_events)
 
-    def _malformed(self, offset: int, reason: str) -> MalformedEventError:
+    def _malformed(self, chosen: _Chosen, bad: BadEvent) -> MalformedEventError:
         return MalformedEventError(
-            f"The event at offset {offset} of segment {self._segment} cannot be decoded: {reason}. Its bytes can be "
+            f"The event at offset {int(chosen.offsets[bad.index])} of segment {self._segment} cannot be decoded: "
+            f"{bad.reason}. {self._written_later(chosen.events.part(bad.index, bad.index + 1))}Its bytes can be "
             "read with spark.read.format('pravega').option('format', 'raw'). The read option 'mode' set to "
             f"'{PERMISSIVE}' or '{DROPMALFORMED}', or 'dead-letter' set to a stream, reads the events beside it."
+        )
+
+    def _written_later(self, event: EventBuffer) -> str:
+        """Return a sentence for an event of a schema that the table did not have when the query began, else ""."""
+        table = self._plan.table
+        if not table.framed or table.schema_version is None:
+            return ""
+        encoding_id = int(encoding_ids(event)[0][0])
+        try:
+            written = self._plan.writer_schemas.encoding(encoding_id).version if encoding_id >= 0 else None
+        except SchemaNotFoundError:
+            return ""
+        read = VersionInfo.from_json(table.schema_version)
+        if written is None or written.type != read.type or written.version <= read.version:
+            return ""
+        return (
+            f"It was written with version {written.version} of the table's schema, and the query reads with version "
+            f"{read.version}: columns were changed after the query began, or after the 'schema-version' that it "
+            "names. Start the query again to read with the newest version. "
         )
 
     def _letter(self, chosen: _Chosen, bad: BadEvent) -> Letter:

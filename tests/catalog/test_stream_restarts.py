@@ -72,6 +72,24 @@ def test_columns_that_are_gone_or_of_another_type(
     assert sorted(row.id for row in sink.rows()) == [1, 2]
 
 
+def test_a_column_that_is_changed_while_a_query_runs(
+    spark: SparkSession, table: str, change_schema: Callable[..., None], tmp_path: Path
+) -> None:
+    """The query knows the columns of its start; the error says why it cannot go on, and what to do."""
+    rows = spark.readStream.table(table)
+
+    def of_text(fields: list[Any]) -> None:
+        fields[0] = {"name": "id", "type": "string"}
+
+    change_schema(of_text)
+    spark.sql(f"INSERT INTO {table} VALUES ('three', 'yard')")
+    said = r"cannot be decoded: .*\. It was written with version 1 .* reads with version 0: .*Start the query again"
+    with pytest.raises(StreamingQueryException, match=f"PRAVEGA_MALFORMED_EVENT.*{said}"):
+        run_available(rows.writeStream.format("noop"), tmp_path / "running")
+    with pytest.raises(StreamingQueryException, match="was int .* and is string now"):
+        run_available(spark.readStream.table(table).writeStream.format("noop"), tmp_path / "running")
+
+
 def test_a_stream_that_was_made_again(spark: SparkSession, table: str, tmp_path: Path) -> None:
     sink = ParquetSink(spark, tmp_path)
     sink.take(spark.readStream.table(table))
