@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -49,6 +50,8 @@ from .replies import HiddenColumn, TableDescription
 from .requests import Constraint
 
 LOG = logging.getLogger(__name__)
+_CREATION_SECONDS, _PAUSE = 1.0, 0.1
+"""How long a stream may be there before its schema, and the pause between looks."""
 
 
 def stream_of(namespace: Sequence[str], name: str) -> Stream:
@@ -124,13 +127,25 @@ def load(
     read = {} if writing else options or {}
     with errors_about("Table", shown) if read or sign else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
-        loaded = load_part(catalog.pravega, stream, part, schema_version=version)
+        loaded = _loaded(catalog, stream, part, version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
     try:
         return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
     except StreamNotFoundError:
         catalog.pravega.controller.current_segments(stream)  # which says so when the stream was not made to its end
         raise
+
+
+def _loaded(catalog: Catalog, stream: Stream, part: str, version: int | None) -> LoadedTable:
+    """Load a table; one without its schema is waited for, because somebody may be creating it just now."""
+    until = time.monotonic() + _CREATION_SECONDS
+    while True:
+        try:
+            return load_part(catalog.pravega, stream, part, schema_version=version)
+        except SchemaNotFoundError:
+            if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
+                raise
+        cancellation.sleep(_PAUSE)
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:

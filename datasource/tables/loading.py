@@ -142,8 +142,9 @@ def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
     if address is None:
         return f"{what}whose schema is in a schema registry, but none is set. Set 'schema-registry-uri'."
     return (
-        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. The events' "
-        "bytes can be read with spark.read.format('pravega').option('format', 'raw')."
+        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. If its CREATE "
+        "TABLE was cut off before the schema was registered, DROP TABLE it, and create it again. The events' bytes can "
+        "be read with spark.read.format('pravega').option('format', 'raw')."
     )
 
 

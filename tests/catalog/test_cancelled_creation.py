@@ -1,21 +1,27 @@
-"""CREATE TABLE that is cancelled while a server carries out one of its steps: nothing of the table is left."""
+"""CREATE TABLE that is cancelled or killed in the midst of its steps, or watched by others meanwhile."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.tables import create, list_tables, load
-from pyspark_pravega.client import connect
+from pyspark_pravega.catalog.tables import create, drop, list_tables, load
+from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.errors import SchemaNotFoundError
 
 SCHEMA = StructType([StructField("id", IntegerType())])
 
@@ -68,3 +74,58 @@ def test_a_stream_that_becomes_a_table(
         create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
     assert load(catalog, [scope], "t") == before
     assert "t" not in catalog.pravega.registry(scope).groups()
+
+
+def _die_in(config: ClientConfig, conf: dict[str, str], scope: str, client: type, request: str) -> None:
+    """Create a table, and be killed when the server has done a request."""
+    real = getattr(client, request)
+
+    def last(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(client, request, last)
+    with connect(config) as pravega:
+        create(Catalog(conf, pravega), [scope], "t", SCHEMA, [], {}, adopt=False)
+
+
+@pytest.mark.parametrize(("client", "request_name"), [(Controller, "create_stream"), (SchemaRegistry, "create_group")])
+def test_one_that_is_killed(
+    catalog: Catalog, client_config: ClientConfig, scope: str, client: type, request_name: str
+) -> None:
+    """The next statement says so; DROP TABLE removes what is there, and the table can be created again."""
+    arguments = (client_config, dict(catalog.conf), scope, client, request_name)
+    process = multiprocessing.get_context("spawn").Process(target=_die_in, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    with pytest.raises(SchemaNotFoundError, match="If its CREATE TABLE was cut off .* DROP TABLE it, and create it"):
+        load(catalog, [scope], "t")
+    assert drop(catalog, [scope], "t")
+    assert "t" not in catalog.pravega.registry(scope).groups()
+    other = StructType([StructField("name", StringType())])
+    assert create(catalog, [scope], "t", other, [], {}, adopt=False).schema == other
+
+
+def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream is there before its schema; who looks in between sees the table."""
+    between, waited = threading.Event(), threading.Event()
+    create_group, sleep = SchemaRegistry.create_group, cancellation.sleep
+
+    def later(*args: Any) -> None:
+        waited.clear()
+        between.set()
+        assert waited.wait(30)
+        create_group(*args)
+
+    def seen_sleeping(seconds: float) -> None:
+        waited.set()
+        sleep(seconds)
+
+    monkeypatch.setattr(SchemaRegistry, "create_group", later)
+    monkeypatch.setattr(cancellation, "sleep", seen_sleeping)
+    with ThreadPoolExecutor(1) as threads:
+        created = threads.submit(create, catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
+        assert between.wait(30)
+        assert load(catalog, [scope], "t").schema == SCHEMA
+        assert created.result(30).schema == SCHEMA
