@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +144,19 @@ def test_rows_of_segments_that_are_merged_are_known(spark: SparkSession, shop: S
     ]
 
 
+def leave_unfinished(directory: Path) -> list[Path]:
+    """Leave files as tasks do that are killed while they write; a file of others and a new one are the last two."""
+    names = [f".{path.name}.{uuid.uuid4()}.TID7.tmp" for path in directory.glob("*.whole")]
+    names += [f".{path.name}.{uuid.uuid4()}.tmp" for path in directory.glob("*.known")]
+    left = [directory / name for name in [*names, "new.tmp", f".1.part.{uuid.uuid4()}.TID8.tmp"]]
+    assert len(left) > 3
+    for path in left:
+        path.write_bytes(b"half")
+        if path is not left[-1]:
+            os.utime(path, (0, 0))
+    return left
+
+
 def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
     spark: SparkSession, shop: Shop, target: Target
 ) -> None:
@@ -165,7 +180,9 @@ def test_a_checkpoint_keeps_as_many_states_as_spark_keeps_batches(
     try:
         run(1000)
         shop.write(*(change("u", 10 + number, None, {"id": key, "v": str(number)}) for number in range(24)))
+        left = leave_unfinished(target.rows_known)
         run(1)
+        assert [path.name for path in left if path.exists()] == ["new.tmp", left[-1].name]
     finally:
         spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
     assert len(counts) == 25

@@ -8,9 +8,11 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
-import java.util.Arrays;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -30,6 +32,9 @@ final class RowFiles {
   private static final String LOCAL = "pyspark-pravega-row-states"; // as in states.py
   private static final List<String> SUFFIXES = List.of(".whole", ".part");
   private static final String KNOWN = ".known";
+  /** As CheckpointFileManager names a file until it is whole. */
+  private static final Pattern UNFINISHED =
+      Pattern.compile("\\..*\\.(whole|part|known)\\.[0-9a-f-]{36}(\\.TID\\d+)?\\.tmp");
 
   private final Path folder;
   private final CheckpointFileManager files;
@@ -45,8 +50,19 @@ final class RowFiles {
     return this;
   }
 
+  /** The files that are whole. One that was being written when its process was killed goes when it is a day old. */
   List<String> names() {
-    return Arrays.stream(files.list(folder)).map(FileStatus::getPath).map(Path::getName).toList();
+    long dayAgo = System.currentTimeMillis() - Duration.ofDays(1).toMillis();
+    List<String> names = new ArrayList<>();
+    for (FileStatus file : files.list(folder)) {
+      String name = file.getPath().getName();
+      if (!UNFINISHED.matcher(name).matches()) {
+        names.add(name);
+      } else if (file.getModificationTime() < dayAgo) {
+        delete(name);
+      }
+    }
+    return names;
   }
 
   /** What is known at a position, the newest word of it; null if nothing is. */
