@@ -85,9 +85,10 @@ class TableStream:
             cut = self._tail()
         if cut is None:
             cut = self._pravega.controller.head(stream)
-        check_cut(self._pravega, stream, "start-stream-cut", cut)
-        if end is not None:
-            check_order(self._pravega, cut, end)
+        else:
+            check_cut(self._pravega, stream, "start-stream-cut", cut)
+            if end is not None:
+                check_order(self._pravega, cut, end)
         return self._read.offset(cut.positions, cut.positions)
 
     def last(self) -> SourceOffset:
