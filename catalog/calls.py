@@ -115,4 +115,6 @@ class Calls:
 
 
 def _failure(error: PravegaError) -> str:
-    return json.dumps({"error": {"condition": error.condition, "sql_state": error.sql_state, "message": error.message}})
+    return json.dumps(
+        {"error": {"condition": error.condition, "sql_state": error.sql_state, "message": error.sentence}}
+    )

@@ -81,7 +81,8 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
     check_bounds_of_several(table, options)
     if options.is_set(o.CONSUMER):
         raise InvalidOptionError(
-            f"'{o.CONSUMER.key}' is a position in one stream, but {table.stream} are several. Leave it out."
+            f"'{options.name(o.CONSUMER)}'='{options.get(o.CONSUMER)}' is a position in one stream, but {table.stream} "
+            "are several. Leave it out, or read one stream."
         )
     if wants_times(table, required):
         raise UnsupportedOperationError(

@@ -71,14 +71,14 @@ def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, s
         option = find_option(key)
         if option in (o.TXN_APP_ID, o.TXN_VERSION):
             raise InvalidOptionError(
-                f"'{option.key}' is for batches that are written in foreachBatch. A query that writes into a table is "
+                f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
                 "known by its own id, and each of its micro-batches is written once. Leave it out."
             )
         if option in _FIXED:
             has = table.format if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
-                    f"'{option.key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
+                    f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
                     "or write into another table."
                 )
         elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:

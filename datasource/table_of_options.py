@@ -36,14 +36,18 @@ def table_of_options(pravega: Pravega, options: o.Options, schema: StructType | 
     several = [option for option in (o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS) if options.is_set(option)]
     if len(several) > 1:
         raise InvalidOptionError(
-            f"'{several[0].key}' and '{several[1].key}' cannot be given together: both say what to read. Leave one out."
+            f"'{options.name(several[0])}' and '{options.name(several[1])}' cannot be given together: both say what to "
+            "read. Leave one out."
         )
     if not several or several == [o.STREAM]:
         return named_table(pravega, options, options.require(o.STREAM), schema)
     scope, text = options.require(o.SCOPE), str(options.text(several[0])).strip()
     names = names_of_streams(pravega, options)
     if not names:
-        raise StreamNotFoundError(f"No stream of scope '{scope}' has a name that matches 'pattern'='{text}'.")
+        raise StreamNotFoundError(
+            f"No stream of scope '{scope}' has a name that matches 'pattern'='{text}'. A pattern matches whole "
+            "names: 'sensor-.*' those that begin with 'sensor-'."
+        )
     return merged_table(Stream(scope, text), member_tables(pravega, options, names, schema))
 
 

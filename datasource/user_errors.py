@@ -30,6 +30,7 @@ def concise(function: Callable[P, R]) -> Callable[P, R]:
             LOG.debug("%s", function.__qualname__, exc_info=True)
             if not getattr(error, "__notes__", ()):
                 error.add_note(f"SQLSTATE: {error.sql_state}")
+            error.message = error.sentence
             if "SPARK_BUFFER_SIZE" in os.environ:
                 # A worker of Spark's, which reads this when it reports the error, and then ends.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"

@@ -161,4 +161,4 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except PravegaError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(error.for_user()) from error

@@ -96,7 +96,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except PravegaError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(error.for_user()) from error
 
 
 def _settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:

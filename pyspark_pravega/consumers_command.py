@@ -85,7 +85,7 @@ def _connected(controller_uri: str | None) -> Iterator[Pravega]:
         with connect(client_config(resolve(conf=settings, env=os.environ))) as pravega:
             yield pravega
     except PravegaError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(error.for_user()) from error
 
 
 def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:

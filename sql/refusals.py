@@ -57,6 +57,6 @@ def refuse_consumer(options: Options, what: str) -> None:
     """Raise InvalidOptionError if a read that can have no consumer is given one; `what` it is."""
     if options.get(CONSUMER) is not None:
         raise InvalidOptionError(
-            f"'{CONSUMER.key}' is given, but {what} has no consumer. It is an option of streaming queries: "
+            f"'{options.name(CONSUMER)}' is given, but {what} has no consumer. It is an option of streaming queries: "
             "spark.readStream.option('consumer', '...').table('...'). Leave it out."
         )

@@ -45,6 +45,7 @@ class Options:
     _texts: Mapping[str, str] = field(repr=False)
     _sources: Mapping[str, Source] = field(repr=False)
     _secrets: frozenset[str] = field(repr=False)
+    _names: Mapping[str, str] = field(repr=False)
 
     def get(self, option: Option[T]) -> T:
         """Return the value that counts: the strongest setting, else the default."""
@@ -62,6 +63,10 @@ class Options:
     def text(self, option: Option[Any]) -> str | None:
         """Return the option's text as it was given, None when it was not set. May be a secret."""
         return self._texts.get(option.key)
+
+    def name(self, option: Option[Any]) -> str:
+        """Return the option's key as messages name it: as the user spelled it, if it is set."""
+        return self._names.get(option.key, option.key)
 
     def texts(self) -> dict[str, str]:
         """Return all settings as text, secrets too: to hand them to another process, never to show them."""
@@ -89,19 +94,18 @@ class Resolution:
 
     def __init__(self, declarations: Mapping[str, Option[Any]], environment: Mapping[str, str]) -> None:
         self._declarations = declarations
-        self._spellings = {key.replace("-", ""): key for key in declarations}
-        """Camel case, in lower case: other sources of Spark spell their options like that."""
         self._environment = environment
         self._values: dict[str, Any] = {}
         self._texts: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
+        self._names: dict[str, str] = {}
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
         """Add the settings of one place; all are checked, those that a stronger place set do not count."""
-        for key, given in _fold_case(settings, place, self._spellings).items():
-            option = self._find(key, given, place)
+        for key, (name, given) in _fold_case(settings, place, self._declarations).items():
+            option = self._find(key, name, given, place)
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
-            self._set(option, text, source, place.describe())
+            self._set(option, name, text, source, place.describe())
 
     def add_environment(self) -> None:
         """Add what the environment says about options that no place set."""
@@ -109,16 +113,17 @@ class Resolution:
             # Unset and empty mean the same for environment variables.
             if option.env and option.key not in self._values and self._environment.get(option.env):
                 text = self._environment[option.env]
-                self._set(option, text, Source.ENVIRONMENT, f"environment variable {option.env}")
+                self._set(option, option.key, text, Source.ENVIRONMENT, f"environment variable {option.env}")
 
     def options(self) -> Options:
         """Return what was collected."""
         secrets = frozenset(key for key, option in self._declarations.items() if option.secret)
-        return Options(self._values, self._texts, self._sources, secrets)
+        return Options(self._values, self._texts, self._sources, secrets, self._names)
 
-    def _set(self, option: Option[Any], text: str, source: Source, where: str) -> None:
-        value = _parse(option, text, where)
+    def _set(self, option: Option[Any], name: str, text: str, source: Source, where: str) -> None:
+        value = _parse(option, name, text, where)
         if option.key not in self._values:
+            self._names[option.key] = name
             self._values[option.key] = value
             self._texts[option.key] = text
             self._sources[option.key] = source
@@ -135,26 +140,26 @@ class Resolution:
             )
         return self._environment[reference[1]]
 
-    def _find(self, key: str, text: str, place: SettableAs) -> Option[Any]:
+    def _find(self, key: str, name: str, text: str, place: SettableAs) -> Option[Any]:
         option = self._declarations.get(key)
         if option is None:
-            known = [name for name, candidate in self._declarations.items() if place in candidate.allowed]
+            known = [each for each, candidate in self._declarations.items() if place in candidate.allowed]
             near = OURS[key] if OURS.get(key) in known else _nearest(key, known)
             # The value may be a secret under a mistyped key: it is shown only when the key looks harmless.
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
-            hint = f"Did you mean '{near}'?" if near else f"Valid are: {', '.join(known)}."
+            hint = f"Did you mean '{_as_given(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
             hint = INSTEAD.get(key, hint)
-            raise InvalidOptionError(f"There is no {place.describe()} '{shorten(key)}'{shown}. {hint}")
+            raise InvalidOptionError(f"There is no {place.describe()} '{shorten(name)}'{shown}. {hint}")
         if place in option.allowed:
             return option
         if place is SettableAs.PROPERTY and option.connection:
             raise InvalidOptionError(
-                f"'{key}' cannot be a table property: it belongs to whoever connects, and table properties "
+                f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties "
                 f"are stored for all to see. Set it as {option.allowed.alternatives()}."
             )
         raise InvalidOptionError(
-            f"'{key}' cannot be {place.alternatives()}. Set it as {option.allowed.alternatives()}."
+            f"'{name}' cannot be {place.alternatives()}. Set it as {option.allowed.alternatives()}."
         )
 
 
@@ -164,12 +169,21 @@ def spelled(key: str, declarations: Mapping[str, Option[Any]]) -> str:
     return low if low in declarations else {each.replace("-", ""): each for each in declarations}.get(low, low)
 
 
+def _as_given(key: str, declared: str) -> str:
+    """Spell a declared key in the style of the one that was given: in camel case if that has no dash."""
+    if "-" in key or "_" in key:
+        return declared
+    first, *others = declared.split("-")
+    return first + "".join(each.capitalize() for each in others)
+
+
 def _nearest(key: str, known: list[str]) -> str | None:
     """Return the name most like a mistyped key, which may lack the name's prefix."""
     wanted = key.replace("_", "-")
-    found = difflib.get_close_matches(wanted, known, 1, 0.6)
+    names = {name.replace("-", ""): name for name in known}
+    found = difflib.get_close_matches(wanted.replace("-", ""), names, 1, 0.6)
     if found:
-        return found[0]
+        return names[found[0]]
     tails = {name.rpartition(".")[2]: name for name in known}
     found = difflib.get_close_matches(wanted.rpartition(".")[2], tails, 1, 0.75)
     return tails[found[0]] if found else None
@@ -182,25 +196,34 @@ def _looks_secret(key: str) -> bool:
     )
 
 
-def _fold_case(settings: Mapping[str, str], place: SettableAs, spellings: Mapping[str, str]) -> dict[str, str]:
-    """Spell the keys as declared and leave out what is Spark's; two spellings of one key may not disagree."""
-    lowered: dict[str, str] = {}
+def _fold_case(
+    settings: Mapping[str, str], place: SettableAs, declarations: Mapping[str, Option[Any]]
+) -> dict[str, tuple[str, str]]:
+    """Return the texts by declared key, each with the key to name it by, and leave out what is Spark's.
+
+    Two spellings of one key may not disagree.
+    """
+    folded: dict[str, tuple[str, str]] = {}
     for key, text in settings.items():
         low = key.lower()
         if place is SettableAs.PROPERTY and (low in _SPARK_PROPERTIES or low.startswith("option.")):
             continue  # CREATE TABLE ... OPTIONS (k v) arrives as `k` and once more as `option.k`
         if place in SettableAs.READ | SettableAs.WRITE and low in _SPARK_OPTIONS:
             continue
-        low = spellings.get(low, low)
-        if lowered.get(low, text) != text:
+        declared = spelled(key, declarations)
+        # Spark hands some keys on in lower case.
+        name = key if declared not in declarations or key != low else _as_given(key, declared)
+        before, same = folded.get(declared, (name, text))
+        if same != text:
             raise InvalidOptionError(
-                f"The {place.describe()} '{shorten(low)}' is given twice with different values; keep one."
+                f"The {place.describe()} '{shorten(before)}' is given twice with different values"
+                f"{f', once as {name!r}' if name != before else ''}; keep one."
             )
-        lowered[low] = text
-    return lowered
+        folded[declared] = name, text
+    return folded
 
 
-def _parse(option: Option[T], text: str, where: str) -> T:
+def _parse(option: Option[T], name: str, text: str, where: str) -> T:
     stripped = text.strip()
     try:
         if not stripped:
@@ -209,4 +232,4 @@ def _parse(option: Option[T], text: str, where: str) -> T:
         return option.type.parse(text if option.secret else stripped)
     except ValueError as error:
         shown = "" if option.secret or "@" in text else f" '{shorten(text)}'"
-        raise InvalidOptionError(f"The value{shown} of '{option.key}' ({where}) is not valid: {error}.") from None
+        raise InvalidOptionError(f"The value{shown} of '{name}' ({where}) is not valid: {error}.") from None

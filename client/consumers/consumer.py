@@ -69,8 +69,8 @@ class Consumer:
         group = pravega.controller.create_reader_group(wanted)
         if group.id != wanted.id:
             raise ConsumerInUseError(
-                f"consumer '{name}' of scope '{stream.scope}' was made by another query in the same moment; one "
-                "consumer is for one query"
+                f"consumer '{name}' of scope '{stream.scope}' was made by another query in the same moment; give "
+                "each query a consumer of its own"
             )
         consumer = cls(pravega, stream, group)
         consumer.move(position)
@@ -121,7 +121,9 @@ def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:
     """
     group = pravega.controller.reader_group(scope, name)
     if group is None:
-        raise ConsumerNotFoundError(f"there is no consumer '{name}' in scope '{scope}'")
+        raise ConsumerNotFoundError(
+            f"there is no consumer '{name}' in scope '{scope}'; see pyspark-pravega consumers list"
+        )
     if group.holding is not Holding.MANUAL or len(group.streams) != 1 or _has_readers(pravega, group):
         raise ConsumerInUseError(
             f"'{name}' of scope '{scope}' is a reader group of other clients; drop it with Pravega's own tools"
@@ -186,16 +188,16 @@ def bytes_between(pravega: Pravega, position: StreamCut) -> int | None:
 
 
 def _check(pravega: Pravega, stream: Stream, group: ReaderGroup) -> None:
-    title = f"the consumer name '{group.name}' of scope '{group.scope}' is taken"
+    title = f"choose another name than '{group.name}' for the consumer: in scope '{group.scope}' it is taken"
     if group.streams != (stream,):
         others = ", ".join(str(each) for each in group.streams)
-        raise ConsumerInUseError(f"{title}: by a consumer or reader group of stream {others}, not of '{stream}'")
+        raise ConsumerInUseError(f"{title} by a consumer or reader group of stream {others}, not of '{stream}'")
     if group.holding is not Holding.MANUAL:
         raise ConsumerInUseError(
-            f"{title}: by a reader group of another client, whose way of holding events is {group.holding.name}"
+            f"{title} by a reader group of another client, whose way of holding events is {group.holding.name}"
         )
     if _has_readers(pravega, group):
-        raise ConsumerInUseError(f"{title}: by a reader group that readers of another client use")
+        raise ConsumerInUseError(f"{title} by a reader group that readers of another client use")
 
 
 def _has_readers(pravega: Pravega, group: ReaderGroup) -> bool:

@@ -106,8 +106,8 @@ class ReaderGroupCalls(ControllerCalls):
             raise _not_found(group.scope, group.name)
         if reply.status == pb.UpdateReaderGroupResponse.INVALID_CONFIG:
             raise ConsumerInUseError(
-                f"{_title(group.scope, group.name)} was changed by another client in the same moment; only one query "
-                "at a time can use it"
+                f"{_title(group.scope, group.name)} was changed by another client in the same moment; give each query "
+                "a consumer of its own"
             )
         if reply.status != pb.UpdateReaderGroupResponse.SUCCESS:
             raise self._failed(purpose, pb.UpdateReaderGroupResponse.Status.Name(reply.status))

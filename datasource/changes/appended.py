@@ -101,7 +101,7 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
         newest = max((each.number for each in log.versions()), default=0)
         raise InvalidOptionError(
             f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
-            f"{newest + 1}."
+            f"{newest + 1}. Start from one of them, or from an earlier one."
         )
     return first, last, versions
 

@@ -81,8 +81,8 @@ def plain_writer(pravega: Pravega, table: StreamTable, rows: StructType, options
         return None
     if options.source(o.EVENT_TIME) is o.Source.QUERY:
         raise InvalidOptionError(
-            f"'{o.EVENT_TIME.key}' is noted with a commit, which a write with '{o.WRITE_MODE.key}'='{mode}' does not "
-            "have. Leave one of them out."
+            f"'{options.name(o.EVENT_TIME)}' is noted with a commit, which a write with "
+            f"'{options.name(o.WRITE_MODE)}'='{mode}' does not have. Leave one of them out."
         )
     return PlainWriter(PlainSpec(table, pravega.config, rows, encoding_id(pravega, table), lossy=mode == BEST_EFFORT))
 
@@ -98,13 +98,13 @@ def epoch_of_application(options: o.Options) -> Epoch | None:
     if application is None or version is None:
         given, missing = (o.TXN_VERSION, o.TXN_APP_ID) if application is None else (o.TXN_APP_ID, o.TXN_VERSION)
         raise InvalidOptionError(
-            f"'{given.key}'='{options.text(given)}' needs '{missing.key}' too: the two name a write, so that it is "
-            "done once. Give both, or neither."
+            f"'{options.name(given)}'='{options.text(given)}' needs '{missing.key}' too: the two name a write, so that "
+            "it is done once. Give both, or neither."
         )
     if (mode := options.get(o.WRITE_MODE)) != TRANSACTIONAL:
         raise InvalidOptionError(
-            f"'{o.TXN_APP_ID.key}' makes a write happen once, which '{o.WRITE_MODE.key}'='{mode}' does not promise. "
-            f"Leave one of them out."
+            f"'{options.name(o.TXN_APP_ID)}' makes a write happen once, which '{options.name(o.WRITE_MODE)}'='{mode}' "
+            "does not promise. Leave one of them out."
         )
     return Epoch.of_application(application, version)
 

@@ -74,7 +74,9 @@ class ChangeTable(TableKind):
         query: str,
         times: EventTimes | None = None,
     ) -> PlannedScan:
-        raise UnsupportedOperationError(f"The rows of stream {table.stream} change, and are not streamed as they are.")
+        raise UnsupportedOperationError(
+            f"The rows of stream {table.stream} change, and are not streamed as they are. Use spark.readStream.changes."
+        )
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         table = with_write_options(pravega, table, options)

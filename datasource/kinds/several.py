@@ -74,7 +74,9 @@ class SeveralStreams(EventTable):
         )
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
-        raise UnsupportedOperationError(f"Several streams, {table.stream}, cannot be written to as one.")
+        raise UnsupportedOperationError(
+            f"Several streams, {table.stream}, cannot be written to as one. Write to one of them."
+        )
 
     def _kind(self, member: StreamTable) -> TableKind:
         return self._kinds[member.kind]
@@ -111,6 +113,6 @@ def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:
     for option in positions:
         if options.is_set(option) and options.get(option) not in _BOUNDS_OF_ALL:
             raise InvalidOptionError(
-                f"'{option.key}' is a position in one stream, but {table.stream} are several. Leave it out, or give a "
-                f"time: '{o.START_TIMESTAMP.key}', '{o.END_TIMESTAMP.key}'."
+                f"'{options.name(option)}' is a position in one stream, but {table.stream} are several. Leave it out, "
+                f"or give a time: '{o.START_TIMESTAMP.key}', '{o.END_TIMESTAMP.key}'."
             )

@@ -31,9 +31,9 @@ def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut
     log = CommitLog(pravega, stream)
     if option is o.START_VERSION:
         first = options.require(o.START_VERSION)
-        return None if first == 1 else _cut_of(log, stream, option, first - 1, first)
+        return None if first == 1 else _cut_of(log, stream, options, option, first - 1)
     if option is o.START_TIMESTAMP:
-        versions = _versions_for(log, stream, option, options.require(o.START_TIMESTAMP))
+        versions = _versions_for(log, stream, options, o.START_TIMESTAMP)
         before = [each for each in versions if each.timestamp < _microseconds(options, o.START_TIMESTAMP)]
         return before[-1].cut if before else None
     return named_cut(options, o.START_STREAM_CUT)
@@ -48,14 +48,14 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
     log = CommitLog(pravega, stream)
     if option is o.END_VERSION:
         last = options.require(o.END_VERSION)
-        return _cut_of(log, stream, option, last, last)
+        return _cut_of(log, stream, options, option, last)
     if option is o.END_TIMESTAMP:
-        versions = _versions_for(log, stream, option, options.require(o.END_TIMESTAMP))
+        versions = _versions_for(log, stream, options, o.END_TIMESTAMP)
         within = [each for each in versions if each.timestamp <= _microseconds(options, o.END_TIMESTAMP)]
         if not within:
             raise InvalidOptionError(
-                f"'{option.key}'='{options.text(option)}' lies before the first version of stream {stream}, which was "
-                f"published at {_shown(versions[0].timestamp)}. Give a later time."
+                f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
+                f"which was published at {_shown(versions[0].timestamp)}. Give a later time."
             )
         return within[-1].cut
     return named_cut(options, o.END_STREAM_CUT)
@@ -69,7 +69,7 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
     try:
         return StreamCut.from_text(text)
     except InvalidOptionError as error:
-        raise InvalidOptionError(f"'{option.key}': {error.message}.") from None
+        raise InvalidOptionError(f"'{options.name(option)}': {error.message}.") from None
 
 
 def bounds_text(options: o.Options) -> tuple[str, str]:
@@ -85,36 +85,51 @@ def check_unbounded(options: o.Options, what: str) -> None:
     """Raise InvalidOptionError if a read is given bounds that has others, or none."""
     for option in (*STARTS, *ENDS):
         if options.is_set(option) and options.get(option) not in ("earliest", "unbounded"):
-            raise InvalidOptionError(f"{what} Leave '{option.key}' out.")
+            raise InvalidOptionError(f"{what} Leave '{options.name(option)}' out.")
+
+
+def end_option(options: o.Options) -> o.Option[Any] | None:
+    """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
+    return _only_one(options, ENDS)
 
 
 def _only_one(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
     found = [option for option in given if options.is_set(option)]
     if len(found) > 1:
-        names = " and ".join(f"'{option.key}'" for option in found)
+        names = " and ".join(f"'{options.name(option)}'" for option in found)
         raise InvalidOptionError(f"{names} are given, and a read has one of them. Leave the others out.")
     return found[0] if found else None
 
 
-def _cut_of(log: CommitLog, stream: Stream, option: o.Option[Any], number: int, asked: int) -> StreamCut:
+def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
     found = log.versions(number, number)
     if found:
         return found[0].cut
     newest = max((each.number for each in log.versions()), default=0)
-    allowed = f"the newest version is {newest}" if newest else "no version was ever committed to it"
-    raise InvalidOptionError(f"'{option.key}'='{asked}' is not possible on stream {stream}: {allowed}.")
+    if not newest:
+        allowed = "no version was ever committed to it. Leave the option out"
+    else:
+        allowed = f"the newest version is {newest}. Give one that is there"
+    raise InvalidOptionError(
+        f"'{options.name(option)}'='{options.text(option)}' is not possible on stream {stream}: {allowed}."
+    )
 
 
-def _versions_for(log: CommitLog, stream: Stream, option: o.Option[Any], moment: datetime) -> list[Version]:
+def _versions_for(
+    log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]
+) -> list[Version]:
+    moment = options.require(option)
     versions = log.versions()
     if not versions:
         raise InvalidOptionError(
-            f"'{option.key}' is not possible on stream {stream}: nothing was committed to it by INSERT or a "
+            f"'{options.name(option)}' is not possible on stream {stream}: nothing was committed to it by INSERT or a "
             "streaming query, and Pravega keeps no times of events that others append. Give a 'start-stream-cut' or "
             "'end-stream-cut'."
         )
     if moment.timestamp() > time.time():
-        raise InvalidOptionError(f"'{option.key}'='{moment.isoformat()}' lies in the future.")
+        raise InvalidOptionError(
+            f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a time that has been."
+        )
     return versions
 
 
@@ -126,4 +141,4 @@ def _shown(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-__all__ = ["ENDS", "STARTS", "bounds_text", "check_unbounded", "end_cut", "named_cut", "start_cut"]
+__all__ = ["ENDS", "STARTS", "bounds_text", "check_unbounded", "end_cut", "end_option", "named_cut", "start_cut"]

@@ -37,7 +37,9 @@ def measure_scan(
     refuse_consumer(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
-            raise InvalidOptionError(f"'{option.key}'='{nonsense}' leaves nothing to read. Leave the option out.")
+            raise InvalidOptionError(
+                f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
+            )
     start, end = start_cut(pravega, table.stream, options), end_cut(pravega, table.stream, options)
     slices = measure_slices(pravega, table, options, start, end)
     return slices if tail is None else up_to(slices, tail)

@@ -14,7 +14,7 @@ from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOption
 from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog, origin_of
-from ..scan.bounds import bounds_text, end_cut, start_cut
+from ..scan.bounds import bounds_text, end_cut, end_option, start_cut
 from ..scan.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import Walker, admitted
@@ -212,9 +212,11 @@ class TableStream:
 
     def open_slices(self, since: SourceOffset) -> list[SegmentSlice]:
         """Return where to follow the segments from, in real-time mode. Raises DataLossError as `end` does."""
-        if self._end_bound() is not None:
+        options = self._read.options
+        if (end := end_option(options)) is not None and self._end_bound() is not None:
             raise InvalidOptionError(
-                f"'{o.END_STREAM_CUT.key}' ends a query, and real-time mode has no end. Leave one out."
+                f"'{options.name(end)}'='{options.text(end)}' ends the query, and real-time mode has no end. Leave the "
+                "option out, or use another trigger."
             )
         frontier = find_frontier(self._segments, since.cut.positions)
         self._check_lost(frontier)
@@ -243,16 +245,21 @@ class TableStream:
         stream = self._read.stream
         if any(end is None for _, _, end in frontier.lost):
             self._check_same_stream()
-        if self._read.options.get(o.FAIL_ON_DATA_LOSS):
+        options = self._read.options
+        if options.get(o.FAIL_ON_DATA_LOSS):
             raise DataLossError(
-                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them. Set "
-                "'fail-on-data-loss' to false to go on with what is left."
+                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them. Start "
+                f"the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go on with "
+                "what is left."
             )
 
     def _check_same_stream(self) -> None:
         stream = self._read.stream
         if not self._pravega.controller.stream_exists(stream):
-            raise StreamNotFoundError(f"There is no stream '{stream.name}' in scope '{stream.scope}' any more.")
+            raise StreamNotFoundError(
+                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while the "
+                "query was reading it. If it is made again, start the query with a new checkpoint location."
+            )
         identity = self._read.identity
         if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":
             raise CheckpointError(

@@ -101,7 +101,8 @@ class TableStreams:
         if gone and self._strict:
             raise DataLossError(
                 f"The query has read stream {', '.join(gone)} so far, which is not there any more: it was dropped, or "
-                "the options do not name it now. Set 'fail-on-data-loss' to false to go on without it."
+                "the options do not name it now. Name it again, or set the read option 'fail-on-data-loss' to false "
+                "to go on without it."
             )
         known = {name: offset for name, offset in offsets.items() if name in self._members}
         for name, offset in known.items():

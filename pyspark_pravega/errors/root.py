@@ -9,6 +9,8 @@ _LONGEST_MESSAGE = 8000
 _LONGEST_WORD = 400
 """Longer ones are names and values, of which the ends are enough."""
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+_FIRST_WORD = re.compile(r"[a-z]+(?= )")
+"""A word, and not a name or a key."""
 
 
 def shorten(text: str, longest: int = 200) -> str:
@@ -32,6 +34,21 @@ class PravegaError(Exception):
         # Nobody reads 100 kB, and they would stand in logs, plans and the web interface too.
         self.message = shorten(_LONG_WORD.sub(lambda word: shorten(word[0]), message), _LONGEST_MESSAGE)
         super().__init__(self.message)
+
+    @property
+    def sentence(self) -> str:
+        """Return the message as users see it: with a capital letter and a full stop.
+
+        Messages of the client have neither, so that others can be put together from them.
+        """
+        text = self.message
+        if _FIRST_WORD.match(text):
+            text = text[0].upper() + text[1:]
+        return text if text.endswith((".", "?", "!")) or not text else f"{text}."
+
+    def for_user(self) -> str:
+        """Return the condition and the sentence, as users see them on a terminal."""
+        return f"[{self.condition}] {self.sentence}"
 
     def __str__(self) -> str:
         return f"[{self.condition}] {self.message}"

@@ -35,7 +35,7 @@ def failures_of(statement: Statement) -> Iterator[None]:
             raise ScriptFailedError(str(not_streaming(statement))) from error
         raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}") from error
     except PravegaError as error:
-        text = str(error)
+        text = error.for_user()
         raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error
 
 

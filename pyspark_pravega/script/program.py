@@ -36,7 +36,7 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
     try:
         script = read_script(path)
     except PravegaError as error:
-        return _failed(path, str(error))
+        return _failed(path, error.for_user())
     os.environ.update(launch.environment)
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)

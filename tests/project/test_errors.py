@@ -73,3 +73,16 @@ def test_conditions_that_documents_and_java_name_exist() -> None:
         named |= set(re.findall(r"(?<!\w)PRAVEGA_(?:[A-Z]+_)*[A-Z]+", page.read_text()))
     environment = {name for name in named if name.endswith(("_URI", "_STORE", "_SETTINGS", "_PASSWORD", "_SCOPE"))}
     assert named - environment <= known
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("there is no stream 'a'", "There is no stream 'a'."),
+        ("cannot reach it; is it up?", "Cannot reach it; is it up?"),
+        ("'mode'='x' is not valid", "'mode'='x' is not valid."),
+        ("pravega.iot.t are several streams.", "pravega.iot.t are several streams."),
+    ],
+)
+def test_users_see_sentences(message: str, sentence: str) -> None:
+    assert InvalidOptionError(message).for_user() == f"[PRAVEGA_INVALID_OPTION] {sentence}"

@@ -56,8 +56,10 @@ def test_values_are_typed() -> None:
 
 def test_keys_come_in_any_case_but_may_not_disagree() -> None:
     assert resolve(read={"Start-Stream-Cut": "Latest"}, env={}).get(o.START_STREAM_CUT) == "latest"
-    with pytest.raises(InvalidOptionError, match="'scope' is given twice"):
+    with pytest.raises(InvalidOptionError, match="'scope' is given twice with different values, once as 'SCOPE'; keep"):
         resolve(read={"scope": "a", "SCOPE": "b"}, env={})
+    options = resolve(read={"maxRowsPerTrigger": "5"}, env={})
+    assert (options.name(o.MAX_ROWS_PER_TRIGGER), options.name(o.CONSUMER)) == ("maxRowsPerTrigger", "consumer")
 
 
 def test_keys_of_spark_are_left_alone() -> None:
@@ -77,8 +79,13 @@ def test_keys_of_spark_are_left_alone() -> None:
     [
         (
             {"read": {"readwndow": "1m"}},
-            r"no read option 'readwndow' \(value '1m'\). Did you mean 'read-window'",
+            r"no read option 'readwndow' \(value '1m'\). Did you mean 'readWindow'",
         ),
+        ({"read": {"maxRowPerTrigger": "5"}}, "no read option 'maxRowPerTrigger'.*Did you mean 'maxRowsPerTrigger'"),
+        ({"read": {"max-row-per-trigger": "5"}}, "Did you mean 'max-rows-per-trigger'"),
+        ({"read": {"maxRowsPerTrigger": "five"}}, "'five' of 'maxRowsPerTrigger'"),
+        ({"read": {"maxrowspertrigger": "five"}}, "'five' of 'maxRowsPerTrigger'"),
+        ({"write": {"maxRowsPerTrigger": "5"}}, "'maxRowsPerTrigger' cannot be a write option"),
         ({"read": {"controller_uri": "tcp://a:1"}}, "Did you mean 'controller-uri'"),
         ({"write": {"zzzz": "1"}}, "no write option 'zzzz'.*Valid are: controller-uri, "),
         ({"conf": {"scaling.type": "fixed"}}, "'scaling.type' cannot be a catalog conf.*table property"),
@@ -119,14 +126,14 @@ def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[s
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        ("startingOffsets", "Did you mean 'start-stream-cut'"),
-        ("endingOffsets", "Did you mean 'end-stream-cut'"),
-        ("startingTimestamp", "Did you mean 'start-timestamp'"),
-        ("startingOffsetsByTimestamp", "Did you mean 'start-timestamp'"),
-        ("startingVersion", "Did you mean 'start-version'"),
-        ("maxOffsetsPerTrigger", "Did you mean 'max-rows-per-trigger'"),
-        ("minOffsetsPerTrigger", "Did you mean 'min-rows-per-trigger'"),
-        ("maxFilesPerTrigger", "Did you mean 'max-bytes-per-trigger'"),
+        ("startingOffsets", "Did you mean 'startStreamCut'"),
+        ("endingOffsets", "Did you mean 'endStreamCut'"),
+        ("startingTimestamp", "Did you mean 'startTimestamp'"),
+        ("startingOffsetsByTimestamp", "Did you mean 'startTimestamp'"),
+        ("startingVersion", "Did you mean 'startVersion'"),
+        ("maxOffsetsPerTrigger", "Did you mean 'maxRowsPerTrigger'"),
+        ("minOffsetsPerTrigger", "Did you mean 'minRowsPerTrigger'"),
+        ("maxFilesPerTrigger", "Did you mean 'maxBytesPerTrigger'"),
         ("subscribe", "Did you mean 'stream'"),
         ("subscribePattern", "Did you mean 'pattern'"),
         ("kafka.group.id", "Did you mean 'consumer'"),
@@ -135,12 +142,12 @@ def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[s
     ],
 )
 def test_names_of_kafka_and_delta_lead_to_ours(read: str, message: str) -> None:
-    with pytest.raises(InvalidOptionError, match=f"no read option '{read.lower()}'.*{message}") as caught:
+    with pytest.raises(InvalidOptionError, match=f"no read option '{read}'.*{message}") as caught:
         resolve(read={read: "latest"}, env={})
     assert "Valid are" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("write", "ours"), [("key", "routing-key"), ("compression", "codec"), ("path", "stream")])
+@pytest.mark.parametrize(("write", "ours"), [("key", "routingKey"), ("compression", "codec"), ("path", "stream")])
 def test_names_of_other_sinks_lead_to_ours(write: str, ours: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"no write option '{write}'.* Did you mean '{ours}'"):
         resolve(write={write: "id"}, env={})

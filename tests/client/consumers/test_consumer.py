@@ -74,7 +74,7 @@ def test_a_name_is_for_one_stream(pravega: Pravega, kept: Stream) -> None:
     other = Stream(kept.scope, "other")
     pravega.controller.create_stream(other, KEEPING)
     Consumer.register(pravega, kept, "nightly", at(kept, 1))
-    with pytest.raises(ConsumerInUseError, match=f"'nightly' .* is taken: .* of stream {kept}, not of '{other}'"):
+    with pytest.raises(ConsumerInUseError, match=f"'nightly' .* is taken by .* of stream {kept}, not of '{other}'"):
         Consumer.register(pravega, other, "nightly", pravega.controller.head(other))
 
 

@@ -141,10 +141,10 @@ def test_a_query_without_end_has_no_end_cut(
     spark: SparkSession, pravega: Pravega, scope: str, table: str, tmp_path: Path
 ) -> None:
     cut = pravega.controller.head(Stream(scope, "sensor")).to_text()
-    rows = spark.readStream.option("end-stream-cut", cut).table(table)
+    rows = spark.readStream.option("endStreamCut", cut).table(table)
     query = writer(rows, LinesSink(tmp_path)).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
-        with pytest.raises(StreamingQueryException, match="'end-stream-cut' ends a query"):
+        with pytest.raises(StreamingQueryException, match="'endStreamCut'='.*' ends the query"):
             query.awaitTermination(PATIENCE)
     finally:
         query.stop()
