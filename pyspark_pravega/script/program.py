@@ -25,6 +25,7 @@ _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
 _CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print each error once more, as JSON with its stack."""
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _QUERY_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
 
@@ -54,6 +55,7 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
         spark = SparkSession.builder.appName(path.name).getOrCreate()
     except PySparkException as error:
         return _failed(path, f"Spark did not start: {sentence(error)}")
+    _shuffle_by_cores(spark)
     ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has said what is logged
     if ours:
         _leave_failures_to_us(spark)
@@ -110,6 +112,16 @@ class _Signals:
     def exit_code(self) -> int:
         """Return the exit code that shells give to a program that a signal ends."""
         return 128 + (self._came or 0)
+
+
+def _shuffle_by_cores(spark: SparkSession) -> None:
+    """Let shuffles of a run on this machine have as many tasks as it has cores, unless a conf says how many.
+
+    Spark's 200 are meant for clusters: each micro-batch would wait for 200 tasks and write 200 state stores.
+    """
+    context = spark.sparkContext
+    if context.master.partition("[")[0] == "local" and context.getConf().get(_SHUFFLE_PARTITIONS) is None:
+        spark.conf.set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
 
 
 def _leave_failures_to_us(spark: SparkSession) -> None:

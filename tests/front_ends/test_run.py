@@ -19,7 +19,7 @@ PATIENCE = 180
 JOB = """
 SET pravega.stream.checkpoint = '{checkpoint}';
 INSERT INTO pravega.`{scope}`.copy (number, text) SELECT id, 'it is ' || id FROM STREAM pravega.`{scope}`.numbers;
-SELECT 'the script goes on' AS seen;
+SELECT 'the script goes on, ${{spark.sql.shuffle.partitions}} tasks' AS seen;
 """
 
 
@@ -66,7 +66,7 @@ def test_ctrl_c_stops_the_queries_and_the_next_run_goes_on(
         shown = log.read_text()
         assert code == 128 + signal_sent, shown
         assert f"stopped by {signal_sent.name}; run it again to go on from there" in shown
-        assert "|the script goes on|" in shown and "Traceback" not in shown and "ERROR" not in shown, shown
+        assert "|the script goes on, 2 tasks|" in shown and "Traceback" not in shown and "ERROR" not in shown, shown
         while any(running(pid) for pid in processes):
             assert time.monotonic() - began < PATIENCE
             time.sleep(0.1)
