@@ -11,6 +11,7 @@ from pyspark_pravega.errors import (
     InvalidOptionError,
     InvalidSchemaError,
     ScopeNotFoundError,
+    StreamNotFoundError,
     UnsupportedTypeError,
 )
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
@@ -29,6 +30,20 @@ def errors_about(kind: str, name: str) -> Iterator[None]:
         UnsupportedTypeError,
     ) as error:
         raise type(error)(f"{kind} {name}: {error.message}") from None
+
+
+@contextmanager
+def errors_about_dropped_streams() -> Iterator[None]:
+    """Let the error of a query about a stream that is gone say what to do."""
+    try:
+        yield
+    except StreamNotFoundError as error:
+        if "any more" in error.message:
+            raise
+        raise StreamNotFoundError(
+            f"{error.message} any more: it was dropped while the query was reading it. If it is made again, start the "
+            "query with a new checkpoint location."
+        ) from None
 
 
 def scope_of(namespace: Sequence[str]) -> str:

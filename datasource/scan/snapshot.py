@@ -56,7 +56,9 @@ def take_snapshot(
 def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
     """Raise InvalidOptionError if the cut that an option names is none of a stream."""
     if cut.stream != stream:
-        raise InvalidOptionError(f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}.")
+        raise InvalidOptionError(
+            f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}. Give one of it."
+        )
     if not pravega.controller.stream_cut_valid(cut):
         raise InvalidOptionError(
             f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "

@@ -19,6 +19,7 @@ FORMAT = 1
 _LONGEST_TYPE = 100
 """Characters of a column's type that are kept as they are."""
 START_ANEW = "Start the query with a new checkpoint location."
+_OR_START_ANEW = "or start the query with a new checkpoint location."
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,12 @@ def check_offset(offset: SourceOffset, stream: Stream, identity: str | None, tab
         if name not in now:
             raise CheckpointError(
                 f"The query read column {name} ({type}) of stream {stream} so far, and its table has no such column "
-                f"any more. Add the column again, read another 'schema-version', or: {START_ANEW}"
+                f"any more. Add the column again, read another 'schema-version', {_OR_START_ANEW}"
             )
         if now[name] != type:
             raise CheckpointError(
                 f"Column {name} of stream {stream} was {type} when the checkpoint was written, and is {now[name]} now. "
-                f"Go on with the older 'schema-version', or: {START_ANEW}"
+                f"Go on with the older 'schema-version', {_OR_START_ANEW}"
             )
 
 
