@@ -9,7 +9,7 @@ from typing import Any
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import CheckpointError, InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
@@ -47,10 +47,16 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str) -> Position:
-        """Read what `to_json` wrote."""
-        value = json.loads(text)
-        scope, _, name = value["stream"].partition("/")
-        return cls._of(Stream(scope, name), value)
+        """Read what `to_json` wrote. Raises CheckpointError for anything else."""
+        try:
+            value = json.loads(text)
+            scope, _, name = value["stream"].partition("/")
+            return cls._of(Stream(scope, name), value)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise CheckpointError(
+                f"The checkpoint is damaged, or that of another kind of query: its position {text} is not one of a "
+                "stream of changes. Start the query with a new checkpoint location."
+            ) from None
 
     @classmethod
     def _of(cls, stream: Stream, value: dict[str, Any]) -> Position:
@@ -78,15 +84,15 @@ def check_endless(changes: ChangeRange, options: o.Options) -> None:
 def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Position) -> Position:
     """Return where a batch between two positions begins.
 
-    Raises InvalidOptionError for positions that are none of the stream.
+    Raises CheckpointError for positions that are none of the stream.
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
     for position in (since, until):
         if position.cut.stream != stream or not pravega.controller.stream_cut_valid(position.cut):
-            raise InvalidOptionError(
+            raise CheckpointError(
                 f"The checkpoint's position {position.cut} is none in stream {stream}. Was the stream dropped "
-                "and made again? Start the query with a new checkpoint."
+                "and made again? Start the query with a new checkpoint location."
             )
     return since
 

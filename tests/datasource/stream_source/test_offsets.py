@@ -127,3 +127,9 @@ def test_long_types_are_told_apart() -> None:
     assert len(first["s"]) < 30
     assert first != second
     assert columns_read(table(a=IntegerType, b=StringType), table(b=StringType, _offset=LongType)) == {"b": "string"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", *(each.to_json() for each in SOURCE_OFFSETS.values())])
+def test_positions_of_changes_are_not_offsets_of_tables(text: str) -> None:
+    with pytest.raises(CheckpointError, match="is not one of a stream of changes. Start the query with a new"):
+        Position.from_json(text)
