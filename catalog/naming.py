@@ -16,6 +16,9 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.sql.identifiers import MAX_SCOPE_NAME, quote_all
 
+READ_ANEW = "If it is made again, start the query with a new checkpoint location."
+WRITE_AGAIN = "Create the table again, and start the query or the statement again."
+
 
 @contextmanager
 def errors_about(kind: str, name: str) -> Iterator[None]:
@@ -33,17 +36,14 @@ def errors_about(kind: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def errors_about_dropped_streams() -> Iterator[None]:
-    """Let the error of a query about a stream that is gone say what to do."""
+def errors_about_dropped_streams(advice: str) -> Iterator[None]:
+    """Let the error about a stream that is gone since the table was loaded say so, and what to do."""
     try:
         yield
     except StreamNotFoundError as error:
         if "any more" in error.message:
             raise
-        raise StreamNotFoundError(
-            f"{error.message} any more: it was dropped while the query was reading it. If it is made again, start the "
-            "query with a new checkpoint location."
-        ) from None
+        raise StreamNotFoundError(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
 def scope_of(namespace: Sequence[str]) -> str:

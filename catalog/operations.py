@@ -24,7 +24,7 @@ from . import altering, changes, namespaces, several, sources, streams, tables, 
 from . import requests as r
 from .connections import Catalog, Connections
 from .inserts import Inserts
-from .naming import errors_about
+from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
 from .reads import planned_read
 from .replies import InsertBegun, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
 
@@ -174,7 +174,8 @@ class Operations:
                 given, query = tables_of_streams.write_options(table, given), request.query
             options = catalog.options(write=given)
             table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
-        return self._inserts.begin(number, catalog, table, request.schema, request.tasks, given, query)
+        with errors_about_dropped_streams(WRITE_AGAIN):
+            return self._inserts.begin(number, catalog, table, request.schema, request.tasks, given, query)
 
 
 def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:

@@ -33,7 +33,7 @@ from pyspark_pravega.sql import options as o
 
 from . import requests as r
 from .connections import Catalog
-from .naming import errors_about, errors_about_dropped_streams
+from .naming import READ_ANEW, errors_about, errors_about_dropped_streams
 from .reads import planned_read
 from .replies import MicroBatchEnd, PlannedRead
 from .tables import identity
@@ -54,7 +54,7 @@ def answer(
         return None
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
-    with errors_about("Table", name), errors_about_dropped_streams():
+    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         _check_possible(table, request.columns, options)
         if isinstance(request, r.LimitsOfStream):

@@ -19,7 +19,7 @@ from pyspark_pravega.sql import options as o
 
 from . import requests as r
 from .connections import Catalog
-from .naming import errors_about, errors_about_dropped_streams
+from .naming import READ_ANEW, errors_about, errors_about_dropped_streams
 from .reads import planned_read
 from .replies import MicroBatchEnd, PlannedRead
 
@@ -129,7 +129,7 @@ def _asked_for(
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
     name = catalog.named(table.stream.scope, kind_of(table).name(table))
-    with errors_about("Table", name), errors_about_dropped_streams():
+    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         read = StreamedTable(table, request.id, request.columns, options)
         yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)

@@ -257,8 +257,8 @@ class TableStream:
         stream = self._read.stream
         if not self._pravega.controller.stream_exists(stream):
             raise StreamNotFoundError(
-                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped while the "
-                "query was reading it. If it is made again, start the query with a new checkpoint location."
+                f"There is no stream '{stream.name}' in scope '{stream.scope}' any more: it was dropped meanwhile. If "
+                "it is made again, start the query with a new checkpoint location."
             )
         identity = self._read.identity
         if identity is not None and identity != f"{stream}/{origin_of(self._pravega, stream)}":

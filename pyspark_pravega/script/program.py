@@ -120,7 +120,7 @@ def _shuffle_by_cores(spark: SparkSession) -> None:
     Spark's 200 are meant for clusters: each micro-batch would wait for 200 tasks and write 200 state stores.
     """
     context = spark.sparkContext
-    if context.master.partition("[")[0] == "local" and context.getConf().get(_SHUFFLE_PARTITIONS) is None:
+    if str(context.master).partition("[")[0] == "local" and context.getConf().get(_SHUFFLE_PARTITIONS) is None:
         spark.conf.set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
 
 

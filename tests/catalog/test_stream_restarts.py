@@ -163,7 +163,9 @@ def test_a_table_that_is_dropped_while_it_is_read(spark: SparkSession, table: st
     try:
         query.processAllAvailable()
         spark.sql(f"DROP TABLE {table}")
-        with pytest.raises(PySparkException, match="PRAVEGA_STREAM_NOT_FOUND.*was dropped while .*new checkpoint"):
+        with pytest.raises(
+            PySparkException, match="PRAVEGA_STREAM_NOT_FOUND.*any more: it was dropped .*new checkpoint"
+        ):
             query.awaitTermination(60)
     finally:
         query.stop()
