@@ -175,7 +175,7 @@ def _refused(details: str, stream: Stream, lease_ms: int) -> PravegaError | None
     if "lease should be greater" in details or "lease value too large" in details:
         return _bad_lease(lease_ms)
     if "State: SEALED" in details:
-        return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it")
+        return StreamSealedError(f"stream '{stream}' is sealed; nothing can be written to it. Write to another one")
     return None
 
 

@@ -176,7 +176,9 @@ class _Appenders:
     def _current(self) -> SegmentRouter:
         segments = self._pravega.controller.current_segments(self._stream)
         if not segments:
-            raise StreamSealedError(f"stream '{self._stream}' is sealed; nothing can be written to it")
+            raise StreamSealedError(
+                f"stream '{self._stream}' is sealed; nothing can be written to it. Write to another one"
+            )
         return SegmentRouter(segments)
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
