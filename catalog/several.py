@@ -81,8 +81,8 @@ def _check_possible(table: StreamTable, required: StructType, options: o.Options
     check_bounds_of_several(table, options)
     if options.is_set(o.CONSUMER):
         raise InvalidOptionError(
-            f"'{options.name(o.CONSUMER)}'='{options.get(o.CONSUMER)}' is a position in one stream, but {table.stream} "
-            "are several. Leave it out, or read one stream."
+            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} are several. Leave it out, "
+            "or read one stream."
         )
     if wants_times(table, required):
         raise UnsupportedOperationError(
@@ -140,9 +140,22 @@ class _Reading:
         return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
 
     def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
-        """Plan what a micro-batch reads."""
+        """Plan what a micro-batch reads.
+
+        A stream that is dropped between two of the calls that this takes is left out, if the query may go on without.
+        """
+        for _ in self._streams:
+            try:
+                return self._plan(since, until, checkpoint)
+            except StreamNotFoundError:
+                if self._options.get(o.FAIL_ON_DATA_LOSS):
+                    raise
+        return self._plan(since, until, checkpoint)
+
+    def _plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
         reading = self._reading()
-        slices = reading.slices(reading.read_offset(since), reading.read_offset(until))
+        found = reading.slices(reading.read_offset(since), reading.read_offset(until))
+        slices = {name: pieces for name, pieces in found.items() if pieces}
         table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
         pravega = self._catalog.pravega
         return SEVERAL_STREAMS.plan_slices(
