@@ -326,7 +326,7 @@ QUERIES = [
     written("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it", "df.write.format('pravega')"),
     written("security.password", SECRET, "catalog pravega settles it"),
     read("foo", "bar", "'bar'", "Valid are"),
-    read("readwindw", "8m", "'8m'", "Did you mean 'read-window'?"),
+    read("readwindw", "8m", "'8m'", "Did you mean 'readWindow'?"),
     read("pasword", SECRET, "Did you mean 'security.password'?"),
     read("read-window", "1x", "'1x'", "64k"),
     read("read-window", "1", "'1'", "64k to 256m"),
