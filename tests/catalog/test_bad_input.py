@@ -88,7 +88,7 @@ def columns(text: str, condition: str, *words: str, format: str = "avro") -> obj
 def keyed(text: str, key: str, condition: str, *words: str) -> object:
     """A CREATE TABLE with a routing key that cannot be one."""
     statement = f"CREATE TABLE {{n}}.new ({text}) USING pravega TBLPROPERTIES ('routing-key'='{key}')"
-    return refusal(statement, condition, NEW, f"'routing-key'='{key}'", *words)
+    return refusal(statement, condition, NEW, "'routing-key'", f"'{key}'", *words)
 
 
 COLUMNS = [
@@ -245,7 +245,7 @@ STATEMENTS = [
     altered("SET TBLPROPERTIES ('foo'='bar')", OPTION, TABLE, "'foo'", "'bar'", "Valid are"),
     altered("SET TBLPROPERTIES ('format'='json')", OPTION, TABLE, "'format' is fixed", "another table"),
     altered("SET TBLPROPERTIES ('framing'='none')", OPTION, TABLE, "'framing' is fixed", "another table"),
-    altered("SET TBLPROPERTIES ('routing-key'='nothing')", OPTION, TABLE, "'routing-key'='nothing'", "id, b"),
+    altered("SET TBLPROPERTIES ('routing-key'='nothing')", OPTION, TABLE, "'routing-key' names 'nothing'", "id, b"),
     altered("SET TBLPROPERTIES ('codec'='zstd')", OPTION, TABLE, "'zstd'", "none, gzip, snappy"),
     altered("SET TBLPROPERTIES ('scaling.min-segments'='4')", OPTION, TABLE, "'scaling.min-segments' stays 1"),
     altered("SET TBLPROPERTIES ('retention.type'='time')", OPTION, TABLE, "needs 'retention.minimum'"),
