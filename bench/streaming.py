@@ -1,13 +1,15 @@
 """Streaming queries from a table to a table: latency, sustained throughput, memory, and sizes of micro-batches.
 
     python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
+        [--rates 250000,500000]
 
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
 reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches: its
 own writes of the checkpoint (`walCommit`, `commitOffsets`), and all the rest. Sustained: events are appended at a rate;
-how far the query lags behind in the first and in the last third. Memory: resident sizes of driver, catalog service and
-Python workers over so many micro-batches. Sizes: from the commit of a transaction of so many events to the end of
-the micro-batch that has them, and of a batch that finds nothing. All but the segment store runs on the cores given.
+how far the query lags behind in the first and in the last third, and the processor time of driver, catalog service
+and Python workers. Memory: resident sizes of the same over so many micro-batches. Sizes: from the commit of a
+transaction of so many events to the end of the micro-batch that has them, and of a batch that finds nothing. All but
+the segment store runs on the cores given.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2
 WARM = 30
 """Micro-batches before those that count: the JVM compiles what it runs often."""
+LARGE, LARGE_WARM = 1_000_000, 6
+"""The same where throughput is measured: the events of each, and how many of them."""
 OWN = ("walCommit", "commitOffsets", "commitBatch")
 """What Spark writes into the checkpoint for each micro-batch, whatever source and sink are."""
 Job = Callable[["Run"], None]
@@ -201,31 +205,46 @@ def parts(done: list[Any]) -> str:
     )
 
 
-def sustained(run: Run) -> None:
+def sustained(run: Run, rates: list[int]) -> None:
     """Print the rates that the query keeps up with."""
-    for rate in (100_000, 250_000, 500_000):
+    jvm = int(run.spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    for rate in rates:
         source, target = run.tables()
         with run.query(source, target) as query:
-            run.commit(source, 100)
-            wait_for_rows(query, 100)
+            for number in range(1, LARGE_WARM + 1):
+                run.commit(source, LARGE)
+                wait_for_rows(query, LARGE * number)
+            before = LARGE * LARGE_WARM
             lags: list[float] = []
+            used = processor_seconds(jvm)
             begin = time.time()
             with run.feed(source, rate, run.seconds) as feeder:
                 while feeder.poll() is None:
                     time.sleep(0.5)
-                    taken = sum(each.numInputRows for each in query.recentProgress) - 100
+                    taken = sum(each.numInputRows for each in query.recentProgress) - before
                     lags.append((time.time() - begin) - taken / rate)
                 assert feeder.stdout is not None
                 sent = int(feeder.stdout.read())
             fed = time.time() - begin
-            wait_for_rows(query, 100 + sent, 600)
+            wait_for_rows(query, before + sent, 600)
             all_of = time.time() - begin
+            used = processor_seconds(jvm) - used
+            done = batches(query)[LARGE_WARM:]
         third = max(len(lags) // 3, 1)
         print(
             f"{rate:,} events/s wanted, {sent / fed:,.0f} came: lag {statistics.median(lags[:third]):.1f} s in the "
-            f"first third, {statistics.median(lags[-third:]):.1f} s in the last; took {sent / all_of:,.0f} events/s",
+            f"first third, {statistics.median(lags[-third:]):.1f} s in the last; took {sent / all_of:,.0f} events/s; "
+            f"{used / sent * 1e6:.2f} core seconds for a million; {len(done)} micro-batches of "
+            f"{statistics.median(each.durationMs['triggerExecution'] for each in done):.0f} ms",
             flush=True,
         )
+
+
+def processor_seconds(process: int) -> float:
+    """Return the processor time that a process and its descendants have used so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(processor_seconds, children(process)))
 
 
 def memory(run: Run, count: int) -> None:
@@ -302,10 +321,11 @@ def main() -> None:
     parser.add_argument("--cores", default="0,1")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--batches", type=int, default=500)
+    parser.add_argument("--rates", default="100000,250000,500000")
     arguments = parser.parse_args()
     jobs: dict[str, Job] = {
         "latency": latency,
-        "sustained": sustained,
+        "sustained": lambda run: sustained(run, [int(rate) for rate in arguments.rates.split(",")]),
         "memory": lambda run: memory(run, arguments.batches),
         "sizes": sizes,
     }

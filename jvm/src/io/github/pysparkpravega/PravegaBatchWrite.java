@@ -9,15 +9,14 @@ import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.Option;
 
 /**
  * One INSERT. The service begins the transaction when Spark starts the job, keeps it alive, and commits it with the
- * tasks' messages; Spark's own Python writer factory runs the tasks.
+ * tasks' messages; the writers' Python workers run the tasks.
  */
 final class PravegaBatchWrite implements BatchWrite {
   private static final Logger LOG = LoggerFactory.getLogger(PravegaBatchWrite.class);
@@ -42,8 +41,10 @@ final class PravegaBatchWrite implements BatchWrite {
     arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
     JsonNode begun = call.apply(arguments);
     insert = begun.get("insert");
-    return new TaskErrors.Writes(new PythonBatchWriterFactory(PythonWorkers.source(begun.get("python").asText()),
-        PravegaScan.bytes(begun.get("function")), info.schema(), PythonWorkers.artifacts(), Option.empty()));
+    return new PythonWriters(new PythonTask(
+        PythonWorkers.source(begun.get("python").asText()), PravegaScan.bytes(begun.get("function")),
+        "write_to_data_source", info.schema(), UserDefinedPythonDataSource.writeOutputSchema(),
+        PythonWorkers.artifacts()));
   }
 
   @Override

@@ -1,27 +1,22 @@
 package io.github.pysparkpravega;
 
 import java.io.IOException;
-import java.util.Iterator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.write.DataWriter;
-import org.apache.spark.sql.connector.write.DataWriterFactory;
-import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
-/** Readers and writers whose errors are those that Python raised, and not that a Python worker raised something. */
+/** The errors of tasks: those that Python raised, and not that a Python worker raised something. */
 final class TaskErrors {
   /** How `user_errors.py` lets an error leave a worker. */
   private static final Pattern RAISED = Pattern.compile("\\[(PRAVEGA_\\w+)] (.*)\nSQLSTATE: (\\w{5})", Pattern.DOTALL);
 
   private TaskErrors() {}
 
-  private static RuntimeException raised(PythonException error) {
+  static RuntimeException raised(PythonException error) {
     Matcher raised = RAISED.matcher(error.getMessage());
     return PravegaException.unchecked(raised.find()
         ? new PravegaException(raised.group(1), raised.group(3), raised.group(2), null)
@@ -51,49 +46,6 @@ final class TaskErrors {
       } catch (PythonException e) {
         throw raised(e);
       }
-    }
-  }
-
-  record Writes(DataWriterFactory python) implements DataWriterFactory {
-    @Override
-    public DataWriter<InternalRow> createWriter(int partition, long task) {
-      return new Writer(python.createWriter(partition, task));
-    }
-  }
-
-  private record Writer(DataWriter<InternalRow> python) implements DataWriter<InternalRow> {
-    @Override
-    public void writeAll(Iterator<InternalRow> rows) throws IOException {
-      try {
-        python.writeAll(rows);
-      } catch (PythonException e) {
-        throw raised(e);
-      }
-    }
-
-    @Override
-    public void write(InternalRow row) throws IOException {
-      python.write(row);
-    }
-
-    @Override
-    public WriterCommitMessage commit() throws IOException {
-      return python.commit();
-    }
-
-    @Override
-    public void abort() throws IOException {
-      python.abort();
-    }
-
-    @Override
-    public CustomTaskMetric[] currentMetricsValues() {
-      return python.currentMetricsValues();
-    }
-
-    @Override
-    public void close() throws IOException {
-      python.close();
     }
   }
 }

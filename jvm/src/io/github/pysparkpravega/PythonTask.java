@@ -1,0 +1,113 @@
+package io.github.pysparkpravega;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Option;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A function that Python workers run: batches of rows go in, and batches come out. It is run as Spark's own writers run it,
+ * with a difference that matters where rows are many: the batches are bounded by the sizes of their rows. Spark adds up the
+ * sizes of all vectors after every row, which takes longer than anything else that it does to write it.
+ */
+record PythonTask(UserDefinedPythonDataSource source, byte[] function, String name, StructType input, StructType output,
+    Option<String> artifacts) implements Serializable {
+  static scala.collection.immutable.Map<String, SQLMetric> metrics() {
+    return PythonCustomMetric.pythonMetrics();
+  }
+
+  /** Starts the function. A batch that it returns, one struct in each, is valid until the next one is asked for. */
+  Iterator<ColumnarBatch> run(
+      int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics) {
+    MapInBatchEvaluatorFactory settings = source.createMapInBatchEvaluatorFactory(
+        function, name, input, output, metrics, artifacts, Option.empty());
+    ArrowPythonRunner runner = new ArrowPythonRunner(
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$chainedFunc,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonEvalType,
+        new int[][] {{0}},
+        new StructType().add("struct", input),
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$sessionLocalTimeZone,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$largeVarTypes,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonRunnerConf,
+        metrics,
+        artifacts,
+        Option.empty());
+    Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), runner.maxBytesPerBatch());
+    return runner.compute(batches, partition, TaskContext.get());
+  }
+
+  CustomTaskMetric[] values(scala.collection.immutable.Map<String, SQLMetric> metrics) {
+    Map<String, Object> values = new HashMap<>();
+    CollectionConverters.asJava(metrics).forEach((key, metric) -> values.put(key, metric.value()));
+    return source.createPythonTaskMetrics(scala.collection.immutable.Map.from(CollectionConverters.asScala(values)));
+  }
+
+  /** Cuts rows into batches of so many rows, or of so many bytes and the row with which they are reached. */
+  private static final class Batches extends AbstractIterator<Iterator<InternalRow>> {
+    private final Iterator<InternalRow> rows;
+    private final int mostRows;
+    private final long mostBytes;
+    private final StructType schema;
+    private final Object[] struct = new Object[1];
+    private final InternalRow wrapped = new GenericInternalRow(struct);
+    private UnsafeProjection projection;
+
+    Batches(Iterator<InternalRow> rows, StructType schema, int mostRows, long mostBytes) {
+      this.rows = rows;
+      this.mostRows = mostRows;
+      this.mostBytes = mostBytes;
+      this.schema = schema;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return rows.hasNext();
+    }
+
+    @Override
+    public Iterator<InternalRow> next() {
+      return new AbstractIterator<>() {
+        private int count;
+        private long bytes;
+
+        @Override
+        public boolean hasNext() {
+          return count < mostRows && bytes < mostBytes && rows.hasNext();
+        }
+
+        @Override
+        public InternalRow next() {
+          InternalRow next = rows.next();
+          UnsafeRow row = next instanceof UnsafeRow already ? already : unsafe(next);
+          count++;
+          bytes += row.getSizeInBytes();
+          struct[0] = row;
+          return wrapped;
+        }
+      };
+    }
+
+    private UnsafeRow unsafe(InternalRow row) {
+      if (projection == null) {
+        projection = UnsafeProjection.create(schema);
+      }
+      return projection.apply(row);
+    }
+  }
+}

@@ -1,0 +1,70 @@
+package io.github.pysparkpravega;
+
+import java.util.Iterator;
+import java.util.Objects;
+import org.apache.spark.api.python.PythonException;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.collection.immutable.Map;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Writers whose rows go to a function in a Python worker, which returns one message. */
+record PythonWriters(PythonTask task) implements DataWriterFactory {
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long taskId) {
+    return new Writer(task, partition);
+  }
+
+  private static final class Writer implements DataWriter<InternalRow> {
+    private final PythonTask task;
+    private final int partition;
+    private final Map<String, SQLMetric> metrics = PythonTask.metrics();
+    private WriterCommitMessage message;
+
+    Writer(PythonTask task, int partition) {
+      this.task = task;
+      this.partition = partition;
+    }
+
+    @Override
+    public void writeAll(Iterator<InternalRow> rows) {
+      try {
+        scala.collection.Iterator<ColumnarBatch> answers = task.run(partition, CollectionConverters.asScala(rows), metrics);
+        while (answers.hasNext()) {
+          ArrowColumnVector struct = (ArrowColumnVector) answers.next().column(0);
+          message = new PythonWriterCommitMessage(struct.getChild(0).getBinary(0));
+        }
+      } catch (PythonException e) {
+        throw TaskErrors.raised(e);
+      }
+    }
+
+    @Override
+    public void write(InternalRow row) {
+      throw new UnsupportedOperationException("writeAll is called instead");
+    }
+
+    @Override
+    public WriterCommitMessage commit() {
+      return Objects.requireNonNull(message, "the function has returned no message");
+    }
+
+    @Override
+    public void abort() {}
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return task.values(metrics);
+    }
+
+    @Override
+    public void close() {}
+  }
+}
