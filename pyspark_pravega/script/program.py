@@ -26,7 +26,15 @@ _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 _CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's, which print each error once more, as JSON with its stack."""
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-_QUERY_LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+_STACKS = {
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
+    "org.apache.spark.executor.Executor": "OFF",
+    "org.apache.spark.scheduler.TaskSetManager": "ERROR",
+    "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask": "OFF",
+    "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec": "OFF",
+    "org.apache.spark.util.Utils": "OFF",
+}
+"""Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
 
 
 def run_script(path: Path, launch: Launch, *, check: bool) -> int:
@@ -125,10 +133,11 @@ def _shuffle_by_cores(spark: SparkSession) -> None:
 
 
 def _leave_failures_to_us(spark: SparkSession) -> None:
-    """Have Spark not log the failure of a query with its stack: the runner says it in a sentence."""
+    """Have Spark not log failures with their stacks: the runner says them in a sentence."""
     assert spark._jvm is not None
     log4j = spark._jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setLevel(_QUERY_LOGGER, log4j.Level.OFF)
+    for logger, level in _STACKS.items():
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.toLevel(level))
 
 
 def _failed(path: Path, text: str) -> int:

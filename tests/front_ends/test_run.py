@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
@@ -99,6 +101,59 @@ def test_ctrl_c_in_a_batch_shows_no_stacks(
     shown = log.read_text()
     assert "stopped by SIGINT" in shown
     assert "ERROR" not in shown and "Exception" not in shown and "\tat " not in shown, shown
+
+
+@pytest.mark.faults
+def test_a_run_that_begins_before_the_last_one_has_ended(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    """As with cron: the last run has not noticed yet that another one took its place."""
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.numbers (id INT) USING pravega")
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.copy (id INT, nothing STRING) USING pravega")
+    job = f"""SET pravega.stream.checkpoint = '{tmp_path / "checkpoint"}';
+        SET pravega.stream.trigger = 'available now';
+        INSERT INTO pravega.`{scope}`.copy SELECT id, <nothing> FROM STREAM pravega.`{scope}`.numbers"""
+    slow, quick, log = tmp_path / "slow.sql", tmp_path / "quick.sql", tmp_path / "log"
+    slow.write_text(job.replace("<nothing>", "reflect('java.lang.Thread', 'sleep', 2000L)"))
+    quick.write_text(job.replace("<nothing>", "CAST(NULL AS STRING)"))
+
+    def copied() -> list[int]:
+        return sorted(row.id for row in spark.table(f"pravega.`{scope}`.copy").collect())
+
+    spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (1), (2)")
+    first = start(cluster, slow, log)
+    try:
+        began = time.monotonic()
+        while not any(task_workers(pid) for pid in descendants(first.pid)):  # a task runs
+            assert first.poll() is None and time.monotonic() - began < PATIENCE, log.read_text()
+            time.sleep(0.1)
+        os.kill(jvm(first.pid), signal.SIGSTOP)
+        assert start(cluster, quick, tmp_path / "quick.log").wait(PATIENCE) == 0
+        assert copied() == [1, 2]
+        os.kill(jvm(first.pid), signal.SIGCONT)
+        assert first.wait(PATIENCE) == 1
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+            first.wait()
+    failed = r"slow.sql: Line 3: the query pravega\..* failed: \[(CONCURRENT_STREAM_LOG_UPDATE|PRAVEGA_QUERY_FENCED)\]"
+    assert re.search(failed, log.read_text()), log.read_text()
+    for last in (2, 3):
+        if last == 3:
+            spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (3)")
+        assert start(cluster, quick, log).wait(PATIENCE) == 0, log.read_text()
+        assert copied() == list(range(1, last + 1))
+    spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (4)")
+    quick.write_text(job.replace("<nothing>", "raise_error(id || ' is spoilt')"))
+    assert start(cluster, quick, log).wait(PATIENCE) == 1
+    shown = log.read_text()
+    assert "quick.sql: Line 3: the query" in shown and "4 is spoilt" in shown and "\tat " not in shown, shown
+    assert copied() == [1, 2, 3]
+
+
+def jvm(program: int) -> int:
+    [found] = [pid for pid in descendants(program) if "org.apache.spark.deploy.SparkSubmit" in running(pid)]
+    return found
 
 
 def test_a_script_that_cannot_be_split_fails_before_spark_starts(cluster: ClusterInfo, tmp_path: Path) -> None:

@@ -164,6 +164,10 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
         ("\nINSERT INTO nowhere SELECT * FROM STREAM <source>", r"Line 2: \[TABLE_OR_VIEW_NOT_FOUND\]"),
         ("INSERT INTO <target> SELECT id, name, 1 FROM STREAM <source>", "Line 1: .* needs a checkpoint"),
         (
+            "SET pravega.stream.checkpoint = '/dev/null';INSERT INTO <target> (number)\nSELECT id FROM STREAM <source>",
+            r"Line 1: [\w.]+Exception: .*/dev/null",
+        ),
+        (
             "INSERT INTO <target> (number) SELECT at FROM STREAM <source>",
             r"Line 1: \[INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST\]",
         ),
