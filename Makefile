@@ -88,7 +88,7 @@ faults: jar native ## Run the tests of faults that take minutes (an hour or two;
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: pipelines
-pipelines: build/pipelines/installed jar native ## Run the tests that need pandas: pipelines, state in Python (the first run downloads 20 MB)
+pipelines: build/pipelines/installed jar native ## Run the tests that need pandas: pipelines, Connect, state (the first run downloads 20 MB)
 	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -m pipelines $(PYTEST_ARGS)
 
 build/pipelines/installed: requirements-pipelines.txt $(STAMP)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from pyspark_pravega.errors import PravegaError
@@ -35,11 +34,14 @@ def failures_of(statement: Statement) -> Iterator[None]:
         if error.getCondition() == _STREAM_IN_BATCH:
             raise ScriptFailedError(str(not_streaming(statement))) from error
         raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}") from error
-    except Py4JJavaError as error:  # such as an IOException, which PySpark leaves as it is
-        raise ScriptFailedError(f"Line {statement.line}: {error.java_exception.toString()}") from error
     except PravegaError as error:
         text = error.for_user()
         raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error
+    except Exception as error:
+        java = getattr(error, "java_exception", None)  # such as an IOException, which PySpark leaves as it is
+        if java is None:
+            raise
+        raise ScriptFailedError(f"Line {statement.line}: {java.toString()}") from error
 
 
 def sentence(error: PySparkException) -> str:

@@ -104,6 +104,14 @@ def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: W
         spark.sql(f"DROP TABLE {copy}")
 
 
+def test_rows_read_by_options_are_written_without_their_places(spark: SparkSession, watched: Watched) -> None:
+    named = {"scope": watched.scope, "stream": "t"}
+    rows = spark.read.format("pravega").options(**named).load()
+    drop = ".drop('_segment', '_offset', '_event_pointer')"
+    write = rows.write.format("pravega").options(**named).mode("append").save
+    watched.refused(write, "PRAVEGA_INVALID_SCHEMA", "Its columns are id int, b string.", drop)
+
+
 def test_functions_while_the_catalog_is_used(spark: SparkSession, watched: Watched) -> None:
     spark.sql(f"USE {watched.name}")
     try:

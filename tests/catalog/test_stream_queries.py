@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, count, expr, session_window
+from pyspark.sql.functions import col, count, expr, max_by, session_window
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -98,6 +98,28 @@ def test_stateful_queries_equal_batches(session: SparkSession, namespace: str, t
         found = found.where(f"start < '{none}'") if name == "sessions" else found.where("id < 999000")
         assert sorted(found.collect(), key=str) == sorted(wanted.collect(), key=str), name
     assert session.table(f"{namespace}.joined").where("alarm IS NULL").count() > 0
+
+
+def test_the_newest_row_of_each_key_is_kept_without_merge(
+    session: SparkSession, namespace: str, tmp_path: Path
+) -> None:
+    """Where others have MERGE, a table of changes with a primary key takes rows that replace those of their keys."""
+    table, readings = f"{namespace}.newest", f"{namespace}.readings"
+    properties = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='place')"
+    session.sql(f"CREATE TABLE {table} (place STRING, id INT) {properties}")
+
+    def merge(batch: DataFrame, number: int) -> None:
+        newest = batch.groupBy("place").agg(max_by("id", "at").alias("id"))
+        for _ in range(2):  # as Spark may repeat a micro-batch
+            newest.writeTo(table).option("txnAppId", "newest").option("txnVersion", number).append()
+
+    for run in range(2):
+        insert(session, readings, f"{run * 30}, {run * 30 + 30}, 1, 1", "6000 + id")  # one task: in order
+        rows = session.readStream.option("maxRowsPerTrigger", 20).table(readings)
+        writer = rows.writeStream.foreachBatch(merge).option("checkpointLocation", str(tmp_path))
+        assert writer.trigger(availableNow=True).start().awaitTermination(PATIENCE)
+        wanted = session.table(readings).groupBy("place").agg(max_by("id", "at").alias("id"))
+        assert sorted(session.table(table).collect()) == sorted(wanted.collect())
 
 
 class Listener(StreamingQueryListener):
