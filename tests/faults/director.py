@@ -23,7 +23,7 @@ from tests.faults.points import OTHER_POINTS, POINTS, Point
 from tests.processes import descendants, running
 
 HERE = Path(__file__).parent
-SECONDS = 120.0
+SECONDS = 300.0
 OUTLIVED = (
     "PRAVEGA_QUERY_FENCED",
     "CONCURRENT_STREAM_LOG_UPDATE",
@@ -86,7 +86,7 @@ class Driver:
 
     def wait_until_ready(self) -> None:
         """Wait until it could stream."""
-        self.wait_for(lambda: self._file("ready").exists(), "being ready", 300)
+        self.wait_for(lambda: self._file("ready").exists(), "being ready")
 
     def go(self) -> None:
         """Let it stream as soon as it is ready."""
