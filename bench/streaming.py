@@ -1,7 +1,7 @@
 """Streaming queries from a table to a table: latency, sustained throughput, memory, and sizes of micro-batches.
 
     python -m bench.streaming [latency] [sustained] [memory] [sizes] [--cores 0,1] [--seconds 30] [--batches 500]
-        [--rates 250000,500000]
+        [--rates 250000,500000] [--conf key=value]
 
 Latency: events are appended at 1,000 and at 50,000 per second; from the append of an event to the moment at which a
 reader of the target table finds it, which is asked for every 5 ms. Beside it what Spark tells of its micro-batches: its
@@ -322,6 +322,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--batches", type=int, default=500)
     parser.add_argument("--rates", default="100000,250000,500000")
+    parser.add_argument("--conf", action="append", default=[], help="key=value, a conf of Spark; may be repeated")
     arguments = parser.parse_args()
     jobs: dict[str, Job] = {
         "latency": latency,
@@ -333,6 +334,7 @@ def main() -> None:
         cores = {int(core) for core in arguments.cores.split(",")}
         os.sched_setaffinity(0, cores)
         confs = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+        confs |= dict(each.split("=", 1) for each in arguments.conf)
         with session(config, len(cores), confs) as (spark, scope):
             print(f"cores {arguments.cores}, load average {os.getloadavg()[0]:.1f}", flush=True)
             for each in arguments.what:
