@@ -21,6 +21,9 @@ LONGEST_PAUSE = 2.0
 """Seconds between tries: doubled from the first to the longest, with some chance so that many tasks whose
 server restarts do not come back all at once."""
 
+LEAST_SECONDS = 0.25
+"""What a later try must have left. With less it would fail for want of time, and hide why the tries before failed."""
+
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 """When the retries end that the current call is part of."""
 _tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
@@ -65,17 +68,21 @@ def retry(
             return isinstance(error, transient)
         return transient(error)
 
+    def is_over(state: tenacity.RetryCallState) -> bool:
+        spent = (state.seconds_since_start or 0.0) + state.upcoming_sleep
+        return spent > timeout - min(LEAST_SECONDS, timeout / 4)
+
     def attempt() -> Result:
         cancellation.check()
         tries[0] += 1
         left = deadline - time.monotonic()
         with at_most(left):
-            # A first try is made in any case; later ones only start with time left (see `stop`).
+            # A first try is made in any case; later ones only start with time left (see `is_over`).
             return operation(max(left, 0.001))
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(may_pass),
-        stop=tenacity.stop_before_delay(timeout),
+        stop=is_over,
         wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE, min=FIRST_PAUSE / 2),
         sleep=sleep,
         reraise=True,

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -82,8 +83,15 @@ def test_columns_that_are_asked_for(spark: SparkSession, scope: str, options: di
     assert some.where("temp > 21").collect() == []
 
 
-def test_the_sessions_only_catalog_counts(spark: SparkSession, scope: str, options: dict[str, str]) -> None:
-    session = spark.newSession()  # which has the confs that the application was started with
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with nothing but the confs that the application was started with."""
+    yield spark.newSession()
+    # A session that makes a data frame of rows becomes the thread's active one, whose confs Spark asks for catalogs.
+    spark.createDataFrame([], "id INT")
+
+
+def test_the_sessions_only_catalog_counts(session: SparkSession, scope: str, options: dict[str, str]) -> None:
     named = {"scope": scope, "stream": "rooms"}
     session.createDataFrame([(1, 20.5)], "id INT, temp DOUBLE").write.format("pravega").options(**named).mode(
         "append"
@@ -96,8 +104,7 @@ def test_the_sessions_only_catalog_counts(spark: SparkSession, scope: str, optio
     assert [tuple(row) for row in found.select("id", "temp").collect()] == [(1, 20.5)]
 
 
-def test_options_that_say_how_to_connect_send_nothing_of_a_catalog(spark: SparkSession, scope: str) -> None:
-    session = spark.newSession()
+def test_options_that_say_how_to_connect_send_nothing_of_a_catalog(session: SparkSession, scope: str) -> None:
     session.conf.set("spark.sql.catalog.pravega.request-timeout", "nonsense")
     reader = session.read.format("pravega").option("scope", scope).option("stream", "rooms")
     with pytest.raises(PySparkException, match="'nonsense'"):
