@@ -134,6 +134,23 @@ def test_one_consumer_is_for_one_query(kept: Kept, tmp_path: Path) -> None:
             new.processAllAvailable()
 
 
+def test_real_time_mode_moves_its_consumer(quick_spark: SparkSession, kept: Kept, tmp_path: Path) -> None:
+    """When a batch has ended, and the next one begins."""
+    kept.insert(0, 100)
+    end = kept.tail()
+    quick_spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "1000")
+    writer = kept.consumed().where("id >= 0").writeStream.foreach(lambda row: None).outputMode("update")
+    writer = writer.option("checkpointLocation", str(tmp_path)).trigger(realTime="1 second")  # type: ignore[call-overload]
+    query = writer.start()
+    try:
+        eventually(lambda: query.lastProgress is not None, True)
+        eventually(kept.position, end)
+        assert query.exception() is None
+    finally:
+        query.stop()
+        quick_spark.conf.unset("spark.sql.streaming.realTimeMode.minBatchDuration")
+
+
 def test_a_consumer_that_is_dropped_ends_its_query(kept: Kept, pravega: Pravega, tmp_path: Path) -> None:
     kept.insert(0, 10)
     with failing(kept.consumed(), tmp_path) as query:

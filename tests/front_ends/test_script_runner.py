@@ -142,10 +142,12 @@ def test_streaming_statements_run_side_by_side_until_they_are_stopped(scripts: S
 def test_a_query_that_fails_ends_the_script(scripts: Scripts) -> None:
     with pytest.raises(ScriptFailedError) as caught:
         scripts.run("""SET pravega.stream.checkpoint = '<checkpoint>';
+            INSERT INTO <source> SELECT * FROM STREAM <source> WHERE id > 2;
             SET pravega.stream.name = ratios;
             INSERT INTO <target> (number) SELECT raise_error('spoilt ' || id) FROM STREAM <source>;""")
     text = str(caught.value)
-    assert text.startswith("Line 3: the query ratios failed: ") and "spoilt" in text
+    assert text.startswith("Line 4: the query ratios failed: ") and "spoilt" in text
+    assert not scripts.spark.streams.active
     assert "Streaming Query" not in text and "stacktrace" not in text
 
 
