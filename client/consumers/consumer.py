@@ -165,7 +165,10 @@ def _status(pravega: Pravega, stream: Stream, scope: str, name: str) -> Consumer
     group = pravega.controller.reader_group(scope, name)
     position = None
     if group is not None and group.holding is Holding.MANUAL and group.streams == (stream,):
-        state = GroupLog(pravega, scope, name).read()
+        try:
+            state = GroupLog(pravega, scope, name).read()
+        except StreamNotFoundError:
+            state = None  # The group is being created, or dropped: its record is there without its stream.
         position = None if state is None else state.position
     holding = Holding.NONE if group is None else group.holding
     behind = None if position is None else bytes_between(pravega, position)

@@ -158,6 +158,17 @@ def test_reader_groups_of_java_are_left_alone(
     assert GroupLog(pravega, kept.scope, "plain").read() is not None
 
 
+def test_a_consumer_that_is_half_made_is_listed(pravega: Pravega, kept: Stream) -> None:
+    """While a reader group is created or dropped, its record is there without its stream."""
+    Consumer.register(pravega, kept, "nightly", at(kept, 3))
+    states = Stream(kept.scope, "_RGnightly")
+    pravega.controller.seal_stream(states)
+    pravega.controller.delete_stream(states)
+    [found] = list_consumers(pravega, kept)
+    assert (found.name, found.position, found.bytes_behind) == ("nightly", None, None)
+    pravega.controller.create_stream(states, StreamConfiguration())  # without it the group could not be deleted
+
+
 def test_the_command_lists_and_drops(pravega: Pravega, kept: Stream) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         uri = str(pravega.config.controller_uri)
