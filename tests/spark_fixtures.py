@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
@@ -19,7 +22,7 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-    session = configure(builder, **_settings(cluster)).getOrCreate()
+    session = _started(configure(builder, **_settings(cluster)))
     yield session
     session.stop()
 
@@ -34,6 +37,24 @@ def secure_spark(spark: SparkSession, secure_cluster: ClusterInfo) -> SparkSessi
 def quick_spark(spark: SparkSession, quick_cluster: ClusterInfo) -> SparkSession:
     """The session, with the catalog `quick` on a cluster with quick retention and watermarks beside `pravega`."""
     return configure(SparkSession.builder, catalog="quick", **_settings(quick_cluster)).getOrCreate()
+
+
+def _started(builder: SparkSession.Builder, tries: int = 5) -> SparkSession:
+    """Start Spark's JVM, again if its process ends at once.
+
+    PySpark forks to start it. The threads of gRPC, which the tests' own client has in this process, abort such a child
+    now and then: 4 of 100 while calls are made.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of the pipe to a process that has ended
+        for _ in range(tries - 1):
+            try:
+                return builder.getOrCreate()
+            except PySparkRuntimeError as error:
+                if error.getCondition() != "JAVA_GATEWAY_EXITED":
+                    raise
+            gc.collect()
+        return builder.getOrCreate()
 
 
 def _settings(cluster: ClusterInfo) -> dict[str, str | None]:

@@ -105,7 +105,7 @@ def test_what_the_refusals_of_streams_name_works(spark: SparkSession, watched: W
 
 
 def test_rows_read_by_options_are_written_without_their_places(spark: SparkSession, watched: Watched) -> None:
-    named = {"scope": watched.scope, "stream": "t"}
+    named = {"scope": watched.scope, "stream": "t", "catalog": "pravega"}
     rows = spark.read.format("pravega").options(**named).load()
     drop = ".drop('_segment', '_offset', '_event_pointer')"
     write = rows.write.format("pravega").options(**named).mode("append").save
