@@ -242,10 +242,8 @@ class TableStream:
     def _check_lost(self, frontier: Frontier) -> None:
         if not frontier.lost:
             return
-        stream = self._read.stream
-        if any(end is None for _, _, end in frontier.lost):
-            self._check_same_stream()
-        options = self._read.options
+        self._check_same_stream()
+        stream, options = self._read.stream, self._read.options
         if options.get(o.FAIL_ON_DATA_LOSS):
             raise DataLossError(
                 f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them. Start "

@@ -14,7 +14,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
 from pyspark_pravega.datasource.stream_source.memory import Admitted
-from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError
+from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.catalog.changes_streams import scale
 from tests.catalog.test_debezium import create_stream, write
 from tests.datasource.stream_source.queries import Batch, Query
@@ -250,16 +250,28 @@ def test_what_is_removed_between_planning_and_reading(pravega: Pravega, new_stre
     assert sum(len(window.starts) for window in rest) == 9
 
 
-def test_a_stream_made_again(pravega: Pravega, new_stream: NewStream) -> None:
+@pytest.mark.parametrize("strict", ["true", "false"])
+@pytest.mark.parametrize("end", ["none", "available now", "by option"])
+def test_a_stream_that_is_dropped_or_made_again(
+    pravega: Pravega, new_stream: NewStream, end: str, strict: str
+) -> None:
+    """It is not taken for one that has lost events, whether the query has an end or not."""
     stream = new_stream(2)
     write(pravega, stream, events(range(10)))
-    query = Query(pravega, stream, identity=f"{stream}/0")
+    last = Query(pravega, stream).read()[1].last()
+    options = {"fail-on-data-loss": strict} | ({"end-stream-cut": last.cut.to_text()} if end == "by option" else {})
+    query = Query(pravega, stream, options, identity=f"{stream}/0")
     since = query.start()
+    _, reading = query.read()
     pravega.controller.seal_stream(stream)
     pravega.controller.delete_stream(stream)
+    with pytest.raises(StreamNotFoundError, match="there is no stream|was dropped meanwhile"):
+        reading.end(since, last if end == "available now" else None)
     new_stream(2)
     with pytest.raises(CheckpointError, match="was dropped and made again"):
-        query.next(since)
+        query.end(since, last if end == "available now" else None)
+    with pytest.raises(CheckpointError, match="was dropped and made again"):
+        query.batch(since, last)
 
 
 def test_how_far_a_query_is_behind(pravega: Pravega, new_stream: NewStream) -> None:
