@@ -152,12 +152,22 @@ def _taken_over(pravega: Pravega, group: ReaderGroup, position: StreamCut) -> Re
 
 
 def drop_consumers_of(pravega: Pravega, stream: Stream) -> None:
-    """Remove the consumers of a stream that is about to be deleted; reader groups of other clients stay."""
+    """Remove the consumers of a stream that is about to be deleted; reader groups of other clients stay.
+
+    Raises ConsumerInUseError for one that is being created or dropped: its stream's deletion must not come in between.
+    """
     for scope, name in pravega.controller.subscribers(stream):
         group = pravega.controller.reader_group(scope, name)
         if group is None or group.streams != (stream,) or group.holding is not Holding.MANUAL:
             continue
-        if not _has_readers(pravega, group):
+        try:
+            used = _has_readers(pravega, group)
+        except StreamNotFoundError:
+            raise ConsumerInUseError(
+                f"consumer '{name}' of scope '{scope}' is just being created, or dropped; drop stream '{stream}' again "
+                "in a moment"
+            ) from None
+        if not used:
             pravega.controller.delete_reader_group(group)
 
 

@@ -10,7 +10,13 @@ from click.testing import CliRunner
 
 from pyspark_pravega.cli import main
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.consumers.consumer import Consumer, consumers_of_scope, drop_consumer, list_consumers
+from pyspark_pravega.client.consumers.consumer import (
+    Consumer,
+    consumers_of_scope,
+    drop_consumer,
+    drop_consumers_of,
+    list_consumers,
+)
 from pyspark_pravega.client.consumers.group_state import GroupLog
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
@@ -158,7 +164,7 @@ def test_reader_groups_of_java_are_left_alone(
     assert GroupLog(pravega, kept.scope, "plain").read() is not None
 
 
-def test_a_consumer_that_is_half_made_is_listed(pravega: Pravega, kept: Stream) -> None:
+def test_a_consumer_that_is_half_made(pravega: Pravega, kept: Stream) -> None:
     """While a reader group is created or dropped, its record is there without its stream."""
     Consumer.register(pravega, kept, "nightly", at(kept, 3))
     states = Stream(kept.scope, "_RGnightly")
@@ -166,6 +172,8 @@ def test_a_consumer_that_is_half_made_is_listed(pravega: Pravega, kept: Stream) 
     pravega.controller.delete_stream(states)
     [found] = list_consumers(pravega, kept)
     assert (found.name, found.position, found.bytes_behind) == ("nightly", None, None)
+    with pytest.raises(ConsumerInUseError, match="drop stream .* again in a moment"):
+        drop_consumers_of(pravega, kept)
     pravega.controller.create_stream(states, StreamConfiguration())  # without it the group could not be deleted
 
 
