@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from pyspark_pravega.catalog import tables
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.tables import create, drop, list_tables, load
 from pyspark_pravega.client import cancellation, connect
@@ -122,6 +123,7 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
         waited.set()
         sleep(seconds)
 
+    monkeypatch.setattr(tables, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
     monkeypatch.setattr(SchemaRegistry, "create_group", later)
     monkeypatch.setattr(cancellation, "sleep", seen_sleeping)
     with ThreadPoolExecutor(1) as threads:
