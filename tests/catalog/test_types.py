@@ -258,7 +258,7 @@ def test_the_deepest_types(spark: SparkSession, namespace: str, format_name: str
     assert row == 7
     maps = "MAP<STRING, " * (DEEPEST // 2)
     for deeper in (nested(DEEPEST + 1)[0], nested(250)[0], f"{maps} ARRAY<INT> {'>' * (DEEPEST // 2)}"):
-        with pytest.raises(PySparkException, match=f"column 's' has a type nested more than {DEEPEST} levels deep"):
+        with pytest.raises(PySparkException, match=f"Column 's' has a type nested more than {DEEPEST} levels deep"):
             create(spark, f"{namespace}.deeper", format_name, f"id INT, s {deeper}")
     create(spark, f"{namespace}.maps", format_name, f"m {maps} INT {'>' * (DEEPEST // 2)}")
     assert spark.table(f"{namespace}.maps").collect() == []
