@@ -255,7 +255,7 @@ class TestBounds:
         assert values(scan(pravega, table, start_stream_cut=versions[0], fail_on_data_loss="false")) == left
         assert values(scan(pravega, table)) == left
         # Planned before, read after.
-        with pytest.raises(DataLossError, match=rf"bytes 0 to [\d,]+ of segment '{stream}/\d"):
+        with pytest.raises(DataLossError, match=rf"Bytes 0 to [\d,]+ of segment '{stream}/\d"):
             rows(early)
         assert values(lenient) == left
 
