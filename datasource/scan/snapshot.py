@@ -125,7 +125,11 @@ def _measure(
 
 
 def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:
-    return InvalidOptionError(f"'start-stream-cut' and 'end-stream-cut' do not fit: {error.message}.")
+    # Either may come from another option: a stream cut, a version, a time, "latest".
+    return InvalidOptionError(
+        f"The options that say where to start and where to end do not fit each other: {error.message}. Choose an end "
+        "behind the start."
+    )
 
 
 def _check_start(stream: Stream, segment_id: int, info: SegmentInfo, start: StreamCut, strict: bool) -> None:

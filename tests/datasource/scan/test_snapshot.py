@@ -206,7 +206,7 @@ class TestCutsThatDoNotFit:
             (new, old),
             (cut_at(stream, split, 1, 1, 4), new),
         ):
-            with pytest.raises(InvalidOptionError, match="start-stream-cut.*end-stream-cut.*lies after"):
+            with pytest.raises(InvalidOptionError, match="where to start and where to end.*lies after"):
                 snapshot(pravega, stream, start, end)
 
 
