@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.sql.options.scripts import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
 
 from .streaming_insert import not_streaming
@@ -41,7 +42,10 @@ def failures_of(statement: Statement) -> Iterator[None]:
         java = getattr(error, "java_exception", None)  # such as an IOException, which PySpark leaves as it is
         if java is None:
             raise
-        raise ScriptFailedError(f"Line {statement.line}: {java.toString()}") from error
+        text = f"Line {statement.line}: {java.toString()}"
+        if "IOException" in text:
+            text += f". Can the checkpoint be made and written there? SET {CHECKPOINT.key} names its directory."
+        raise ScriptFailedError(text) from error
 
 
 def sentence(error: PySparkException) -> str:
