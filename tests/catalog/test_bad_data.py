@@ -141,7 +141,8 @@ def test_stream_cuts_that_do_not_fit(watched: Watched) -> None:
         cuts(f"'{key}'='{strange}'", OPTION, "pravega.{s}.t", f"'{key}'")
         cuts(f"'{key}'='{beyond}'", OPTION, "pravega.{s}.t", f"'{key}'", "1000000")
         cuts(f"'{key}'='{inside}'", "PRAVEGA_MALFORMED_EVENT", "{s}/t/", "offset 5", "'mode'")
-    cuts(f"'start-stream-cut'='{beyond}', 'end-stream-cut'='{head}'", OPTION, "'start-stream-cut'")
+    backwards = f"'start-stream-cut'='{beyond}', 'end-stream-cut'='{head}'"
+    cuts(backwards, OPTION, "pravega.{s}.t", "where to start", "=1000000", "lies after")
 
 
 # Events and rows that do not fit
