@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from pyspark_pravega.errors import (
 )
 
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
+from .retry import at_most
 from .stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ _FIRST_LEASE_MS = 87_000
 
 _FAILURES = 10
 """So often a server may fail to take a commit; a call that fails is repeated some times before that is said."""
+
+_LOOK_SECONDS = 0.002
+_MERGING_SECONDS = 0.25
+"""Pauses between looks at whether a commit has merged its segments; after so long, the controller is asked anyway."""
 
 _REFUSED = (AuthenticationError, InvalidOptionError, PermissionDeniedError, TlsError)
 """Answers to a commit after which nothing has been committed."""
@@ -156,10 +162,17 @@ class Transaction:
             return TransactionNotOpenError(f"{told} is sealed, because it is about to be committed")
         return TransactionNotOpenError(f"{told} is not known to the server: it ended long ago, or never began")
 
-    def commit(self, timeout: float = 300.0, event_time: tuple[str, int] | None = None) -> None:
+    def commit(
+        self,
+        timeout: float = 300.0,
+        event_time: tuple[str, int] | None = None,
+        merged: Callable[[], bool] | None = None,
+    ) -> None:
         """Commit and wait until it is done: then all readers can see it.
 
         `event_time`: a writer's name and the time it notes, no event after these being older; see `note_time`.
+        `merged`: whether a segment store has merged all of the transaction's segments. That is the last step before
+        the controller calls the transaction committed, and cheaper to ask for: the controller is asked right after it.
 
         A lost answer is no failure: the server is asked how far it is, and for the commit again while it is not begun.
         Raises TransactionNotOpenError if it is aborted or unknown (nothing of it is visible), ServerTimeoutError if
@@ -177,6 +190,8 @@ class Transaction:
                 if state == "OPEN":
                     self._controller.commit_transaction(self.stream, self.id, writer=writer, event_time=noted)
                     self._stop.set()
+                if merged is not None and _is_merged(merged, min(_MERGING_SECONDS, deadline - time.monotonic())):
+                    merged, pause = None, _LOOK_SECONDS
                 state = self.status().name
             except (TransactionNotOpenError, *_REFUSED):
                 raise
@@ -218,6 +233,21 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"Transaction({self.stream}, {self.id})"
+
+
+def _is_merged(merged: Callable[[], bool], seconds: float) -> bool:
+    """Look again and again whether a commit has merged its segments, so long at most; also True if nobody tells."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            with at_most(_MERGING_SECONDS):
+                if merged():
+                    return True
+        except PravegaError as error:
+            _log.debug("Only the controller tells how far a commit is: %s", error)
+            return True
+        time.sleep(_LOOK_SECONDS)
+    return False
 
 
 def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:

@@ -49,6 +49,9 @@ CLEAN_UP_SECONDS = 5.0
 INSERTS = "pyspark-pravega"
 """The writer that notes the event times of INSERTs, and is removed again after each."""
 
+_LOOKED_AT = 8
+"""Segments that are looked at together while the server merges them."""
+
 NO_ANSWER = (ServerUnavailableError, ServerTimeoutError)
 """Errors that do not tell what another process has made of a transaction."""
 
@@ -290,9 +293,17 @@ class Insert:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
         stream, deadline = self._table.stream, time.monotonic() + self._settings.commit_timeout
         log = log or CommitLog(self._pravega, stream, timeout=self._settings.commit_timeout)
+        segments = [segment.segment_id for segment in transaction.segments]
 
         def tail() -> StreamCut:
-            return tail_cut(self._pravega, stream, [segment.segment_id for segment in transaction.segments])
+            return tail_cut(self._pravega, stream, segments)
+
+        unmerged = list(segments)
+
+        def merged() -> bool:
+            while unmerged and not self._pravega.segments.segment_infos(stream, unmerged[:_LOOKED_AT], transaction.id):
+                del unmerged[:_LOOKED_AT]
+            return not unmerged
 
         asked_for = again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         entered = asked_for or log.enter(
@@ -306,7 +317,7 @@ class Insert:
             raise
         self._asked = True
         try:
-            transaction.commit(max(0.0, deadline - time.monotonic()), self._noted)
+            transaction.commit(max(0.0, deadline - time.monotonic()), self._noted, merged)
         except TransactionNotOpenError:
             if entered:
                 clean_up(lambda: log.withdraw(transaction.id))

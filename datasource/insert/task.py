@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -38,6 +39,10 @@ from ..worker_connections import lent
 from .routes import Positions, hashes
 from .spool import Spool
 from .unit import Unit
+
+_LITTLE_BYTES = 1 << 20
+_AT_ONCE = 8
+"""Segments at most, with so few bytes each at most, that store a task's events at the same time."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +117,10 @@ class InsertWriter(DataSourceArrowWriter):
             try:
                 rows, latest = _spool_rows(spec, partition, iterator, spool)
                 pravega.segments.seed_token(stream, spec.token)
-                written = {}
                 for segment_id in spool.segments():
                     if segment_id in spec.endpoints:
                         pravega.segments.seed_location(stream, segment_id, spec.endpoints[segment_id])
-                    written[segment_id] = _append(pravega.segments, spec, partition, spool, segment_id)
+                written = _append(pravega.segments, spec, partition, spool)
             except TransactionNotOpenError:
                 raise transaction.ended() from None
             except (ServerFailedError, ServerTimeoutError, ServerUnavailableError) as error:
@@ -184,14 +188,37 @@ class _SpreadRouter:
             yield segment_id, payloads.slice(first, last - first)
 
 
-def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool, segment_id: int) -> SegmentWrite:
-    writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
-    with SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction) as appender:
-        for block, events in spool.blocks(segment_id):
-            appender.append(block, events)
+def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool) -> dict[int, SegmentWrite]:
+    """Append what was spooled, segment by segment; return what each has got.
+
+    What is little is not waited for before the next segment gets its part: storing takes longer than sending.
+    """
+    written: dict[int, SegmentWrite] = {}
+    under_way: deque[tuple[int, SegmentAppender]] = deque()
+
+    def finish() -> None:
+        segment_id, appender = under_way[0]
         appender.flush()
         size, events = spool.size(segment_id)
-        return SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+        written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
+        appender.close()
+        under_way.popleft()
+
+    try:
+        for segment_id in spool.segments():
+            writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
+            appender = SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction)
+            under_way.append((segment_id, appender))
+            for block, events in spool.blocks(segment_id):
+                appender.append(block, events)
+            while len(under_way) >= _AT_ONCE or (under_way and spool.size(segment_id)[0] > _LITTLE_BYTES):
+                finish()
+        while under_way:
+            finish()
+    finally:
+        for _, appender in under_way:
+            appender.close()
+    return written
 
 
 def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content: bytes) -> uuid.UUID:

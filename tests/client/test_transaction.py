@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller, TransactionStatus
 from pyspark_pravega.client.stream import (
@@ -20,7 +21,12 @@ from pyspark_pravega.client.stream import (
     transaction_epoch,
 )
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.errors import InvalidOptionError, TransactionNotOpenError, TransactionOutcomeUnknownError
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    ServerUnavailableError,
+    TransactionNotOpenError,
+    TransactionOutcomeUnknownError,
+)
 from tests.cutting_proxy import CuttingProxy
 
 SHORTEST_LEASE = 10_000
@@ -61,6 +67,26 @@ def test_commit(transaction: Transaction) -> None:
     transaction.commit()
     assert transaction.status() is TransactionStatus.COMMITTED
     assert transaction.failure is None
+
+
+@pytest.mark.parametrize("told", ["merged", "nothing", "error"])
+def test_a_look_at_the_segments_is_only_a_hint(
+    controller: Controller, pravega: Pravega, transaction: Transaction, told: str
+) -> None:
+    """The commit is done when the controller says so, whatever a segment store tells, and knows before."""
+    segments = [segment.segment_id for segment in transaction.segments]
+    still_there: list[int] = []
+
+    def merged() -> bool:
+        if told == "error":
+            raise ServerUnavailableError("nobody answers")
+        still_there.append(len(pravega.segments.segment_infos(transaction.stream, segments, transaction.id)))
+        return told == "merged" and not still_there[-1]
+
+    transaction.commit(merged=merged)
+    assert controller.transaction_status(transaction.stream, transaction.id) is TransactionStatus.COMMITTED
+    if told == "merged":
+        assert still_there[-1] == 0 and 0 not in still_there[:-1]
 
 
 def test_commit_again_is_harmless_and_abort_is_too_late(controller: Controller, transaction: Transaction) -> None:
