@@ -183,12 +183,19 @@ def run(
     """
     from pyspark_pravega.launch import plan
     from pyspark_pravega.script.program import run_script
-    from pyspark_pravega.spark_arguments import take_program
+    from pyspark_pravega.spark_arguments import take_program, unknown_option
 
+    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
+    if unknown := unknown_option(arguments, [name for option in options for name in option.opts]):
+        name, nearest = unknown
+        hint = f"Did you mean '{nearest}'?" if nearest else "Options are ours, see --help, and those of spark-submit."
+        raise click.UsageError(f"There is no option '{name}'. {hint}")
     # Click sees only options that stand before all arguments.
     script, rest = take_program([argument for argument in arguments if argument != "--check"])
     if script is None:
         raise click.UsageError("Name the script: pyspark-pravega run script.sql")
+    if (second := take_program(rest)[0]) is not None:
+        raise click.UsageError(f"Name one script: '{script}' and '{second}' are two.")
     with _errors():
         settings = _settings(controller_uri, schema_registry_uri)
         launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)

@@ -7,6 +7,7 @@ and must stay untouched. The SQL shell and the servers have no program and may m
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 import re
@@ -97,6 +98,22 @@ def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
         else:
             return rest.pop(index), rest
     return None, rest
+
+
+def unknown_option(arguments: Sequence[str], ours: Collection[str]) -> tuple[str, str | None] | None:
+    """Find the first option that is neither Spark's nor one of `ours`: returns its name, and the one most like it.
+
+    None if there is none. Nobody knows whether such an option takes a value, so what follows it may be the program.
+    """
+    known = {*_WITH_VALUE, *_SWITCHES, *ours}
+    remaining = iter(arguments)
+    for argument in remaining:
+        name = argument.partition("=")[0]
+        if argument in _WITH_VALUE:
+            next(remaining, None)
+        elif argument.startswith("-") and name not in known:
+            return name, next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)
+    return None
 
 
 def jars_of(arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path) -> str:

@@ -44,14 +44,14 @@ class ProgressDisplay:
             return
         self._shown_at = passed
         lines = {name: progress.line() for name, progress in self._progress.items()}
-        if self._terminal:
+        if not self._terminal:
+            self._out.write("".join(f"{line}\n" for name, line in lines.items() if self._shown.get(name) != line))
+        elif lines != self._shown or not self._drawn:
             self._erase()
             width = shutil.get_terminal_size().columns - 1
             self._out.write("".join(f"{line[:width]}\n" for line in lines.values()))
             self._drawn = len(lines)
-        else:
-            self._out.write("".join(f"{line}\n" for name, line in lines.items() if self._shown.get(name) != line))
-            self._shown = lines
+        self._shown = lines
         self._out.flush()
 
     def leave(self) -> None:
@@ -71,6 +71,7 @@ class QueryProgress:
         self._name = name
         self._newest = ""
         self._last: Mapping[str, Any] | None = None
+        self._batch: int | None = None
         self._rows_in = 0
         self._rows_out = 0
 
@@ -84,6 +85,8 @@ class QueryProgress:
             self._rows_in += report["numInputRows"]
             self._rows_out += max(0, report["sink"]["numOutputRows"])
             self._last = report
+            if "addBatch" in report["durationMs"]:  # else nothing was done, and the number is that of the next batch
+                self._batch = report["batchId"]
 
     def line(self) -> str:
         """Say in one line how far the query is: its last batch, the rates of that, all rows, how far it is behind."""
@@ -91,7 +94,7 @@ class QueryProgress:
             return f"{self._name}: starting"
         seconds = self._last["durationMs"].get("triggerExecution", 0) / 1000
         rows_in, rows_out = self._last["numInputRows"], self._last["sink"]["numOutputRows"]
-        parts = [f"batch {self._last['batchId']}"]
+        parts = [] if self._batch is None else [f"batch {self._batch}"]
         if rows_in == 0 and rows_out <= 0:
             parts.append("idle")
         elif seconds:

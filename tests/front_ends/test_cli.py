@@ -62,6 +62,11 @@ def test_jar_prints_one_path() -> None:
         (("thriftserver", "--master", "local", "--port=port"), "is not a valid integer"),
         (("run", "--master", "local[1]"), "Name the script"),
         (("run", "job.sql", "--catalog", "system"), "is Spark's own"),
+        (("run", "--mastr", "local[1]", "job.sql"), "no option '--mastr'. Did you mean '--master'?"),
+        (("run", "--conf", "--x=1", "job.sql", "--chek"), "no option '--chek'. Did you mean '--check'?"),
+        (("run", "job.sql", "--controler-uri=tcp://me:secret@h:1"), "r-uri'. Did you mean '--controller-uri'"),
+        (("run", "--nothing-like-it", "job.sql"), "'--nothing-like-it'. Options are ours, see --help"),
+        (("run", "job.sql", "--verbose", "other.sql"), "'job.sql' and 'other.sql' are two"),
         (("sequel",), "No such command 'sequel'"),
     ],
 )

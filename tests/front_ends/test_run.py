@@ -83,7 +83,8 @@ def test_ctrl_c_in_a_batch_shows_no_stacks(
     spark.sql(f"CREATE TABLE pravega.`{scope}`.slow (id INT, nothing STRING) USING pravega")
     spark.sql(f"INSERT INTO pravega.`{scope}`.numbers VALUES (1)")
     script, log = tmp_path / "job.sql", tmp_path / "log"
-    script.write_text(f"""SET pravega.stream.checkpoint = '{tmp_path / "checkpoint"}';
+    script.write_text(f"""CREATE NAMESPACE IF NOT EXISTS pravega.`{scope}`;
+        SET pravega.stream.checkpoint = '{tmp_path / "checkpoint"}';
         INSERT INTO pravega.`{scope}`.slow
         SELECT id, reflect('java.lang.Thread', 'sleep', 600000L) FROM STREAM pravega.`{scope}`.numbers""")
     program = start(cluster, script, log)
@@ -101,6 +102,7 @@ def test_ctrl_c_in_a_batch_shows_no_stacks(
     shown = log.read_text()
     assert "stopped by SIGINT" in shown
     assert "ERROR" not in shown and "Exception" not in shown and "\tat " not in shown, shown
+    assert "concurrently" not in shown, "Spark's warning about every namespace that is there already"
 
 
 @pytest.mark.faults

@@ -18,7 +18,7 @@ from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
 from pyspark_pravega.sql.script import statements
 from tests.conftest import new_scope
-from tests.streams import PATIENCE
+from tests.streams import PATIENCE, running
 
 EVENTS = "(id INT, at TIMESTAMP, name STRING)"
 ROWS = "(1, TIMESTAMP'2020-01-01 00:00:00', 'a'), (2, TIMESTAMP'2020-01-02 00:00:00', 'b')"
@@ -137,6 +137,29 @@ def test_streaming_statements_run_side_by_side_until_they_are_stopped(scripts: S
     assert not scripts.spark.streams.active
     checkpoints = Path(scripts.names["checkpoint"]).iterdir()
     assert sorted(each.name for each in checkpoints) == [scripts.names["target"], second]
+
+
+def test_progress_is_shown_when_something_has_changed(scripts: Scripts, tmp_path: Path) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    session = scripts.spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100")
+    writer = session.readStream.table(scripts.names["source"]).writeStream.format("noop").queryName("watched")
+    plain, terminal = io.StringIO(), Terminal()
+    displays = [ProgressDisplay(plain), ProgressDisplay(terminal)]
+    with running(writer, tmp_path) as query:
+        query.processAllAvailable()
+        for _ in range(3):  # of a query that waits for data
+            before, began = len(query.recentProgress), time.monotonic()
+            while len(query.recentProgress) < before + 2:
+                assert time.monotonic() - began < PATIENCE
+                time.sleep(0.05)
+            for display in displays:
+                display.show([query], now=True)
+    line = "watched: batch 0, idle, 2 rows read, 2 written, up to date\n"
+    assert (plain.getvalue(), terminal.getvalue()) == (line, line)
 
 
 def test_a_query_that_fails_ends_the_script(scripts: Scripts) -> None:
