@@ -50,6 +50,10 @@ def end_of_micro_batch(
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
         last = None if request.last is None else read.read_offset(request.last)
+        if last is not None:
+            # With availableNow no commit of the last batch comes, but its offset does, and Spark has written it down by
+            # then: asynchronous progress tracking, which writes later, is not possible with this trigger.
+            queries.committed(request.checkpoint, since.cut)
         end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
         reached = end.offset
         if reached is not since and wants_times(read.table, read.required):

@@ -41,7 +41,9 @@ def _controller_option(function: F) -> F:
 def list_command(table: str | None, controller_uri: str | None) -> None:
     """List the consumers of a TABLE (pravega.iot.sensor, or iot.sensor), or of all streams.
 
-    The position of a reader group of other clients is not known here.
+    BYTES BEHIND are those it holds: what the query has not read, and a micro-batch that Spark has not committed yet,
+    which a running query does when the next one begins. The position of a reader group of other clients is not known
+    here.
     """
     from pyspark_pravega.client.consumers.consumer import consumers_of_scope, list_consumers
     from pyspark_pravega.sql.identifiers import is_internal
