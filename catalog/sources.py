@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import refusal
@@ -66,7 +66,15 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
     Readers get the columns that tell where an event lies as ordinary ones, and the others as hidden ones.
     """
     options = _resolve(request, catalog.conf)
-    table = table_of_options(catalog.pravega, options, request.schema)
+    try:
+        table = table_of_options(catalog.pravega, options, request.schema)
+    except StreamNotFoundError as error:
+        if not request.writing:
+            raise
+        raise StreamNotFoundError(
+            f"{error.message}. Create it first, with CREATE TABLE. Of the writers only df.writeTo(...).create(), "
+            "df.write.saveAsTable and writeStream.toTable create a table that is missing, by its name in a catalog."
+        ) from None
     columns = request.schema or full_schema(table, _resolve(request, catalog.conf, table.scan_properties))
     kind = kind_of(table)
     name = kind.name(table)

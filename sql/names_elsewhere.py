@@ -14,7 +14,6 @@ OURS = {
     "kafka.bootstrap.servers": "controller-uri",
     "subscribe": "stream",
     "topic": "stream",
-    "path": "stream",
     "kafka.group.id": "consumer",
     "groupidprefix": "consumer",
     "compression": "codec",
@@ -23,8 +22,16 @@ OURS = {
 }
 """Keys of others, with the key here that stands for the same thing."""
 
+BY_OPTIONS = (
+    "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). By its name in "
+    "a catalog it is read with spark.read.table or spark.readStream.table, and written with df.writeTo or "
+    "writeStream.toTable."
+)
+"""How tables are named where no statement names one."""
 _NO_CHANGES = "Events of a stream are neither changed nor deleted: leave the option out."
 INSTEAD = {
+    "path": BY_OPTIONS,
+    "table": BY_OPTIONS,
     "ignoredeletes": _NO_CHANGES,
     "ignorechanges": _NO_CHANGES,
     "skipchangecommits": _NO_CHANGES,

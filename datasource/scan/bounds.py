@@ -5,6 +5,7 @@ A bound is a stream cut, a version of the table's commit log, or a time, which s
 
 from __future__ import annotations
 
+import difflib
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,8 @@ from ..commit_log import CommitLog, Version
 STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
 ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
 _OPEN_ENDS = ("earliest", "latest", "unbounded")
+_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest"), o.END_STREAM_CUT.key: ("latest",)}
+"""What may stand for a stream cut, as errors say it."""
 
 
 def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
@@ -69,7 +72,11 @@ def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
     try:
         return StreamCut.from_text(text)
     except InvalidOptionError as error:
-        raise InvalidOptionError(f"'{options.name(option)}': {error.message}.") from None
+        names = _NAMES[option.key]
+        allowed = " or ".join(f"'{name}'" for name in names)
+        near = difflib.get_close_matches(text.lower(), names, 1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None
 
 
 def bounds_text(options: o.Options) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..names_elsewhere import BY_OPTIONS
 from ..option_types import TEXT, Option, SettableAs, optional
 from .places import CONNECTION, QUERY
 
@@ -21,6 +22,7 @@ SCOPE = Option(
     CONNECTION,
     "Scope of the stream. In catalog conf: the namespace that `USE <catalog>` selects.",
     env="PRAVEGA_SCOPE",
+    hint=BY_OPTIONS,
 )
 CATALOG = Option(
     "catalog",
@@ -37,4 +39,5 @@ STREAM = Option(
     None,
     QUERY,
     'Name of the stream, for `spark.read.format("pravega")` and `df.write.format("pravega")`.',
+    hint=BY_OPTIONS,
 )

@@ -200,8 +200,8 @@ def test_null_events_of_a_raw_table(watched: Watched) -> None:
 
 NEEDED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"controller-uri": None}, ("'controller-uri' is needed", "PRAVEGA_CONTROLLER_URI")),
-    ({"scope": None}, ("'scope' is needed", "PRAVEGA_SCOPE")),
-    ({"stream": None}, ("'stream' is needed", "read option")),
+    ({"scope": None}, ("'scope' is needed", "PRAVEGA_SCOPE", ".option('scope', 'iot').option('stream', 'sensor')")),
+    ({"stream": None}, ("'stream' is needed", "read option", ".option('scope', 'iot')", "spark.readStream.table")),
 ]
 WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"foo": "bar"}, ("'foo'", "'bar'", "Valid are")),
@@ -209,7 +209,14 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"path": "/some/path"}, ("'path'", "'/some/path'")),
     ({"format": "parquet"}, ("'parquet'", "avro, csv, debezium-avro, debezium-json, json")),
     ({"format": "json", "framing": "none"}, ("{s}/t", "'framing'='none'", ".schema(")),
-    ({"start-stream-cut": "garbage"}, ("'start-stream-cut'", "'garbage'")),
+    (
+        {"start-stream-cut": "garbage"},
+        ("'start-stream-cut'", "'garbage'", "asText() writes it, or 'earliest' or 'latest'"),
+    ),
+    (
+        {"end-stream-cut": "Lates"},
+        ("'end-stream-cut'", "'Lates'", "asText() writes it, or 'latest'. Did you mean 'latest'?"),
+    ),
     ({"catalog": "nowhere"}, ("'catalog'='nowhere'", "no catalog of Pravega", "pravega")),
     ({"catalog": "pravega"}, ("'controller-uri'", "'catalog'='pravega'", "Leave one of them out")),
     ({"security.password": "${{env:SECRET}}"}, ("'security.password'", "only the conf of a catalog can")),
@@ -253,7 +260,7 @@ def test_wrong_writes(watched: Watched, spark: SparkSession, options: dict[str, 
 
     wrong("PRAVEGA_UNSUPPORTED_OPERATION", "mode('overwrite')", "{s}/t", "mode('append')", mode="overwrite")
     wrong("UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "pravega", "ErrorIfExists", mode="errorifexists")
-    wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", stream="missing")
+    wrong("PRAVEGA_STREAM_NOT_FOUND", "'missing'", "Create it first, with CREATE TABLE", stream="missing")
     wrong(OPTION, "'foo'", "'bar'", "Valid are", foo="bar")
     wrong(OPTION, "'routing-key' names 'nothing'", "id, b", routing_key="nothing")
     wrong(OPTION, "'zstd'", "none, gzip, snappy", codec="zstd")

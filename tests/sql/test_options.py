@@ -96,7 +96,8 @@ def test_keys_of_spark_are_left_alone() -> None:
             {"read": {"format": "par quet"}},
             "'par quet' of 'format'.*the name of a format: avro, csv, json",
         ),
-        ({"read": {"path": "/x"}}, "no read option 'path'"),
+        ({"read": {"path": "/x"}}, r"no read option 'path'.*\.option\('scope', 'iot'\).*spark\.readStream\.table"),
+        ({"write": {"table": "iot.x"}}, r"no write option 'table'.*'stream', 'sensor'.*writeStream\.toTable"),
         ({"read": {"__pravega.columns": "[]"}}, "no read option '__pravega.columns'"),
         ({"read": {"read-window": "12 elephants"}}, "whole number of bytes"),
         ({"read": {"read-window": "-1"}}, "whole number of bytes"),
@@ -147,7 +148,7 @@ def test_names_of_kafka_and_delta_lead_to_ours(read: str, message: str) -> None:
     assert "Valid are" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("write", "ours"), [("key", "routingKey"), ("compression", "codec"), ("path", "stream")])
+@pytest.mark.parametrize(("write", "ours"), [("key", "routingKey"), ("compression", "codec"), ("topic", "stream")])
 def test_names_of_other_sinks_lead_to_ours(write: str, ours: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"no write option '{write}'.* Did you mean '{ours}'"):
         resolve(write={write: "id"}, env={})
