@@ -1,59 +1,58 @@
 package io.github.pysparkpravega;
 
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.ProjectingInternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * Readers of rows with one more column, in which rows that are none of the table tell a number of bad events: Python
- * tasks have no other way to set a metric.
+ * Readers of batches with one more column, behind so many `columns`. Where it is not null, the batch has no rows of the
+ * table, and tells numbers of bad events: Python tasks have no other way to set a metric.
  */
-record CountingReaderFactory(PartitionReaderFactory python, StructType schema) implements PartitionReaderFactory {
+record CountingReaderFactory(ColumnarReaders python, int columns) implements ColumnarReaders {
   @Override
-  public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    return new Reader(python.createReader(partition), schema);
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    return new Reader(python.createColumnarReader(partition), columns);
   }
 
   private static final class Reader extends DelegatingReader {
-    private final int counter;
-    private final ProjectingInternalRow row;
+    private final int columns;
+    private ColumnarBatch batch;
     private long bad;
 
-    Reader(PartitionReader<InternalRow> python, StructType schema) {
+    Reader(PartitionReader<ColumnarBatch> python, int columns) {
       super(python);
-      this.counter = schema.length();
-      List<Object> ordinals = new ArrayList<>();
-      for (int ordinal = 0; ordinal < counter; ordinal++) {
-        ordinals.add(ordinal);
-      }
-      this.row = ProjectingInternalRow.apply(schema, CollectionConverters.asScala(ordinals).toSeq());
+      this.columns = columns;
     }
 
     @Override
     public boolean next() throws IOException {
       while (python.next()) {
-        InternalRow found = python.get();
-        if (found.isNullAt(counter)) {
-          row.project(found);
+        ColumnarBatch found = python.get();
+        ColumnVector numbers = found.column(columns);
+        if (numbers.numNulls() == found.numRows()) {
+          batch = new ColumnarBatch(columns(found), found.numRows());
           return true;
         }
-        bad += found.getLong(counter);
+        for (int row = 0; row < found.numRows(); row++) {
+          bad += numbers.getLong(row);
+        }
       }
       return false;
     }
 
+    private ColumnVector[] columns(ColumnarBatch batch) {
+      ColumnVector[] found = new ColumnVector[columns];
+      Arrays.setAll(found, batch::column);
+      return found;
+    }
+
     @Override
-    public InternalRow get() {
-      return row;
+    public ColumnarBatch get() {
+      return batch;
     }
 
     @Override

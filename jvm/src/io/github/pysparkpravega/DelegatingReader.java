@@ -1,15 +1,15 @@
 package io.github.pysparkpravega;
 
 import java.io.IOException;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** A reader that gives what another one reads. */
-abstract class DelegatingReader implements PartitionReader<InternalRow> {
-  final PartitionReader<InternalRow> python;
+/** A reader that gives the batches that another one reads. */
+abstract class DelegatingReader implements PartitionReader<ColumnarBatch> {
+  final PartitionReader<ColumnarBatch> python;
 
-  DelegatingReader(PartitionReader<InternalRow> python) {
+  DelegatingReader(PartitionReader<ColumnarBatch> python) {
     this.python = python;
   }
 
@@ -19,7 +19,7 @@ abstract class DelegatingReader implements PartitionReader<InternalRow> {
   }
 
   @Override
-  public InternalRow get() {
+  public ColumnarBatch get() {
     return python.get();
   }
 

@@ -1,10 +1,9 @@
 package io.github.pysparkpravega;
 
 import org.apache.spark.TaskContext;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -13,15 +12,15 @@ import org.slf4j.LoggerFactory;
  * was not read to its end, and the next query waits for another. The listener is needed because Spark closes a reader
  * after it has killed the worker; of listeners, the last one runs first.
  */
-record DrainingReaderFactory(PartitionReaderFactory python) implements PartitionReaderFactory {
+record DrainingReaderFactory(ColumnarReaders python) implements ColumnarReaders {
   private static final Logger LOG = LoggerFactory.getLogger(DrainingReaderFactory.class);
   // What is worth less than a new worker. A scan that does not know the limit may have much more, or larger rows.
   private static final int MOST_ROWS = 10_000;
   private static final long MOST_NANOS = 500_000_000L;
 
   @Override
-  public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    PartitionReader<InternalRow> reader = python.createReader(partition);
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    PartitionReader<ColumnarBatch> reader = python.createColumnarReader(partition);
     TaskContext.get().addTaskCompletionListener(task -> {
       if (!task.isFailed() && !task.isInterrupted()) {
         drain(reader, task);
@@ -30,12 +29,12 @@ record DrainingReaderFactory(PartitionReaderFactory python) implements Partition
     return reader;
   }
 
-  private static void drain(PartitionReader<InternalRow> reader, TaskContext task) {
+  private static void drain(PartitionReader<ColumnarBatch> reader, TaskContext task) {
     long begin = System.nanoTime();
     try {
       int rows = 0;
-      while (reader.next() && ++rows < MOST_ROWS && System.nanoTime() - begin < MOST_NANOS && !task.isInterrupted()) {
-        reader.get();
+      while (reader.next() && rows < MOST_ROWS && System.nanoTime() - begin < MOST_NANOS && !task.isInterrupted()) {
+        rows += reader.get().numRows();
       }
     } catch (Exception e) {
       LOG.debug("A worker is not used again", e); // nobody needs these rows; Spark kills the worker as ever

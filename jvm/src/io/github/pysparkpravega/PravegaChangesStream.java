@@ -115,7 +115,7 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
   /** Spark asks for it after the partitions of the same batch. */
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory python = PravegaScan.readerFactory(plan.get("tasks"));
+    ColumnarReaders python = PravegaScan.readerFactory(plan.get("tasks"));
     return rows == null ? python : new RowFiles.Readers(python, checkpoint, new SerializableConfiguration(conf()));
   }
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Map$;
@@ -33,7 +33,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   private final String operation;
   private final ObjectNode arguments;
   private JsonNode plan;
-  private boolean streaming;
+  private MicroBatchStream stream;
 
   PravegaScan(PravegaTable table, String operation, ObjectNode arguments) {
     this.table = table;
@@ -76,17 +76,18 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public StructType readSchema() {
-    return PravegaTable.struct(streaming ? arguments.get("columns").asText() : plan().get("schema").asText());
+    return PravegaTable.struct(stream != null ? arguments.get("columns").asText() : plan().get("schema").asText());
   }
 
   @Override
   public String description() {
-    return streaming ? "stream of " + table.name() : plan().get("description").asText();
+    return stream != null ? "stream of " + table.name() : plan().get("description").asText();
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.UNSUPPORTED;
+    boolean realTime = stream instanceof PravegaTableStream tableStream && tableStream.isRealTime();
+    return realTime ? ColumnarSupportMode.UNSUPPORTED : ColumnarSupportMode.SUPPORTED;
   }
 
   @Override
@@ -104,11 +105,11 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    streaming = true;
     arguments.put("checkpoint", checkpointLocation);
-    return operation.equals("plan_changes")
+    stream = operation.equals("plan_changes")
         ? new PravegaChangesStream(table, arguments)
         : new PravegaTableStream(table, arguments);
+    return stream;
   }
 
   @Override
@@ -118,8 +119,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory rows = readerFactory(tasks());
-    return arguments.path("limit").asInt(-1) < 0 ? rows : new DrainingReaderFactory(rows);
+    ColumnarReaders readers = readerFactory(tasks());
+    return arguments.path("limit").asInt(-1) < 0 ? readers : new DrainingReaderFactory(readers);
   }
 
   static InputPartition[] partitions(JsonNode tasks) {
@@ -131,25 +132,24 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return partitions;
   }
 
-  static PartitionReaderFactory readerFactory(JsonNode tasks) {
-    StructType schema = PravegaTable.struct(tasks.get("schema").asText());
+  static ColumnarReaders readerFactory(JsonNode tasks) {
+    int columns = PravegaTable.struct(tasks.get("schema").asText()).length();
     StructType output = PravegaTable.struct(tasks.get("output").asText());
-    PartitionReaderFactory python = pythonReaderFactory(tasks, output, Map.of());
-    return output.length() == schema.length() ? python : new CountingReaderFactory(python, schema);
+    ColumnarReaders python = pythonReaders(tasks, output, Map.of());
+    return output.length() == columns ? python : new CountingReaderFactory(python, columns);
   }
 
   static PartitionReaderFactory realTimeReaderFactory(JsonNode tasks) {
     StructType output = PravegaTable.struct(tasks.get("output").asText());
     // Makes workers send each batch of rows at once, and not when a buffer is full.
-    PartitionReaderFactory python = pythonReaderFactory(tasks, output, Map.of("SPARK_PIPELINED_UDF", "1"));
+    ColumnarReaders python = pythonReaders(tasks, output, Map.of("SPARK_PIPELINED_UDF", "1"));
     return new RealTimeReaderFactory(python, PravegaTable.struct(tasks.get("schema").asText()));
   }
 
-  private static PartitionReaderFactory pythonReaderFactory(
-      JsonNode tasks, StructType output, Map<String, String> environment) {
-    return new TaskErrors.Reads(new PythonPartitionReaderFactory(
-        PythonWorkers.source(tasks.get("python").asText(), environment), bytes(tasks.get("function")), output,
-        PythonWorkers.artifacts(), Option.empty()));
+  private static ColumnarReaders pythonReaders(JsonNode tasks, StructType output, Map<String, String> environment) {
+    return new PythonReaders(new PythonTask(
+        PythonWorkers.source(tasks.get("python").asText(), environment), bytes(tasks.get("function")),
+        "read_from_data_source", UserDefinedPythonDataSource.readInputSchema(), output, PythonWorkers.artifacts()));
   }
 
   @Override
@@ -157,7 +157,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     return new Statistics() {
       @Override
       public OptionalLong sizeInBytes() {
-        return streaming ? OptionalLong.empty() : OptionalLong.of(plan().get("bytes").asLong());
+        return stream != null ? OptionalLong.empty() : OptionalLong.of(plan().get("bytes").asLong());
       }
 
       @Override

@@ -104,6 +104,10 @@ final class PravegaTableStream
     realTime = true;
   }
 
+  boolean isRealTime() {
+    return realTime;
+  }
+
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
     plan = call("plan_real_time", arguments.deepCopy().put("since", start.json()).put("checkpoint", checkpoint));

@@ -22,9 +22,10 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A function that Python workers run: batches of rows go in, and batches come out. It is run as Spark's own writers run it,
- * with a difference that matters where rows are many: the batches are bounded by the sizes of their rows. Spark adds up the
- * sizes of all vectors after every row, which takes longer than anything else that it does to write it.
+ * A function that Python workers run: batches of rows go in, and batches come out. It is run as Spark's own Python readers
+ * and writers run it, with two differences that matter where rows are many. What comes out stays in columns, where Spark
+ * copies every row. And batches that go in are bounded by the sizes of their rows, where Spark adds up the sizes of all
+ * vectors after every row, which takes longer than anything else that it does to write it.
  */
 record PythonTask(UserDefinedPythonDataSource source, byte[] function, String name, StructType input, StructType output,
     Option<String> artifacts) implements Serializable {

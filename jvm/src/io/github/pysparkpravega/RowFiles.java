@@ -17,11 +17,10 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.SerializableConfiguration;
 
 /**
@@ -152,12 +151,12 @@ final class RowFiles {
   }
 
   /** Reads such partitions: brings the files before, and takes the new one away when all rows were read. */
-  record Readers(PartitionReaderFactory python, String checkpoint, SerializableConfiguration conf)
-      implements PartitionReaderFactory {
+  record Readers(ColumnarReaders python, String checkpoint, SerializableConfiguration conf)
+      implements ColumnarReaders {
     @Override
-    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
       if (!(partition instanceof Partition mine)) {
-        return python.createReader(partition);
+        return python.createColumnarReader(partition);
       }
       RowFiles files = new RowFiles(checkpoint, conf.value());
       try {
@@ -167,7 +166,7 @@ final class RowFiles {
       } catch (IOException e) {
         throw new UncheckedIOException(e);
       }
-      return new Reader(python.createReader(mine.python()), files, mine.after());
+      return new Reader(python.createColumnarReader(mine.python()), files, mine.after());
     }
   }
 
@@ -175,7 +174,7 @@ final class RowFiles {
     private final RowFiles files;
     private String after;
 
-    Reader(PartitionReader<InternalRow> python, RowFiles files, String after) {
+    Reader(PartitionReader<ColumnarBatch> python, RowFiles files, String after) {
       super(python);
       this.files = files;
       this.after = after;

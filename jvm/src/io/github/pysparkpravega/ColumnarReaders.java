@@ -1,0 +1,60 @@
+package io.github.pysparkpravega;
+
+import java.io.IOException;
+import java.util.Collections;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** Readers of columns; of their rows for those who want rows. */
+interface ColumnarReaders extends PartitionReaderFactory {
+  @Override
+  default boolean supportColumnarReads(InputPartition partition) {
+    return true;
+  }
+
+  @Override
+  default PartitionReader<InternalRow> createReader(InputPartition partition) {
+    return new Rows(createColumnarReader(partition));
+  }
+
+  /** The rows of batches, each valid until the next. */
+  final class Rows implements PartitionReader<InternalRow> {
+    private final PartitionReader<ColumnarBatch> batches;
+    private Iterator<InternalRow> rows = Collections.emptyIterator();
+
+    private Rows(PartitionReader<ColumnarBatch> batches) {
+      this.batches = batches;
+    }
+
+    @Override
+    public boolean next() throws IOException {
+      while (!rows.hasNext()) {
+        if (!batches.next()) {
+          return false;
+        }
+        rows = batches.get().rowIterator();
+      }
+      return true;
+    }
+
+    @Override
+    public InternalRow get() {
+      return rows.next();
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return batches.currentMetricsValues();
+    }
+
+    @Override
+    public void close() throws IOException {
+      batches.close();
+    }
+  }
+}
