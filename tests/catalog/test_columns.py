@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS
 
@@ -34,8 +37,17 @@ QUESTIONS = {
         SELECT id, e, k, v FROM rows LATERAL VIEW explode(a) AS e LATERAL VIEW explode(m) AS k, v WHERE id % 50 = 1""",
     "before": "SELECT id, lag(t) OVER (ORDER BY id) AS l, lag(s) OVER (ORDER BY id) AS s FROM rows WHERE id % 40 = 2",
     "joined": "SELECT one.id, one.t, two.a, two.s FROM rows one JOIN rows two ON one.t = two.t WHERE one.id % 30 = 3",
+    "Arrow UDF": """
+        SELECT count(*), bit_xor(xxhash64(*)) FROM (SELECT id, shouted(t) AS u, t, n, d, b, a, s, at FROM rows)""",
+    "Arrow UDF of several": """
+        SELECT count(*), bit_xor(xxhash64(*)) FROM (SELECT id, shouted(concat(t, n)) AS u, a, s FROM rows)""",
     "no columns": "SELECT count(*), count(1) FROM rows WHERE length('x') = 1",
 }
+
+
+def shouted(texts: pa.Array) -> pa.Array:
+    """Spark keeps the columns beside those that an Arrow UDF takes, while later batches come in."""
+    return pc.utf8_upper(texts)
 
 
 @pytest.fixture
@@ -52,6 +64,7 @@ def test_what_is_kept_of_a_batch_outlives_it(spark: SparkSession, table: str, ge
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", generated)
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.udf.register("shouted", arrow_udf(shouted, "string", ArrowUDFType.SCALAR))
 
     def answers(rows: DataFrame) -> dict[str, list[str]]:
         rows.createOrReplaceTempView("rows")

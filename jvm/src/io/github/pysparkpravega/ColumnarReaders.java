@@ -22,10 +22,11 @@ interface ColumnarReaders extends PartitionReaderFactory {
     return new Rows(createColumnarReader(partition));
   }
 
-  /** The rows of batches, each valid until the next. */
+  /** The rows of batches. A row is valid until the next one is asked for. */
   final class Rows implements PartitionReader<InternalRow> {
     private final PartitionReader<ColumnarBatch> batches;
     private Iterator<InternalRow> rows = Collections.emptyIterator();
+    private InternalRow row;
 
     private Rows(PartitionReader<ColumnarBatch> batches) {
       this.batches = batches;
@@ -39,12 +40,13 @@ interface ColumnarReaders extends PartitionReaderFactory {
         }
         rows = batches.get().rowIterator();
       }
+      row = rows.next();
       return true;
     }
 
     @Override
     public InternalRow get() {
-      return rows.next();
+      return row;
     }
 
     @Override

@@ -2,7 +2,6 @@ package io.github.pysparkpravega;
 
 import java.util.List;
 import org.apache.arrow.vector.FieldVector;
-import org.apache.arrow.vector.ValueVector;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -56,7 +55,7 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
       List<FieldVector> columns = struct.getChildrenFromFields();
       ColumnVector[] lent = new ColumnVector[columns.size()];
       for (int index = 0; index < lent.length; index++) {
-        lent[index] = new Lent(columns.get(index));
+        lent[index] = new LentColumn(new ArrowColumnVector(columns.get(index)));
       }
       return new ColumnarBatch(lent, batch.numRows());
     }
@@ -64,16 +63,6 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
       return task.values(metrics);
-    }
-
-    @Override
-    public void close() {}
-  }
-
-  /** A column whose memory is that of the runner, which puts the next batch there: Spark closes batches it has read. */
-  private static final class Lent extends ArrowColumnVector {
-    Lent(ValueVector vector) {
-      super(vector);
     }
 
     @Override
