@@ -9,13 +9,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import urlsplit
-
-import httpx
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import Credentials
+from pyspark_pravega.client.registry.http import AnswerTimeoutError, ConnectTimeoutError, HttpServer, NoAnswerError
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.tls import ssl_context
@@ -120,14 +118,16 @@ class Probes:
 
     def _serves_rest(self) -> bool:
         config = self._config
-        verify = ssl_context(config) if config.tls else True
         headers = {} if self.credentials is None else {"Authorization": self.credentials.authorization()}
-        uri = f"{self.info.rest_uri}/ping"
+        assert self.info.rest_uri is not None
+        server = HttpServer(self.info.rest_uri, ssl_context(config) if config.tls else None)
         try:
-            # A proxy of the environment would answer for a server of this machine, or not at all.
-            reply = httpx.get(uri, headers=headers, verify=verify, timeout=_CALL_TIMEOUT_S, trust_env=False)
-        except httpx.ConnectError:
+            reply = server.request("GET", "/ping", query={}, body=None, headers=headers, seconds=_CALL_TIMEOUT_S)
+        except OSError:
             return False
-        except httpx.TransportError as error:
-            raise PortLost(f"port {urlsplit(uri).port} does not answer as Pravega's REST interface: {error}") from error
-        return reply.status_code == httpx.codes.OK
+        except (ConnectTimeoutError, AnswerTimeoutError, NoAnswerError) as error:
+            port, reason = server.endpoint.port, error.__cause__
+            raise PortLost(f"port {port} does not answer as Pravega's REST interface: {reason}") from error
+        finally:
+            server.close()
+        return reply.status == 200

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import httpx
-
 from pyspark_pravega.errors import (
     AuthenticationError,
     IncompatibleSchemaError,
@@ -22,15 +20,20 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
 )
 
+from ..config import Endpoint
+from .http import Response
+
 _LONGEST_REASON = 300
 
 
-def refusal(response: httpx.Response, *, namespace: str | None, group: str | None, right: str) -> PravegaError:
+def refusal(
+    response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: str
+) -> PravegaError:
     """Make the error for a status that is no success. `right` says what was tried with the group."""
-    status = response.status_code
+    status = response.status
     reason = _reason(response)
-    path = response.request.url.path
-    adding_schema = response.request.method == "POST" and path.endswith("/schemas")
+    path = response.path
+    adding_schema = response.method == "POST" and path.endswith("/schemas")
     if group is None:
         target = "the schema registry"
     else:
@@ -46,10 +49,7 @@ def refusal(response: httpx.Response, *, namespace: str | None, group: str | Non
     if status == 403:
         return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
     if status == 404 and path.endswith("/v1/groups"):
-        return ProtocolError(
-            f"what answers at {response.request.url.host}:{response.request.url.port} is no schema registry; check "
-            "its address"
-        )
+        return ProtocolError(f"what answers at {endpoint} is no schema registry; check its address")
     if status == 404:
         return SchemaNotFoundError(f"{target} is not there, or has nothing at {path}{reason}")
     if status == 409:
@@ -88,7 +88,7 @@ def one_internal_error_may_pass() -> Callable[[BaseException], bool]:
     return may_pass
 
 
-def _reason(response: httpx.Response) -> str:
+def _reason(response: Response) -> str:
     text = response.text.strip()
     # Internal errors come as HTML pages that say nothing.
     if not text or text.startswith("<"):

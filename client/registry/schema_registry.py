@@ -6,14 +6,14 @@ encoding id, which stands for a schema version and a codec. Groups of other name
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
-
-import httpx
 
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -26,11 +26,14 @@ from pyspark_pravega.errors import (
 )
 
 from .. import tls
-from ..config import ClientConfig, Endpoint
+from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import retry
 from .errors import one_internal_error_may_pass, refusal
+from .http import AnswerTimeoutError, ConnectTimeoutError, HttpServer, NoAnswerError, Response
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
+
+_log = logging.getLogger(__name__)
 
 Parsed = TypeVar("Parsed")
 
@@ -55,16 +58,9 @@ class SchemaRegistry:
             raise InvalidOptionError("no schema registry address is set; give one such as http://localhost:9092")
         self.namespace = namespace
         self._config = config
-        parts = urlsplit(config.registry_uri)
-        self._endpoint = Endpoint(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-        # Proxies and .netrc of the environment are left alone: the registry belongs to the cluster, and
-        # .netrc would replace our credentials.
-        self._http = httpx.Client(
-            base_url=config.registry_uri.rstrip("/"),
-            verify=tls.ssl_context(config) if parts.scheme == "https" else False,
-            trust_env=False,
-            headers={"Accept": "application/json"},
-        )
+        secure = urlsplit(config.registry_uri).scheme == "https"
+        self._http = HttpServer(config.registry_uri, tls.ssl_context(config) if secure else None)
+        self._endpoint = self._http.endpoint
         self._encodings: dict[tuple[str, int], Encoding] = {}
         self._lock = threading.Lock()
 
@@ -229,14 +225,15 @@ class SchemaRegistry:
         path = _group_path(group, "codecTypes")
         self._request("POST", path, body=body, group=group, right="add a codec to")
 
-    def encoding(self, group: str, id: int) -> Encoding:
+    def encoding(self, group: str, id: int, *, anew: bool = False) -> Encoding:
         """Return what an encoding id stands for.
 
-        Asked once in the life of this object: as long as a group lives, ids keep their meaning.
+        Asked once in the life of this object: as long as a group lives, ids keep their meaning. With `anew` it is asked
+        again.
         """
         key = (group, id)
         found = self._encodings.get(key)
-        if found is None:
+        if found is None or anew:
             path = _group_path(group, f"encodings/{id}")
             found = self._parsed(Encoding.from_json, "GET", path, group=group)
             with self._lock:
@@ -301,7 +298,7 @@ class SchemaRegistry:
         body: Mapping[str, Any] | None = None,
         group: str | None = None,
         right: str = "read",
-    ) -> httpx.Response:
+    ) -> Response:
         """Send a request that may safely be repeated."""
         return retry(
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
@@ -318,56 +315,55 @@ class SchemaRegistry:
         group: str | None,
         right: str,
         seconds: float,
-    ) -> httpx.Response:
+    ) -> Response:
         parameters = dict(query)
         if self.namespace is not None:
             parameters["namespace"] = self.namespace
         authorization = authorization_header(self._config.effective_registry_credentials)
         limit = min(self._config.request_timeout, seconds)
+        started = time.monotonic()
         try:
             response = self._http.request(
                 method,
                 path,
-                params=parameters,
-                json=body,
-                headers={} if authorization is None else {"Authorization": authorization},
-                timeout=limit,
+                query=parameters,
+                body=body,
+                headers={"Accept": "application/json"}
+                | ({} if authorization is None else {"Authorization": authorization}),
+                seconds=limit,
             )
-        except httpx.TransportError as error:
+        except (ConnectTimeoutError, AnswerTimeoutError, NoAnswerError, OSError) as error:
             raise self._unreachable(error, f"{method} {path}", limit) from error
-        if response.status_code in _RETRIED_STATUS:
+        _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
+        if response.status in _RETRIED_STATUS:
             raise ServerUnavailableError(
-                f"the schema registry at {self._endpoint} answered {response.status_code} ({response.reason_phrase})"
+                f"the schema registry at {self._endpoint} answered {response.status} ({response.reason})"
             )
         if response.is_success:
             return response
-        raise refusal(response, namespace=self.namespace, group=group, right=right)
+        raise refusal(response, self._endpoint, namespace=self.namespace, group=group, right=right)
 
-    def _unreachable(self, error: httpx.TransportError, request: str, limit: float) -> PravegaError:
+    def _unreachable(self, error: Exception, request: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self._endpoint}"
-        if isinstance(error, httpx.ConnectTimeout):
+        if isinstance(error, ConnectTimeoutError):
             return ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak what "
                 "the address says (http:// or https://)?"
             )
-        if isinstance(error, httpx.TimeoutException):
+        if isinstance(error, AnswerTimeoutError):
             return ServerTimeoutError(
                 f"{name} did not answer {request} within {limit:.3g} s. Registry 0.6.0 never answers when a "
                 "schema is added to a group of format Any that has the type name in another format; else "
                 "raise the request timeout"
             )
-        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        if isinstance(error, NoAnswerError):
             return ServerUnavailableError(
                 f"{name} closed the connection without an answer; if it expects TLS, use an https:// address"
             )
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, OSError):
-                found = tls.connection_error(cause, self._endpoint)
-                if not isinstance(found, ServerUnavailableError):
-                    return found
-                break
-            cause = cause.__cause__ or cause.__context__
+        if isinstance(error, OSError):
+            found = tls.connection_error(error, self._endpoint)
+            if not isinstance(found, ServerUnavailableError):
+                return found
         return ServerUnavailableError(
             f"cannot reach {name} ({error}); check the address and that it runs. A registry whose own Pravega "
             "user lacks rights runs without ever opening its port; its log says so"

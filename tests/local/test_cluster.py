@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import pytest
 
+from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials
@@ -109,7 +109,8 @@ def test_life_of_a_cluster(directory: Path, cluster: ClusterInfo) -> None:
     assert info.controller_uri != cluster.controller_uri
     assert "_schemaregistry" in _scopes(info)
     assert "_system" in _scopes(cluster)
-    assert httpx.get(f"{info.registry_uri}/v1/groups", trust_env=False).json()["groups"] == {}
+    with connect(ClientConfig(info.controller_uri, registry_uri=info.registry_uri)) as pravega:
+        assert pravega.registry().groups() == {}
 
     result = _local(directory, "status")
     assert result.returncode == 0

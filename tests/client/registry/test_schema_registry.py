@@ -362,6 +362,27 @@ def test_one_internal_error_is_survived(client_config: ClientConfig) -> None:
     assert refused.value.status == 500
 
 
+def test_a_connection_serves_many_requests_until_the_server_closes_it(client_config: ClientConfig) -> None:
+    empty = http("200 OK", b'{"groups": {}, "continuationToken": ""}')
+    served: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                served.append(0)
+                with connection:
+                    while served[-1] < 3 and connection.recv(65536):
+                        served[-1] += 1
+                        connection.sendall(empty)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with other_address(client_config, f"http://127.0.0.1:{listener.getsockname()[1]}") as registry:
+            for _ in range(5):
+                assert registry.groups() == {}
+    assert served == [3, 2]
+
+
 def test_tls_against_a_plain_registry(client_config: ClientConfig) -> None:
     assert client_config.registry_uri is not None
     if not client_config.registry_uri.startswith("http://"):
