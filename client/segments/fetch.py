@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections import deque
 
 from pyspark_pravega.errors import ProtocolError, ServerUnavailableError
@@ -15,6 +17,8 @@ from ..wire.replies import NoSuchSegment, Reply, SegmentIsTruncated, SegmentRead
 from .connection import Connection
 from .failures import TRANSIENT, SegmentAddress, failure, missing_segment, token_expired
 from .store import SegmentStore
+
+_log = logging.getLogger(__name__)
 
 _IN_FLIGHT = 4
 """Requests on their way. Segment stores answer at once from their cache, and in parallel from storage."""
@@ -53,6 +57,7 @@ class SegmentFetch:
         end = offset + len(view)
         self._todo = deque((at, min(wire.MAX_READ, end - at)) for at in range(offset, end, wire.MAX_READ))
         start_offset: int | None = None
+        started = time.monotonic()
 
         def attempt(seconds_left: float) -> None:
             nonlocal start_offset
@@ -75,6 +80,7 @@ class SegmentFetch:
         while self._left() and start_offset is None:
             # Each success starts the retry time anew: it bounds the time without any progress.
             retry(attempt, timeout=self._store.config.retry_timeout, transient=TRANSIENT, sleep=self._sleep)
+        _log.debug("reading %d bytes of %s took %.1f ms", len(view), self._name, (time.monotonic() - started) * 1e3)
         return start_offset
 
     def _left(self) -> int:

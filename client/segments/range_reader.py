@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,13 @@ class SegmentRangeReader:
         window_bytes: int = DEFAULT_WINDOW,
         fail_on_data_loss: bool = True,
         max_event_bytes: int = MAX_READ_EVENT,
+        first_bytes: int | None = None,
     ) -> None:
-        """Nothing is read before the iteration begins."""
+        """Nothing is read before the iteration begins.
+
+        `first_bytes` is for readers that may want a few events only: so much is fetched at first, and nothing ahead of
+        it before more is asked for.
+        """
         self._store = store
         self._address = SegmentAddress(stream, segment_id, transaction)
         self._start = start
@@ -89,6 +95,7 @@ class SegmentRangeReader:
         self._window = window_bytes
         self._fail_on_data_loss = fail_on_data_loss
         self._max_event = max_event_bytes
+        self._first_bytes = first_bytes
 
     def __iter__(self) -> Iterator[Window]:
         if self._start >= self._end:
@@ -99,17 +106,27 @@ class SegmentRangeReader:
             if self._end - self._start <= self._first_chunk():
                 yield from self._windows(chunks)
                 return
-            ahead = ReadAhead(chunks, fetch.abort, f"read {self._address.name}")
+            fetched = self._fetched(chunks, fetch)
             try:
-                yield from self._windows(iter(ahead))
+                yield from self._windows(fetched)
             finally:
-                ahead.close()
+                fetched.close()
         finally:
             fetch.close()
 
     def _first_chunk(self) -> int:
         # A small beginning, for readers that want only a few events.
-        return min(wire.MAX_READ, self._window)
+        return min(self._first_bytes or wire.MAX_READ, self._window)
+
+    def _fetched(self, chunks: Iterator[_Chunk], fetch: SegmentFetch) -> Generator[_Chunk, None, None]:
+        """Yield chunks that another thread fetches ahead, but for the first one of a reader that may want no more."""
+        if self._first_bytes is not None:
+            yield from itertools.islice(chunks, 1)
+        ahead = ReadAhead(chunks, fetch.abort, f"read {self._address.name}")
+        try:
+            yield from ahead
+        finally:
+            ahead.close()
 
     def _chunks(self, fetch: SegmentFetch) -> Iterator[_Chunk]:
         """Yield all bytes of the range, in order, in chunks that grow up to the window's size."""

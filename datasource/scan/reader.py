@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
@@ -32,6 +32,8 @@ BATCH_EVENTS = 16_384
 BATCH_BYTES = 4 << 20
 SMALL_BYTES = 256 << 10
 """Bytes of slices that one task reads together at most: about what it reads while Spark starts another task."""
+FEW_BYTES = 64 << 10
+"""Bytes of a slice that are read at first where a scan has a limit: often all that it needs."""
 _FEWEST_EVENTS = 256
 """Events looked at together where a scan has a limit: some of them may be no rows."""
 
@@ -96,13 +98,15 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
     """One partition per slice, its events in order; small slices share one."""
 
     def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition]) -> None:
-        super().__init__(plan, slices if plan.limit is not None else together(slices))
+        super().__init__(plan, together(slices))
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
-        decoder = event_decoder(self._plan)
+        decoder, left = event_decoder(self._plan), self._plan.limit
         for each in slices_of(partition):
-            yield from _read_slice(self._plan, decoder, each)
+            left = yield from _read_slice(self._plan, decoder, each, left)
+            if left == 0:
+                break
 
 
 def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
@@ -140,16 +144,20 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
-def _read_slice(plan: EventScanPlan, events: Decoder | None, partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+def _read_slice(
+    plan: EventScanPlan, events: Decoder | None, partition: SlicePartition, left: int | None
+) -> Generator[pa.RecordBatch, None, int | None]:
+    """Yield the rows of a slice, at most `left` of them; return how many may follow from another one."""
     stream = plan.table.stream
     piece = partition.piece
     segment = segment_name(stream, piece.segment_id)
-    left = plan.limit
     with ExitStack() as opened:
         pravega = opened.enter_context(lent(plan.config))
         opened.callback(plan.writer_schemas.close)
         pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
         pravega.segments.seed_token(stream, partition.token)
+        if plan.config.registry_uri is not None:
+            plan.writer_schemas.ask(pravega.registry(stream.scope))
         letters = None
         if plan.bad_events.dead_letter is not None:
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
@@ -164,6 +172,7 @@ def _read_slice(plan: EventScanPlan, events: Decoder | None, partition: SlicePar
             piece.end,
             window_bytes=plan.window_bytes,
             fail_on_data_loss=plan.fail_on_data_loss,
+            first_bytes=None if plan.limit is None else FEW_BYTES,
         )
         broken: list[BrokenFrameError] = []
         for window in _until_broken(reader, broken):
@@ -189,6 +198,7 @@ def _read_slice(plan: EventScanPlan, events: Decoder | None, partition: SlicePar
             yield from decoder.rest(error.offset, piece.end, error.message)
         if decoder.bad:
             LOG.warning("Segment %s: %d bad events, mode %s.", segment, decoder.bad, plan.bad_events.mode)
+    return left
 
 
 def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:

@@ -142,6 +142,11 @@ class WriterSchemas:
         self._stream = stream
         self._known: dict[int, Encoding] = {}
         self._registry: SchemaRegistry | None = None
+        self._kept: SchemaRegistry | None = None
+
+    def ask(self, registry: SchemaRegistry) -> None:
+        """Ask this registry until `close`, which leaves it open, and not by a connection of its own."""
+        self._kept = registry
 
     def __call__(self, encoding_id: int) -> WriterSchema:
         """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
@@ -157,16 +162,19 @@ class WriterSchemas:
                     f"Events of stream {self._stream} carry encoding id {encoding_id}, but no schema registry is "
                     "configured. Set 'schema-registry-uri'."
                 )
-            if self._registry is None:
-                self._registry = SchemaRegistry(self._config, self._stream.scope)
-            found = self._known[encoding_id] = self._registry.encoding(self._stream.name, encoding_id)
+            registry = self._kept or self._registry
+            if registry is None:
+                registry = self._registry = SchemaRegistry(self._config, self._stream.scope)
+            # Kept connections outlive a group that is made again, and its ids.
+            found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, anew=True)
         return found
 
     def close(self) -> None:
         """End the connection to the registry; what was found stays known, and another id connects anew."""
+        self._kept = None
         if self._registry is not None:
             self._registry.close()
             self._registry = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_registry": None}
+        return {**self.__dict__, "_registry": None, "_kept": None}

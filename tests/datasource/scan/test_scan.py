@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -71,10 +73,14 @@ class TestTasks:
         for task in found:
             assert len(task) == 1 or sum(each.piece.end - each.piece.start for each in task) <= SMALL_BYTES
 
-    def test_a_limit_is_that_of_each_slice(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    @pytest.mark.parametrize("limit", [3, 30, 99, 200])
+    def test_a_limit_is_that_of_each_task(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], limit: int
+    ) -> None:
         table = keyed_table(new_stream(4))
         insert_numbers(pravega, table, 0, 100)
-        assert len(scan(pravega, table, limit=3).reader.partitions()) == 4
+        (task,) = batches(scan(pravega, table, limit=limit))
+        assert sum(batch.num_rows for batch in task) == min(limit, 100)
 
 
 class TestCompleteness:
@@ -286,15 +292,12 @@ class TestWhatIsAskedFor:
 
     @pytest.mark.parametrize("limit", [1, 7, 500, 100_000])
     def test_limit(self, pravega: Pravega, stream: Stream, limit: int) -> None:
-        """The partition of each segment reads no more than that; Spark takes the rest away."""
+        """Each task reads no more than that; Spark takes the rest away."""
         table = keyed_table(stream)
-        full = rows(scan(pravega, table))
-        limited = batches(scan(pravega, table, limit=limit))
-        assert len(limited) == len({row["_segment"] for row in full})
-        for some in limited:
-            found = pa.Table.from_batches(some).to_pylist()
-            every = [row for row in full if row["_segment"] == found[0]["_segment"]]
-            assert found == every[:limit]
+        full, limited = batches(scan(pravega, table)), batches(scan(pravega, table, limit=limit))
+        assert len({row["_segment"] for row in rows(scan(pravega, table))}) > len(full) == len(limited)
+        for every, some in zip(full, limited, strict=True):
+            assert pa.Table.from_batches(some) == pa.Table.from_batches(every).slice(0, limit)
 
     def test_a_limit_reads_little(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         """Not even the event after it, be it malformed."""
@@ -302,6 +305,25 @@ class TestWhatIsAskedFor:
         insert_raw(pravega, stream, [b'{"k":1,"v":1}', b'{"k":1,"v":2}', b"{"])
         (partition,) = batches(scan(pravega, keyed_table(stream), ["v"], limit=2))
         assert [batch.to_pydict() for batch in partition] == [{"v": [1, 2]}]
+
+    @pytest.mark.parametrize(("limit", "reads"), [(10, [65_536]), (5_000, [65_536, 262_144, 1_048_576])])
+    def test_a_limit_asks_for_few_bytes(
+        self,
+        pravega: Pravega,
+        new_stream: Callable[..., Stream],
+        caplog: pytest.LogCaptureFixture,
+        limit: int,
+        reads: list[int],
+    ) -> None:
+        """What is read ahead of what is wanted begins with the second piece."""
+        stream = new_stream(2)
+        insert_numbers(pravega, keyed_table(stream), 0, 400_000)
+        caplog.set_level(logging.DEBUG)
+        for partition in batches(scan(pravega, keyed_table(stream), limit=limit)):
+            assert sum(batch.num_rows for batch in partition) == limit
+        for segment in (0, 1):
+            read = re.findall(rf"reading (\d+) bytes of \S+/{segment}\.", caplog.text)
+            assert [int(size) for size in read] in (reads, reads[:-1])
 
 
 class TestRepetition:
