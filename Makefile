@@ -102,6 +102,7 @@ demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in thr
 .PHONY: bench
 bench: jar native ## Measure latency and memory, scan and INSERT against the bare range read and the bare writer (BENCH_ARGS)
 	$(BIN)/python -m bench.latency_and_memory
+	$(BIN)/python -m bench.small_statements
 	$(BIN)/python -m bench.raw_throughput $(BENCH_ARGS)
 
 .PHONY: bench-formats

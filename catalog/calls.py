@@ -84,7 +84,7 @@ class Calls:
             self._done(number, _failure(InternalError(f"The catalog service cannot take the request: {error}.")))
 
     def _run(self, number: int, text: bytes, cancellation: Cancellation) -> None:
-        operation = "a request"
+        operation, started = "a request", time.monotonic()
         try:
             request = json.loads(text)
             operation = f"'{request['operation']}'"
@@ -99,6 +99,7 @@ class Calls:
             LOG.error("%s failed:\n%s", operation, traceback.format_exc())
             reply = _failure(InternalError(f"{type(error).__name__} in {operation}: {error}"))
         self._done(number, reply)
+        LOG.debug("%s took %.1f ms", operation, (time.monotonic() - started) * 1e3)
 
     def _done(self, number: int, reply: str) -> None:
         left = memoryview(f"{number} {reply}\n".encode())

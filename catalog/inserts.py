@@ -9,14 +9,17 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
+from pyspark_pravega.datasource.insert.encoding import encoding_id
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
@@ -85,6 +88,7 @@ class Inserts:
             return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
             settings, seen = write_settings(catalog.options(write=options)), None
+            encoding = begun(partial(encoding_id, catalog.pravega, table))
             if query is None:
                 named = epoch_of_application(catalog.options(write=options))
                 seen = None if named is None else seen_before(catalog.pravega, table, named)
@@ -96,7 +100,7 @@ class Inserts:
         with self._lock:
             self._open[str(table.stream), transaction.id] = _Open(insert, number, catalog.hold())
         try:
-            function = pickled_write(InsertWriter(insert.spec(schema)))
+            function = pickled_write(InsertWriter(insert.spec(schema, encoding)))
             cancellation.check()
         except BaseException:
             for thread in self._abort_in_threads(lambda each: each.insert is insert):

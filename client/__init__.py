@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .controller.controller import Controller
     from .delegation import DelegationTokens
     from .key_value.table import KeyValueTable
+    from .known_streams import KnownStreams
     from .registry.schema_registry import SchemaRegistry
     from .segments.store import SegmentStore
 
@@ -35,7 +36,7 @@ def connect(config: ClientConfig) -> Pravega:
 
 
 class Pravega:
-    """One cluster: `controller`, `segments`, `tokens`, `registry(...)`, `key_value_table(...)`, shared by threads.
+    """One cluster: `controller`, `segments`, `tokens`, `known_streams` and more, shared by threads.
 
     Usable as a context manager. Picklable: the copy connects anew.
     """
@@ -49,6 +50,7 @@ class Pravega:
         self._segments: SegmentStore | None = None
         self._registries: dict[str | None, SchemaRegistry] = {}
         self._tables: dict[tuple[str, str], KeyValueTable] = {}
+        self._known_streams: KnownStreams | None = None
 
     @property
     def controller(self) -> Controller:
@@ -79,6 +81,16 @@ class Pravega:
 
                 self._segments = SegmentStore(self.config, self.controller, self.tokens)
             return self._segments
+
+    @property
+    def known_streams(self) -> KnownStreams:
+        """Return what is known of streams from earlier calls; it is checked before it is used."""
+        with self._lock:
+            if self._known_streams is None:
+                from .known_streams import KnownStreams
+
+                self._known_streams = KnownStreams(self.segments, self.controller)
+            return self._known_streams
 
     def key_value_table(self, scope: str, name: str) -> KeyValueTable:
         """Return a key-value table that is there or not yet; what was found out about it is kept for the next call."""

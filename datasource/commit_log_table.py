@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import NOT_EXISTS
 from pyspark_pravega.client.key_value.table import Entry as Stored
-from pyspark_pravega.client.stream import Stream, segment_number
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 
 from .commit_log_rows import Beside, Entry, Head
@@ -150,7 +150,7 @@ def row_key(stream: Stream, number: int) -> bytes:
 
 def origin_of(pravega: Pravega, stream: Stream) -> int:
     """Return the number of a stream's very first segment, which tells it from one made again under its name."""
-    return min(segment_number(segment.segment_id) for segment in pravega.controller.epoch_segments(stream, 0))
+    return pravega.known_streams.origin(stream)
 
 
 def as_bytes(value: dict[str, Any]) -> bytes:

@@ -7,7 +7,9 @@ that fail for a reason that may pass (moved segment, lost connection, expired to
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
@@ -37,6 +39,8 @@ from ..wire.replies import (
 from .connection import Connection
 from .connection_pool import ConnectionPool
 from .failures import TRANSIENT, SegmentAddress, failure, token_expired
+
+_log = logging.getLogger(__name__)
 
 _PIPELINED = 64
 """Requests sent ahead of their replies on one connection."""
@@ -186,7 +190,7 @@ class SegmentStore:
             uncertain = True
             again: PravegaError | None = None
             missing = [address for address in wanted if address not in replies]
-            for address, reply in self._exchange(missing, access, make, seconds_left):
+            for address, reply in self._exchange(missing, access, action, make, seconds_left):
                 if isinstance(reply, expected):
                     replies[address] = reply
                     continue
@@ -208,7 +212,7 @@ class SegmentStore:
         return replies
 
     def _exchange(
-        self, addresses: Collection[SegmentAddress], access: Access, make: Request, seconds_left: float
+        self, addresses: Collection[SegmentAddress], access: Access, action: str, make: Request, seconds_left: float
     ) -> list[tuple[SegmentAddress, Reply]]:
         """Send one request per segment and collect all replies, whatever they say."""
         by_stream: defaultdict[Stream, list[int]] = defaultdict(list)
@@ -220,6 +224,7 @@ class SegmentStore:
             by_endpoint[locations[address.stream][address.segment_id]].append(address)
         results = []
         for endpoint, there in by_endpoint.items():
+            started = time.monotonic()
             try:
                 connection = self.pool.borrow(endpoint, min(self.config.request_timeout, seconds_left))
                 try:
@@ -235,6 +240,9 @@ class SegmentStore:
                     self.forget_location(address.stream, address.segment_id)
                 raise
             self.pool.give_back(connection)
+            _log.debug(
+                "%s %d segments at %s took %.1f ms", action, len(there), endpoint, (time.monotonic() - started) * 1e3
+            )
         return results
 
     def _pipeline(

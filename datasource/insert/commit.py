@@ -92,8 +92,11 @@ class Insert:
         """Return the shared transaction."""
         return self._transaction
 
-    def spec(self, schema: StructType) -> InsertSpec:
-        """Return what the tasks need. `schema` is that of the rows Spark will send."""
+    def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
+        """Return what the tasks need. `schema` is that of the rows Spark will send.
+
+        `encoding` waits for the `encoding_id` if it was asked for before.
+        """
         table, transaction = self._table, self._transaction
         ids = [segment.segment_id for segment in transaction.segments]
         endpoints = self._pravega.segments.locations(table.stream, ids)
@@ -107,7 +110,7 @@ class Insert:
             token=transaction.token,
             lease_ms=round(self._settings.lease * 1000),
             spool_memory=self._settings.spool_memory,
-            encoding_id=encoding_id(self._pravega, table),
+            encoding_id=encoding_id(self._pravega, table) if encoding is None else encoding(),
             unit=self._settings.unit,
         )
 

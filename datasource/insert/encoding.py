@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.errors import InvalidSchemaError
 
@@ -18,10 +19,11 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
         return None
     registry = pravega.registry(table.stream.scope)
     version = VersionInfo.from_json(table.schema_version)
+    asked = begun(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
     # A group that was deleted and made again counts its versions anew.
     if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
         raise InvalidSchemaError(
             f"The table of stream {table.stream} was dropped and made again with other columns after this "
             "statement or streaming query was planned. Nothing was written; start it again."
         )
-    return registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec])
+    return asked()

@@ -96,6 +96,9 @@ def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
 def _measure(
     pravega: Pravega, stream: Stream, start: StreamCut | None, end: StreamCut | None, fail_on_data_loss: bool
 ) -> list[SegmentSlice]:
+    if start is None and end is None and (known := pravega.known_streams.segment_infos(stream)) is not None:
+        whole = StreamCut(stream, {})  # what lies before the head is truncated, or gone
+        return _not_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
     try:
@@ -108,6 +111,8 @@ def _measure(
         segments, token = pravega.controller.segments_between(first, end)
     pravega.segments.seed_token(stream, token)
     infos = pravega.segments.segment_infos(stream, segments)
+    if start is None and end is None:
+        pravega.known_streams.learn_segments(stream, segments, infos)
     slices = []
     for segment_id in sorted(segments):
         info = infos.get(segment_id)
@@ -118,10 +123,14 @@ def _measure(
         if start is not None:
             _check_start(stream, segment_id, info, start, strict)
         slices.append(_slice(stream, segment_id, info, first, end))
-    slices = [piece for piece in slices if piece.end > piece.start]
+    slices = _not_empty(slices)
     if fail_on_data_loss and not slices and not first.positions:
         raise _lost(f"all events of stream {stream} up to the end that was asked for were removed")
     return slices
+
+
+def _not_empty(slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+    return [piece for piece in slices if piece.end > piece.start]
 
 
 def _not_fitting(error: InvalidOptionError) -> InvalidOptionError:

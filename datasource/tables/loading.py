@@ -10,8 +10,10 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
@@ -49,13 +51,17 @@ def load_table(
     schema groups whose events cannot be decoded, SchemaNotFoundError for a type or version that is not there, and for
     a table whose schema is not there: taking it for a raw one would let bytes be written among its events.
     """
+    # Where there was a schema, the registry is asked for it before the controller has said that it may be asked.
+    asked = partial(_schema, pravega, stream, event_type, schema_version)
+    schemas = begun(asked) if pravega.known_streams.registered(stream) else asked
     configuration = pravega.controller.stream_configuration(stream)
     stored = stored_properties(configuration.tags)
     named = stored.get("format")
     if named is not None and (SCHEMA_KEY in stored or find_format(named).registry_format is None):
         _check_unregistered(stream, named, event_type, schema_version)
         return LoadedTable(_unregistered(stream, named, stored), configuration, None, stored)
-    group, schema = _schema(pravega, stream, event_type, schema_version)
+    group, schema = schemas()
+    pravega.known_streams.note_registered(stream, schema is not None)
     if schema is None or group is None:
         if named is not None:
             raise SchemaNotFoundError(_no_schema(pravega, stream, named))
@@ -154,11 +160,12 @@ def _schema(
     if pravega.config.registry_uri is None:
         return None, None
     registry = pravega.registry(stream.scope)
+    schemas = begun(lambda: registry.latest_schemas(stream.name))
     try:
         group = registry.group(stream.name)
     except SchemaNotFoundError:
         return None, None
-    latest = registry.latest_schemas(stream.name)
+    latest = schemas()
     if not latest:
         return group, None
     chosen = latest[0] if event_type is None else _of_type(stream, latest, event_type)

@@ -1,0 +1,100 @@
+"""What is known of streams from earlier calls, and is checked at the segment store before it counts.
+
+A segment store answers in a fraction of the time that the controller takes. These facts prove what it was asked for:
+
+- A stream that is made again under the name of one that was dropped goes on counting segments where that one ended. So
+  a segment that is there belongs to the stream of which it is known.
+- A segment is sealed before others take its place. So segments that were the current ones still are, all of them, as
+  long as none is sealed or gone. Those before them can only go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .controller.controller import Controller
+from .segments.store import SegmentInfo, SegmentStore
+from .stream import Stream, segment_number
+
+KEPT = 1024
+"""Streams that something is known of, those that were asked for last."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    first: tuple[int, ...] = ()
+    """The segments of epoch 0."""
+    segments: tuple[int, ...] = ()
+    current: tuple[int, ...] = ()
+    """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
+    registered: bool = False
+
+
+class KnownStreams:
+    """What is known of the streams of one cluster. Thread-safe."""
+
+    def __init__(self, store: SegmentStore, controller: Controller) -> None:
+        self._store = store
+        self._controller = controller
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Stream, _Known] = OrderedDict()
+
+    def origin(self, stream: Stream) -> int:
+        """Return the number of a stream's very first segment, which tells it from one made again under its name.
+
+        Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
+        """
+        first = self._find(stream).first
+        if not first or not self._store.segment_infos(stream, first[:1]):
+            first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
+            self._learn(stream, replace(self._find(stream), first=first))
+        return min(map(segment_number, first))
+
+    def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
+        """Return the states of all segments from the stream's head to its tail; None if they are not known."""
+        known = self._find(stream)
+        if not known.current:
+            return None
+        infos = self._store.segment_infos(stream, known.segments)
+        if all(segment in infos and not infos[segment].sealed for segment in known.current):
+            return infos
+        self._learn(stream, replace(known, segments=(), current=()))
+        return None
+
+    def learn_segments(self, stream: Stream, segments: Sequence[int], infos: dict[int, SegmentInfo]) -> None:
+        """Note what the controller listed from the head to the tail, with the states of the segments after that.
+
+        The controller tells which of them are current. Nothing is noted of a stream that was being scaled, or sealed.
+        """
+        known = self._find(stream)
+        current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
+        if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
+            self._learn(stream, replace(known, segments=tuple(segments), current=current))
+
+    def registered(self, stream: Stream) -> bool:
+        """Tell whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
+        return self._find(stream).registered
+
+    def note_registered(self, stream: Stream, registered: bool) -> None:
+        """Note whether the schema registry has a schema of the stream."""
+        known = self._find(stream)
+        if known.registered != registered:
+            self._learn(stream, replace(known, registered=registered))
+
+    def _find(self, stream: Stream) -> _Known:
+        with self._lock:
+            found = self._known.get(stream)
+            if found is None:
+                return _Known()
+            self._known.move_to_end(stream)
+            return found
+
+    def _learn(self, stream: Stream, known: _Known) -> None:
+        with self._lock:
+            self._known[stream] = known
+            self._known.move_to_end(stream)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)

@@ -1,0 +1,91 @@
+"""What is known of streams: it answers without the controller, and is given up when it does not hold any more."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration, segment_number
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import StreamNotFoundError
+
+CONTROLLER = "pyspark_pravega.client.controller.channel"
+
+
+def learn(pravega: Pravega, stream: Stream) -> None:
+    """Note what the controller says of the segments, as the first scan of a stream does."""
+    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    infos = pravega.segments.segment_infos(stream, segments)
+    pravega.known_streams.learn_segments(stream, segments, infos)
+
+
+def make(pravega: Pravega, stream: Stream, segments: int) -> None:
+    pravega.controller.create_stream(stream, StreamConfiguration(ScalingPolicy(min_segments=segments)))
+
+
+def drop(pravega: Pravega, stream: Stream) -> None:
+    pravega.controller.seal_stream(stream)
+    pravega.controller.delete_stream(stream)
+
+
+def test_the_controller_is_asked_once(pravega: Pravega, scope: str, caplog: pytest.LogCaptureFixture) -> None:
+    stream = Stream(scope, "stream")
+    make(pravega, stream, 3)
+    assert pravega.known_streams.segment_infos(stream) is None
+    learn(pravega, stream)
+    origin = pravega.known_streams.origin(stream)
+    caplog.set_level(logging.DEBUG)
+    assert pravega.known_streams.origin(stream) == origin
+    infos = pravega.known_streams.segment_infos(stream)
+    assert infos is not None and len(infos) == 3
+    assert [record for record in caplog.records if record.name == CONTROLLER] == []
+    assert any(record.getMessage().startswith("look up 3 segments") for record in caplog.records)
+
+
+def test_a_stream_that_another_program_scales_truncates_and_makes_again(
+    pravega: Pravega, client_config: ClientConfig, scope: str
+) -> None:
+    stream, known = Stream(scope, "stream"), pravega.known_streams
+    with connect(client_config) as other:
+        make(other, stream, 2)
+        first, second = (segment.segment_id for segment in other.controller.current_segments(stream))
+        learn(pravega, stream)
+        origin = known.origin(stream)
+        other.controller.scale_stream(stream, [first], [(0, 0.25), (0.25, 0.5)])
+        assert known.segment_infos(stream) is None
+        learn(pravega, stream)
+        infos = known.segment_infos(stream)
+        assert infos is not None and len(infos) == 4 and infos[first].sealed
+
+        current = [segment.segment_id for segment in other.controller.current_segments(stream)]
+        other.controller.truncate_stream(StreamCut(stream, dict.fromkeys(current, 0)))
+        left = known.segment_infos(stream)
+        assert left is not None and sorted(left) == sorted(current) and second in current
+        assert known.origin(stream) == origin
+
+        drop(other, stream)
+        assert known.segment_infos(stream) is None
+        with pytest.raises(StreamNotFoundError):
+            known.origin(stream)
+        make(other, stream, 5)
+        assert known.segment_infos(stream) is None
+        assert known.origin(stream) == min(
+            segment_number(segment.segment_id) for segment in other.controller.current_segments(stream)
+        )
+        assert known.origin(stream) > origin
+
+
+def test_nothing_is_noted_of_a_stream_that_was_scaled_or_sealed_meanwhile(pravega: Pravega, scope: str) -> None:
+    stream, known = Stream(scope, "stream"), pravega.known_streams
+    make(pravega, stream, 1)
+    segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    infos = pravega.segments.segment_infos(stream, segments)
+    pravega.controller.scale_stream(stream, segments, [(0, 0.5), (0.5, 1)])
+    known.learn_segments(stream, segments, infos)
+    assert known.segment_infos(stream) is None
+    pravega.controller.seal_stream(stream)
+    learn(pravega, stream)
+    assert known.segment_infos(stream) is None
