@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS
 
@@ -64,7 +64,7 @@ def test_what_is_kept_of_a_batch_outlives_it(spark: SparkSession, table: str, ge
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", generated)
     session.conf.set("spark.sql.shuffle.partitions", "2")
-    session.udf.register("shouted", arrow_udf(shouted, "string", ArrowUDFType.SCALAR))
+    session.udf.register("shouted", arrow_udf(shouted, "string"))  # type: ignore[call-overload]
 
     def answers(rows: DataFrame) -> dict[str, list[str]]:
         rows.createOrReplaceTempView("rows")
