@@ -146,7 +146,7 @@ class LedgerEntry:
         if row.writer != epoch.writer:
             raise QueryFencedError(
                 f"The ledger of stream {self._stream} has one row for {row.writer} and for {epoch.writer}, whose ids "
-                "have the same hash. Start the query with a new checkpoint."
+                "have the same hash. Start the query with a new checkpoint, or write with another 'txn-app-id'."
             )
         if epoch.run is not None and epoch.run in row.runs[:-1]:
             raise QueryFencedError(
@@ -155,6 +155,11 @@ class LedgerEntry:
                 "one id: was its driver thought dead, or its checkpoint copied? Stop one of them."
             )
         if epoch.seen not in (None, row.state):
+            if row.epoch < 0:
+                raise QueryFencedError(
+                    f"Stream {self._stream} was dropped and made again while {epoch} was being written. Nothing of "
+                    "this one is visible. Write it again."
+                )
             raise QueryFencedError(
                 f"Another write of {epoch.writer} has come to version {row.epoch} of stream {self._stream} while "
                 f"version {epoch.number} was being written. Nothing of this one is visible. Only one writer may use a "

@@ -245,9 +245,11 @@ class TableStream:
         self._check_same_stream()
         stream, options = self._read.stream, self._read.options
         if options.get(o.FAIL_ON_DATA_LOSS):
+            open_ended = any(end is None for _, _, end in frontier.lost)
+            unknown = " Where a removed segment ended is not known, so there may have been none." if open_ended else ""
             raise DataLossError(
-                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them. Start "
-                f"the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go on with "
+                f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them.{unknown} "
+                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go on with "
                 "what is left."
             )
 

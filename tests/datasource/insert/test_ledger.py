@@ -318,6 +318,19 @@ def test_a_stream_made_again_under_its_name(pravega: Pravega, new_stream: Callab
     assert visible(pravega, stream) == sorted(rows_of(2))
 
 
+def test_a_stream_made_again_while_an_application_writes(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    stream = new_stream(2)
+    write(pravega, stream, Epoch.of_application("nightly", 1))
+    second = Epoch.of_application("nightly", 2)
+    second = replace(second, seen=seen_before(pravega, raw_table(stream), second))
+    pravega.controller.seal_stream(stream)
+    pravega.controller.delete_stream(stream)
+    pravega.controller.create_stream(stream, StreamConfiguration())
+    with pytest.raises(QueryFencedError, match="was dropped and made again while version 2 of application nightly"):
+        write(pravega, stream, second)
+    assert visible(pravega, stream) == []
+
+
 @pytest.mark.parametrize("published", [True, False])
 def test_a_transaction_that_the_server_has_forgotten(
     pravega: Pravega, new_stream: Callable[..., Stream], published: bool

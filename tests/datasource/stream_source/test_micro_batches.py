@@ -233,6 +233,31 @@ def test_what_retention_removed(pravega: Pravega, new_stream: NewStream) -> None
     assert sum(batch.count for batch in query.batches(middle)) == 100
 
 
+def test_retention_removes_a_segment_that_was_read_to_its_end(pravega: Pravega, new_stream: NewStream) -> None:
+    """It is no loss to a query that has seen the segment sealed; one that has not cannot know where that ended."""
+    stream = new_stream(1)
+    running, again = Query(pravega, stream), Query(pravega, stream)
+    write(pravega, stream, events(range(50)))
+    first = running.next(running.start())
+    assert first is not None
+    assert again.next(first.end) is None
+    scale(pravega, stream, 0)
+    assert running.next(first.end) is None
+    head = running.read()[1].last()
+    write(pravega, stream, events(range(50, 100)))
+    second = running.end(first.end).offset
+    pravega.controller.truncate_stream(head.cut)
+    assert sum(batch.count for batch in running.batches(first.end)) == 50
+    assert running.batch(first.end, second).count == 50
+    there_may_be_none = "to the end of segment 0 of .* were removed .* so there may have been none. Start the query"
+    with pytest.raises(DataLossError, match=there_may_be_none):
+        again.next(first.end)
+    with pytest.raises(DataLossError, match=there_may_be_none):
+        again.batch(first.end, second)
+    rest = Query(pravega, stream, {"fail-on-data-loss": "false"})
+    assert sum(batch.count for batch in rest.batches(first.end)) == 50
+
+
 def test_what_is_removed_between_planning_and_reading(pravega: Pravega, new_stream: NewStream) -> None:
     stream = new_stream(1)
     write(pravega, stream, events(range(10)))
