@@ -179,16 +179,12 @@ class SliceDecoder:
         table = self._plan.table
         if not table.framed or table.schema_version is None:
             return ""
-        encoding_id = int(encoding_ids(event)[0][0])
-        try:
-            written = self._plan.writer_schemas.encoding(encoding_id).version if encoding_id >= 0 else None
-        except SchemaNotFoundError:
-            return ""
+        written = self._plan.writer_schemas.known(int(encoding_ids(event)[0][0]))  # the decoder has asked for it
         read = VersionInfo.from_json(table.schema_version)
-        if written is None or written.type != read.type or written.version <= read.version:
+        if written is None or written.version.type != read.type or written.version.version <= read.version:
             return ""
         return (
-            f"It was written with version {written.version} of the table's schema, and the query reads with version "
+            f"It was written with version {written.version.version} of the table's schema, and the query reads with version "
             f"{read.version}: columns were changed after the query began, or after the 'schema-version' that it "
             "names. Start the query again to read with the newest version. "
         )

@@ -7,15 +7,18 @@ log says which transactions are being committed; lengths taken during a commit a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
+_THREADS = 8
+"""Segments of a sealed stream that are asked for their successors at the same time."""
 T = TypeVar("T")
 
 
@@ -90,7 +93,13 @@ def tail_cut(pravega: Pravega, stream: Stream, known: Sequence[int] = ()) -> Str
 def _last_segments(pravega: Pravega, stream: Stream) -> list[int]:
     """Return the segments of a sealed stream that no others follow."""
     segments, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
-    return [segment for segment in segments if not pravega.controller.successors(stream, segment)]
+
+    def is_last(segment: int) -> bool:
+        return not pravega.controller.successors(stream, segment)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = threads.map(cancellation.carried(is_last), segments)
+        return [segment for segment, last in zip(segments, found, strict=True) if last]
 
 
 def _measure(

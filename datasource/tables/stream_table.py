@@ -169,6 +169,10 @@ class WriterSchemas:
             found = self._known[encoding_id] = registry.encoding(self._stream.name, encoding_id, anew=True)
         return found
 
+    def known(self, encoding_id: int) -> Encoding | None:
+        """Return what an encoding id stands for, None unless that was found before: the registry is not asked."""
+        return self._known.get(encoding_id)
+
     def close(self) -> None:
         """End the connection to the registry; what was found stays known, and another id connects anew."""
         self._kept = None

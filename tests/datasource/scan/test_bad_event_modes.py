@@ -14,7 +14,8 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import Encoding, GroupProperties, SchemaInfo
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
@@ -24,7 +25,12 @@ from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_r
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, MalformedEventError, PermissionDeniedError
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    MalformedEventError,
+    PermissionDeniedError,
+    ServerUnavailableError,
+)
 from pyspark_pravega.sql.options import resolve
 from tests.bad_payloads import AVRO_SCHEMA, BAD_AVRO, BAD_JSON, GOOD_JSON, HEADER
 from tests.datasource.scans import batches, insert, keyed_table, rows, scan
@@ -41,12 +47,12 @@ def json_table(pravega: Pravega, stream: Stream) -> StreamTable:
     return keyed_table(stream)
 
 
-def avro_table(pravega: Pravega, stream: Stream) -> StreamTable:
+def avro_table(pravega: Pravega, stream: Stream, bad: list[bytes] | None = None) -> StreamTable:
     registry = pravega.registry(stream.scope)
     registry.create_group(stream.name, GroupProperties("Avro"))
     version = registry.add_schema(stream.name, SchemaInfo.of_text("Event", "Avro", AVRO_SCHEMA))
     assert registry.encoding_id(stream.name, version) == 0
-    append(pravega, stream, mixed([payload for payload, _ in BAD_AVRO.values()], good_avro))
+    append(pravega, stream, mixed(bad or [payload for payload, _ in BAD_AVRO.values()], good_avro))
     return load_table(pravega, stream).table
 
 
@@ -280,6 +286,25 @@ class TestBrokenFrames:
         assert len(rows(scan(pravega, table, ["k"], dead_letter="letters"))) == 4
         (letter,) = rows(scan(pravega, load_table(pravega, Stream(table.stream.scope, "letters")).table))
         assert letter["offset"] == offset
+
+
+def test_a_registry_that_goes_away_hides_no_bad_event(
+    pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked once what the event's id means, and not again for the words of the error."""
+    table = avro_table(pravega, new_stream(), [b"\x01\0\0\0\x63 nobody knows"])
+    answer, asked = SchemaRegistry.encoding, []
+
+    def encoding(registry: SchemaRegistry, group: str, id: int) -> Encoding:
+        asked.append(id)
+        if asked.count(99) > 1:
+            raise ServerUnavailableError("the registry is away")
+        return answer(registry, group, id)
+
+    monkeypatch.setattr(SchemaRegistry, "encoding", encoding)
+    with pytest.raises(MalformedEventError, match="encoding id 99"):
+        rows(scan(pravega, table))
+    assert asked.count(99) == 1
 
 
 class TestTargets:
