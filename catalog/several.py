@@ -140,19 +140,7 @@ class _Reading:
         return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
 
     def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
-        """Plan what a micro-batch reads.
-
-        A stream that is dropped between two of the calls that this takes is left out, if the query may go on without.
-        """
-        for _ in self._streams:
-            try:
-                return self._plan(since, until, checkpoint)
-            except StreamNotFoundError:
-                if self._options.get(o.FAIL_ON_DATA_LOSS):
-                    raise
-        return self._plan(since, until, checkpoint)
-
-    def _plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
+        """Plan what a micro-batch reads, without streams that are dropped, if the query may go on without them."""
         reading = self._reading()
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
         slices = {name: pieces for name, pieces in found.items() if pieces}

@@ -184,8 +184,8 @@ class SliceDecoder:
         if written is None or written.version.type != read.type or written.version.version <= read.version:
             return ""
         return (
-            f"It was written with version {written.version.version} of the table's schema, and the query reads with version "
-            f"{read.version}: columns were changed after the query began, or after the 'schema-version' that it "
+            f"It was written with version {written.version.version} of the table's schema, and the query reads with "
+            f"version {read.version}: columns were changed after the query began, or after the 'schema-version' that it "
             "names. Start the query again to read with the newest version. "
         )
 

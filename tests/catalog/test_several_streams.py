@@ -1,0 +1,47 @@
+"""Several streams as one in the service: a stream that is dropped in between two requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyspark_pravega.catalog import requests as r
+from pyspark_pravega.catalog import several
+from pyspark_pravega.catalog.connections import BY_OPTIONS, Catalog
+from pyspark_pravega.catalog.replies import MicroBatchEnd, PlannedRead
+from pyspark_pravega.catalog.tables import create, drop_stream
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.stream_source.limits import NO_LIMITS
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.errors import StreamNotFoundError
+from tests.datasource.scans import KEYED, insert_numbers
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
+    client_config: ClientConfig, scope: str, strict: str
+) -> None:
+    conf = {"controller-uri": client_config.controller_uri, "schema-registry-uri": str(client_config.registry_uri)}
+    options = {"scope": scope, "streams": "a,b,c", "fail-on-data-loss": strict}
+    with connect(client_config) as pravega:
+        catalog, memory = Catalog({**conf, BY_OPTIONS: "true"}, pravega), SourceMemory()
+        for name in "abc":
+            made = create(catalog, [scope], name, KEYED, [], {"format": "json"}, adopt=False)
+            insert_numbers(pravega, made.table, 0, 10)
+        table = table_of_options(pravega, catalog.options(read=options), None)
+        query = (table, several.identities(catalog, table), table.schema, options)
+        start = several.answer(catalog, memory, r.StartOfStream(*query))
+        assert isinstance(start, str)
+        end = several.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))
+        assert isinstance(end, MicroBatchEnd)
+        drop_stream(catalog, Stream(scope, "b"))
+        asked = r.PlanMicroBatch(*query, start, end.offset, "checkpoint")
+        if strict == "true":
+            with pytest.raises(StreamNotFoundError, match="'b' in scope .* any more: it was dropped meanwhile"):
+                several.answer(catalog, memory, asked)
+            return
+        planned = several.answer(catalog, memory, asked)
+    assert isinstance(planned, PlannedRead) and planned.tasks is not None
+    assert len(planned.tasks.partitions) == 2
