@@ -185,8 +185,8 @@ class SliceDecoder:
             return ""
         return (
             f"It was written with version {written.version.version} of the table's schema, and the query reads with "
-            f"version {read.version}: columns were changed after the query began, or after the 'schema-version' that it "
-            "names. Start the query again to read with the newest version. "
+            f"version {read.version}: columns were changed after the query began, or after the 'schema-version' that "
+            "it names. Start the query again to read with the newest version. "
         )
 
     def _letter(self, chosen: _Chosen, bad: BadEvent) -> Letter:

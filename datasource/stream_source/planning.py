@@ -249,8 +249,8 @@ class TableStream:
             unknown = " Where a removed segment ended is not known, so there may have been none." if open_ended else ""
             raise DataLossError(
                 f"{_ranges(frontier.lost)} of stream {stream} were removed before this query could read them.{unknown} "
-                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go on "
-                "with what is left."
+                f"Start the query once with the read option '{options.name(o.FAIL_ON_DATA_LOSS)}' set to false to go "
+                "on with what is left."
             )
 
     def _check_same_stream(self) -> None:

@@ -16,6 +16,7 @@ from pyspark_pravega.sql.script import Statement
 from .failures import ScriptFailedError, failures_of, sentence
 from .progress import ProgressDisplay
 from .streaming_insert import (
+    StreamingInsert,
     ends_by_itself,
     name_of,
     not_streaming,
@@ -35,9 +36,17 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class _Running:
-    statement: Statement
+    insert: StreamingInsert
     query: StreamingQuery
     bounded: bool
+
+    @property
+    def line(self) -> int:
+        return self.insert.statement.line
+
+
+def _share_table(one: _Running, insert: StreamingInsert) -> bool:
+    return [part.lower() for part in one.insert.table] == [part.lower() for part in insert.table]
 
 
 class ScriptRunner:
@@ -111,8 +120,7 @@ class ScriptRunner:
     def _raise_if_failed(self) -> None:
         for one in self._running:
             if (error := one.query.exception()) is not None:
-                line = one.statement.line
-                raise ScriptFailedError(f"Line {line}: the query {one.query.name} failed: {sentence(error)}")
+                raise ScriptFailedError(f"Line {one.line}: the query {one.query.name} failed: {sentence(error)}")
 
     def _run_statements(self) -> None:
         try:
@@ -131,11 +139,18 @@ class ScriptRunner:
             name = name_of(insert, settings)
             if same := next((one for one in self._running if one.query.name == name), None):
                 raise InvalidScriptError(
-                    f"The statements of lines {same.statement.line} and {statement.line} are both named {name}, and "
-                    "would share a checkpoint. Give the second one another name: SET pravega.stream.name = '...'."
+                    f"The statements of lines {same.line} and {statement.line} are both named {name}, and would share "
+                    "a checkpoint. Give the second one another name: SET pravega.stream.name = '...'."
+                )
+            if insert.into_files and (same := next((one for one in self._running if _share_table(one, insert)), None)):
+                raise InvalidScriptError(
+                    f"The statements of lines {same.line} and {statement.line} both write to "
+                    f"{'.'.join(insert.table)}, a table of files, and rows of the second would be missing: Spark takes "
+                    "its micro-batches for repetitions of those of the first. Unite the queries with UNION ALL, or "
+                    "give each a table of its own."
                 )
             query = start(insert, settings)
-            self._running.append(_Running(statement, query, ends_by_itself(settings)))
+            self._running.append(_Running(insert, query, ends_by_itself(settings)))
             self._display.message(f"Line {statement.line}: started {name}")
             return
         if not statement.changes_session_only:

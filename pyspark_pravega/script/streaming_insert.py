@@ -32,6 +32,7 @@ PREFIX = "pravega.stream."
 """What the keys of script settings begin with."""
 
 _INSERT = "InsertIntoStatement"
+_INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
 _INSTEAD = (
     "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table before, "
     "and leave out OVERWRITE, REPLACE and PARTITION"
@@ -40,10 +41,14 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class StreamingInsert:
-    """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns."""
+    """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
+
+    `into_files`: the table is one of Spark's own, of files.
+    """
 
     statement: Statement
     table: tuple[str, ...]
+    into_files: bool
     options: Mapping[str, str]
     rows: DataFrame
 
@@ -83,7 +88,8 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    return StreamingInsert(statement, _full_name(spark, parts), options, DataFrame(rows, spark))
+    into_files = _kind(analyzed) == _INSERT_INTO_FILES
+    return StreamingInsert(statement, _full_name(spark, parts), into_files, options, DataFrame(rows, spark))
 
 
 def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:

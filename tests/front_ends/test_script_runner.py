@@ -31,6 +31,7 @@ class Scripts:
         self.spark = spark
         self.scope = scope
         self.names = {"source": f"pravega.`{scope}`.events", "target": target, "checkpoint": str(checkpoint)}
+        self.names["bare target"] = target.rpartition(".")[2].upper()
 
     def text(self, script: str) -> str:
         for name, value in self.names.items():
@@ -229,6 +230,18 @@ def test_two_statements_of_one_name_are_refused(scripts: Scripts) -> None:
     with pytest.raises(ScriptFailedError, match=r"lines 2 and 3 are both named spark_catalog\.default\.t\w+, and"):
         scripts.stream("""INSERT INTO <target> (number) SELECT id FROM STREAM <source>;
             INSERT INTO <target> (number) SELECT id + 10 FROM STREAM <source>""")
+
+
+def test_two_statements_into_one_table_of_files_are_refused(scripts: Scripts) -> None:
+    """Also if the first has ended; two into one table of Pravega are not."""
+    with pytest.raises(ScriptFailedError, match="lines 4 and 7 both write to .* a table of files"):
+        scripts.stream("""INSERT INTO <source> SELECT * FROM STREAM <source> WHERE id > 2;
+            SET pravega.stream.name = again; INSERT INTO <source> SELECT * FROM STREAM <source> WHERE id > 2;
+            SET pravega.stream.name = first; INSERT INTO <target> (number) SELECT id FROM STREAM <source>;
+            SELECT count(*) FROM <target>;
+            USE spark_catalog.default;
+            SET pravega.stream.name = second; INSERT INTO <bare target> (number) SELECT id + 10 FROM STREAM <source>""")
+    assert [row[0] for row in scripts.rows()] == [1, 2]
 
 
 def test_a_check_parses_all_and_runs_nothing(scripts: Scripts, capsys: pytest.CaptureFixture[str]) -> None:
