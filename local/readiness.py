@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import Credentials
-from pyspark_pravega.client.registry.http import AnswerTimeoutError, ConnectTimeoutError, HttpServer, NoAnswerError
+from pyspark_pravega.client.registry.http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.tls import ssl_context
@@ -125,7 +125,7 @@ class Probes:
             reply = server.request("GET", "/ping", query={}, body=None, headers=headers, seconds=_CALL_TIMEOUT_S)
         except OSError:
             return False
-        except (ConnectTimeoutError, AnswerTimeoutError, NoAnswerError) as error:
+        except (NotTakenError, NotAnsweredError, NoAnswerError) as error:
             port, reason = server.endpoint.port, error.__cause__
             raise PortLost(f"port {port} does not answer as Pravega's REST interface: {reason}") from error
         finally:

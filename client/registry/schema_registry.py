@@ -30,7 +30,7 @@ from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import retry
 from .errors import one_internal_error_may_pass, refusal
-from .http import AnswerTimeoutError, ConnectTimeoutError, HttpServer, NoAnswerError, Response
+from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)
@@ -332,7 +332,7 @@ class SchemaRegistry:
                 | ({} if authorization is None else {"Authorization": authorization}),
                 seconds=limit,
             )
-        except (ConnectTimeoutError, AnswerTimeoutError, NoAnswerError, OSError) as error:
+        except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
             raise self._unreachable(error, f"{method} {path}", limit) from error
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
         if response.status in _RETRIED_STATUS:
@@ -345,12 +345,12 @@ class SchemaRegistry:
 
     def _unreachable(self, error: Exception, request: str, limit: float) -> PravegaError:
         name = f"the schema registry at {self._endpoint}"
-        if isinstance(error, ConnectTimeoutError):
+        if isinstance(error, NotTakenError):
             return ServerTimeoutError(
                 f"{name} did not take the connection within {limit:.3g} s; is it up, and does it speak what "
                 "the address says (http:// or https://)?"
             )
-        if isinstance(error, AnswerTimeoutError):
+        if isinstance(error, NotAnsweredError):
             return ServerTimeoutError(
                 f"{name} did not answer {request} within {limit:.3g} s. Registry 0.6.0 never answers when a "
                 "schema is added to a group of format Any that has the type name in another format; else "
