@@ -18,6 +18,7 @@ from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.sql import options as o
 
+from ..recent import Recent
 from ..scan.bad_events import BadEventRule
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedRows, PlannedScan, TaskFiles
@@ -29,7 +30,6 @@ from .group_reader import GroupPartition
 from .known_rows import KnownRows, digest, is_state, number_of, state_name, trimmed
 from .lineage import by_lineage
 from .position import Position, check_endless
-from .recent import Recent
 from .row_changes_planning import row_changes_plan
 from .row_changes_reader import NewChangesPartition, NewChangesPlan, NewChangesReader
 from .rows.history import Truncation

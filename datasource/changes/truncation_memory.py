@@ -22,9 +22,9 @@ from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFound
 from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 
 from ..commit_log import KEY_LENGTH, TABLE_NAME, row_key
+from ..recent import Recent
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable
-from .recent import Recent
 from .rows.entries import Truncate
 from .rows.history import Truncation
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 
+from ..recent import Recent
 from ..tables.stream_table import StreamTable
 from .admission import Backlog, Key, Walks, count_up_to
 from .ahead import Ahead
 from .frontier import Frontier, StreamSegments
 from .limits import Limits
-
-_REMEMBERED = 256
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,35 +78,13 @@ class FoundStreams:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class _Recent(Generic[T]):
-    """Keeps the things that were used lately."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, T] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what is kept under a key, or make it."""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = make()
-            self._kept.move_to_end(key)
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
-            return self._kept[key]
-
-    def pop(self, key: Hashable) -> None:
-        with self._lock:
-            self._kept.pop(key, None)
-
-
 class SourceMemory:
     """Everything that is remembered; thread-safe."""
 
     def __init__(self) -> None:
-        self._streams: _Recent[StreamSegments] = _Recent()
-        self._queries: _Recent[QueryMemory] = _Recent()
-        self._found: _Recent[FoundStreams] = _Recent()
+        self._streams: Recent[StreamSegments] = Recent()
+        self._queries: Recent[QueryMemory] = Recent()
+        self._found: Recent[FoundStreams] = Recent()
 
     def query(self, checkpoint: str) -> QueryMemory:
         """Return what is known of the query with a checkpoint."""
