@@ -12,12 +12,15 @@ from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory,
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
+from pyspark_pravega.datasource.scan.aggregation import can_begin
 from pyspark_pravega.datasource.scan.bounds import bounds_text
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
 from . import altering, changes, namespaces, several, sources, streams, tables, tables_of_streams
@@ -120,6 +123,8 @@ class Operations:
                 raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name)))
             case r.PlanScan():
                 return _plan_scan(catalog, request)
+            case r.TakeAggregation():
+                return _take_aggregation(catalog, request)
             case r.PlanChanges():
                 return _plan_changes(catalog, request)
             case r.StartOfChanges(table, options):
@@ -195,6 +200,11 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
     ends = request.ends or ScanEnds()
+    aggregation = request.aggregation
+    if aggregation is None:
+        required, limit = request.columns, _limit(request)
+    else:
+        required, limit = aggregation.operands(request.columns), None  # a limit of groups is none of events
     with errors_about("Table", name):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
@@ -203,16 +213,29 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         planned = kind_of(table).plan_scan(
             catalog.pravega,
             table,
-            request.columns,
+            required,
             options,
-            limit=_limit(request),
+            limit=limit,
             count_bad_events=True,
             tail=None if known is None else known.offsets(),
             search=Search.of_request(request.found),
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
-    return planned_read(name, table, request.columns, planned, ends, _limit(request))
+    if aggregation is not None:
+        planned = aggregated(planned, aggregation, request.columns)
+    return planned_read(name, table, required, planned, ends, limit, aggregation)
+
+
+def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
+    table = request.table
+    with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
+        options = catalog.options(read=request.options, properties=table.scan_properties)
+    return (
+        options.get(o.PUSH_DOWN_AGGREGATES)
+        and table.changes is None
+        and can_begin(request.aggregation, request.written, request.columns)
+    )
 
 
 def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:

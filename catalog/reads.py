@@ -6,6 +6,7 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.changes.truncation_search import FOUND
+from pyspark_pravega.datasource.scan.aggregation import Aggregation
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -20,10 +21,13 @@ def planned_read(
     planned: PlannedScan,
     ends: ScanEnds | None = None,
     limit: int | None = None,
+    aggregation: Aggregation | None = None,
 ) -> PlannedRead:
     """Return the reply of a planned scan of what has this name. `columns` are those that Spark asked for."""
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
+    if aggregation is not None:
+        text += f"; aggregates: {aggregation}"
     return PlannedRead(
         tasks=_tasks(planned.reader, planned.schema, planned.output) if planned.whole else None,
         search=None if planned.search is None else _tasks(planned.search, FOUND, FOUND),

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.datasource.scan.aggregation import Aggregation
 from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
@@ -19,7 +20,8 @@ class PlanScan:
     """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
 
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
-    None until the scan is run, then what the tasks of a `search` found, each in a text.
+    None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
+    `TakeAggregation` took, `columns` are all of the table, and the scan begins it.
     """
 
     table: StreamTable
@@ -28,6 +30,21 @@ class PlanScan:
     limit: int
     ends: ScanEnds | None
     found: tuple[str, ...] | None = None
+    aggregation: Aggregation | None = None
+
+
+@dataclass(frozen=True)
+class TakeAggregation:
+    """Whether a scan of a table is to begin the aggregates that Spark asks for: a bool.
+
+    `written` is the aggregation as the query has it, before Spark made sums and counts of AVG.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    aggregation: Aggregation
+    written: Aggregation
 
 
 @dataclass(frozen=True)
@@ -93,5 +110,7 @@ class PlanNewChanges:
     found: tuple[str, ...] | None = None
 
 
-ScanRequest: TypeAlias = PlanScan | PlanChanges | StartOfChanges | EndOfChanges | LimitsOfChanges | PlanNewChanges
+ScanRequest: TypeAlias = (
+    PlanScan | TakeAggregation | PlanChanges | StartOfChanges | EndOfChanges | LimitsOfChanges | PlanNewChanges
+)
 """Requests about scans."""

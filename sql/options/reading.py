@@ -145,6 +145,15 @@ READ_WINDOW = Option(
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "16m",
 )
+PUSH_DOWN_AGGREGATES = Option(
+    "push-down-aggregates",
+    BOOLEAN,
+    True,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Tasks of a scan begin `count`, `sum`, `avg`, `min` and `max` with GROUP BY where the result is exactly Spark's, "
+    "and send a row for each group. `false`: Spark gets all rows.",
+    "true",
+)
 MODE = Option(
     "mode",
     one_of("failfast", "permissive", "dropmalformed"),

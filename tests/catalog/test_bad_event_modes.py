@@ -86,6 +86,8 @@ def metric(spark: SparkSession, table: str, what: str, **options: str) -> int:
 def nodes(plan: JavaObject) -> list[JavaObject]:
     if plan.nodeName().startswith("AdaptiveSparkPlan"):
         plan = plan.executedPlan()
+    if plan.nodeName().endswith("QueryStage"):
+        plan = plan.plan()
     found = [plan]
     children = plan.children()
     for index in range(children.size()):
@@ -98,6 +100,7 @@ def test_the_number_of_bad_events_is_a_metric(spark: SparkSession, table: str) -
     assert metric(spark, table, "_error", mode="permissive") == 5
     assert metric(spark, table, "_offset", mode="failfast") == 0
     assert metric(spark, table, "k", dead_letter="letters") == 5
+    assert metric(spark, table, "count(*)", mode="permissive") == 5
 
 
 def test_the_ui_shows_the_number(spark: SparkSession, table: str) -> None:

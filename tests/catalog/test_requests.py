@@ -16,6 +16,7 @@ from pyspark_pravega.catalog import replies, requests
 from pyspark_pravega.catalog.messages import decode, encode
 from pyspark_pravega.catalog.replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation
 from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -87,6 +88,7 @@ TABLE = StreamTable(
     scan_properties={"read-mode": "x"},
 )
 ENDS = ScanEnds().with_end("earliest", "H4s" * 20_000, {1: 2, 3: 4}, 5)
+AGGREGATION = Aggregation((AggregateFunction("CountStar", ()), AggregateFunction("Max", ("grüße",))), (("a",), ()))
 MESSAGES: list[Any] = [
     requests.DefaultNamespace(),
     requests.LoadTable(("iot",), "sensor", {"mode": "failfast", "": "=[]"}, True),
@@ -100,6 +102,8 @@ MESSAGES: list[Any] = [
     requests.LoadChangelog(("iot",), "t", {}, ChangeRange("version", "1", None, True, False, True)),
     requests.PlanScan(TABLE, SCHEMA, {}, -1, None),
     requests.PlanScan(TABLE, SCHEMA, {}, 10, ENDS),
+    requests.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, aggregation=AGGREGATION),
+    requests.TakeAggregation(TABLE, SCHEMA, {}, AGGREGATION, Aggregation((), ())),
     requests.CommitInsert(TABLE, InsertHandle("id", 2, {"a": "b"}), ("AA==",), False),
 ]
 

@@ -1,20 +1,25 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Collects what Spark needs of the table and has the service plan the scan: the read function and its partitions. */
-final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownLimit {
+final class PravegaScanBuilder
+    implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
   private final PravegaTable table;
   private final CaseInsensitiveStringMap options;
   private final String operation;
   private StructType required;
   private int limit = -1;
+  private ObjectNode written;
+  private ObjectNode aggregation;
 
   PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options, String operation) {
     this.table = table;
@@ -39,10 +44,38 @@ final class PravegaScanBuilder implements ScanBuilder, SupportsPushDownRequiredC
     return true;
   }
 
+  /** Spark asks first about the aggregation that is written in the query, then about one without AVG. */
+  @Override
+  public boolean supportCompletePushDown(Aggregation asked) {
+    if (written == null) {
+      written = PushedAggregation.json(asked);
+    }
+    return false;
+  }
+
+  @Override
+  public boolean pushAggregation(Aggregation asked) {
+    ObjectNode arguments = arguments();
+    arguments.set("aggregation", PushedAggregation.json(asked));
+    arguments.set("written", written);
+    if (table.call("take_aggregation", arguments).asBoolean()) {
+      aggregation = PushedAggregation.json(asked);
+    }
+    return aggregation != null;
+  }
+
+  private ObjectNode arguments() {
+    ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json());
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    return arguments;
+  }
+
   @Override
   public Scan build() {
-    ObjectNode arguments = Service.JSON.createObjectNode().put("columns", required.json()).put("limit", limit);
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    ObjectNode arguments = arguments().put("limit", limit);
+    if (aggregation != null) {
+      arguments.set("aggregation", aggregation);
+    }
     return new PravegaScan(table, operation, arguments);
   }
 }

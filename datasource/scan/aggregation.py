@@ -1,0 +1,135 @@
+"""Describes aggregates that Spark asks a scan for, and tells which of them tasks can begin exactly.
+
+Spark finishes what tasks begin: from rows of several tasks with partial counts, sums, least and greatest values of a
+group, it makes one. It asks for AVG as a sum divided by a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ..tables.hidden_columns import METADATA_COLUMNS
+
+COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max", "Avg"
+"""The names of Spark's classes in `org.apache.spark.sql.connector.expressions.aggregate`."""
+
+_WHOLE = (ByteType(), ShortType(), IntegerType(), LongType())
+_FLOATING = (FloatType(), DoubleType())
+_ORDERED = (*_WHOLE, *_FLOATING, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType())
+"""Types whose least and greatest values are the same to Spark and to Arrow; of strings those without collation.
+
+Of floating-point numbers NaN and -0.0 are not, which tasks look for.
+"""
+_KEYS = (*_WHOLE, BooleanType(), DateType(), TimestampType(), TimestampNTZType(), StringType(), BinaryType())
+"""Types of columns that rows are grouped by. Spark takes 0.0 and -0.0 for one group."""
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """A function of a column. `column` has the parts of its name, none if Spark asks for anything but a column."""
+
+    name: str
+    column: tuple[str, ...]
+
+    def __str__(self) -> str:
+        inside = "*" if self.name == COUNT_STAR else ".".join(self.column)
+        return f"{self.name.removesuffix('Star').lower()}({inside})"
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Functions of the rows of each group. `groups` has columns as `AggregateFunction` has."""
+
+    functions: tuple[AggregateFunction, ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        functions = ", ".join(map(str, self.functions)) or "none"
+        groups = ", ".join(".".join(each) for each in self.groups)
+        return f"{functions} by {groups}" if groups else functions
+
+    def operands(self, columns: StructType) -> StructType:
+        """Return the columns that are aggregated or grouped by, each once: of a table that Spark sees with `columns`.
+
+        Raises KeyError for one that the table does not have.
+        """
+        known = _fields(columns)
+        names = [*self.groups, *(each.column for each in self.functions if each.name != COUNT_STAR)]
+        return StructType([known[name] for (name,) in dict.fromkeys(names)])
+
+    def partial_rows(self, columns: StructType) -> StructType:
+        """Return the columns of the rows that tasks make: the groups, then what each function begins with."""
+        known = _fields(columns)
+        groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
+        begun = [
+            StructField(f"partial_{number}", _partial_type(each, known)) for number, each in enumerate(self.functions)
+        ]
+        return StructType([*groups, *begun])
+
+
+def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructType) -> bool:
+    """Tell whether tasks can begin these aggregates, so that Spark comes to just what it finds without.
+
+    `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
+    Spark. AVG of whole numbers adds them as doubles, which is not the same as dividing their sum.
+    """
+    known = _fields(columns)
+    averaged = {each.column for each in written.functions if each.name == AVG}
+    return (
+        bool(aggregation.groups or aggregation.functions)
+        and all(_has_type(name, known, _KEYS) for name in aggregation.groups)
+        and all(
+            _can_begin(each, known) and (each.column not in averaged or _has_type(each.column, known, _FLOATING))
+            for each in aggregation.functions
+        )
+    )
+
+
+def _can_begin(function: AggregateFunction, known: Mapping[str, StructField]) -> bool:
+    match function.name:
+        case "CountStar":
+            return True
+        case "Count":
+            return len(function.column) == 1 and function.column[0] in known
+        case "Sum":
+            return _has_type(function.column, known, (*_WHOLE, *_FLOATING))
+        case "Min" | "Max":
+            return _has_type(function.column, known, _ORDERED)
+    return False
+
+
+def _has_type(column: tuple[str, ...], known: Mapping[str, StructField], types: tuple[DataType, ...]) -> bool:
+    return len(column) == 1 and column[0] in known and known[column[0]].dataType in types
+
+
+def _partial_type(function: AggregateFunction, known: Mapping[str, StructField]) -> DataType:
+    if function.name in (COUNT_STAR, COUNT):
+        return LongType()
+    type = known[function.column[0]].dataType
+    if function.name == SUM:
+        return LongType() if type in _WHOLE else DoubleType()
+    return type
+
+
+def _fields(columns: StructType) -> dict[str, StructField]:
+    hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    return {**hidden, **{field.name: field for field in columns}}
