@@ -2,8 +2,8 @@
 
     python -m bench.small_statements [--rounds 30] [--events 200000] [--only LIMIT] [--timeline]
 
-One warm session, one statement after the other, in turns: LIMIT 10 of a JSON table in four segments, a count of all of
-its events, a count of ten events, and an INSERT of one row. The service and the Python workers write each call into a
+One warm session, one statement after the other, in turns: LIMIT 10 of a JSON table, a count of ten events, and an
+INSERT of one row, all in four segments. The service and the Python workers write each call into a
 file (`bench/traced.py`), and Spark writes its event log. Every figure is the median of all rounds; steps lie inside of
 each other, so that they do not add up. `--timeline` shows each step of the last round of every statement.
 """
@@ -32,8 +32,14 @@ from bench.traced import FILE, traced_python
 from pyspark_pravega.catalog_conf import DAEMON_CONF
 
 TOOK = re.compile(r"(.*) took ([0-9.]+) ms$")
-PLACES = re.compile(r" at \S+:\d+$|/groups/[^/ ]+|of \S+/\S+")
-"""What differs between two calls of the same kind."""
+SHORTER = {
+    r" at \S+:\d+$": "",
+    r"/v1/groups/[^/ ]+": "group",
+    r"reading \d+ bytes of \S+": "reading a segment",
+    r"key-value table '\S+': 1 segments": "the commit log",
+    r"look up (\d+) segments": r"states of \1 segments",
+}
+"""What differs between two calls of the same kind, and what to say for it."""
 WARM = 5
 VALUES = (
     "1700000000000 + id AS timestamp, CAST(id % 1000 AS INT) AS sensorId, concat('plant-', id % 50) AS location, "
@@ -55,6 +61,13 @@ class Step:
     def milliseconds(self) -> float:
         """Return how long it took."""
         return (self.end - self.begin) * 1000
+
+
+def shorter(text: str) -> str:
+    """Name a call without its places."""
+    for pattern, words in SHORTER.items():
+        text = re.sub(pattern, words, text)
+    return text
 
 
 class Trace:
@@ -84,7 +97,7 @@ class Trace:
         for ended, _, logger, text in self._lines(self.calls):
             if (match := TOOK.match(text)) is not None:
                 who = {"catalog": "service", "client": logger.split(".")[2]}.get(logger.split(".")[1], "worker")
-                yield Step(who, PLACES.sub("", match[1]), ended - float(match[2]) / 1000, ended)
+                yield Step(who, shorter(match[1].strip("'")), ended - float(match[2]) / 1000, ended)
 
     def _of_spark(self) -> Iterator[Step]:
         begun: dict[int, float] = {}
@@ -167,7 +180,7 @@ def show_budget(name: str, runs: Sequence[Sequence[Step]]) -> None:
     def middle(kind: tuple[str, str], of: Callable[[list[Step]], float]) -> float:
         return statistics.median(of([step for step in run if (step.who, step.what) == kind]) for run in runs)
 
-    print(f"\n{name}")
+    print(f"\n{name}\n| | | calls | ms |\n|---|---|---|---|")
     for kind in kinds:
         count, sum_of = middle(kind, len), middle(kind, lambda found: sum(step.milliseconds for step in found))
         print(f"| {kind[0]} | {kind[1]} | {count:g} | {sum_of:.1f} |")

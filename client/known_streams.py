@@ -19,8 +19,9 @@ from .controller.controller import Controller
 from .segments.store import SegmentInfo, SegmentStore
 from .stream import Stream, segment_number
 
+_ENCODINGS = 4
 KEPT = 1024
-"""Streams that something is known of, those that were asked for last."""
+"""Encoding ids of a stream, and streams, that are kept: those that were noted or asked for last."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class _Known:
     current: tuple[int, ...] = ()
     """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
     registered: bool = False
+    encodings: tuple[int, ...] = (0,)
 
 
 class KnownStreams:
@@ -50,7 +52,8 @@ class KnownStreams:
         first = self._find(stream).first
         if not first or not self._store.segment_infos(stream, first[:1]):
             first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
-            self._learn(stream, replace(self._find(stream), first=first))
+            known = self._find(stream)
+            self._learn(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
         return min(map(segment_number, first))
 
     def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
@@ -69,6 +72,8 @@ class KnownStreams:
 
         The controller tells which of them are current. Nothing is noted of a stream that was being scaled, or sealed.
         """
+        if all(info.sealed for info in infos.values()):
+            return
         known = self._find(stream)
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
@@ -83,6 +88,17 @@ class KnownStreams:
         known = self._find(stream)
         if known.registered != registered:
             self._learn(stream, replace(known, registered=registered))
+
+    def encodings(self, stream: Stream) -> tuple[int, ...]:
+        """Return encoding ids that the events are likely to have: the first there is, and those noted last. A hint."""
+        return self._find(stream).encodings
+
+    def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:
+        """Note that the schema registry has this encoding id for the stream, or that it has not."""
+        known = self._find(stream)
+        if there != (encoding_id in known.encodings):
+            others = tuple(one for one in known.encodings if one != encoding_id)
+            self._learn(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
 
     def _find(self, stream: Stream) -> _Known:
         with self._lock:

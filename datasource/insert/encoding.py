@@ -26,4 +26,6 @@ def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
             f"The table of stream {table.stream} was dropped and made again with other columns after this "
             "statement or streaming query was planned. Nothing was written; start it again."
         )
-    return asked()
+    id = asked()
+    pravega.known_streams.note_encoding(table.stream, id)
+    return id

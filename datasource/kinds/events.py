@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.sql import options as o
@@ -21,7 +23,7 @@ from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule, bad_event_rule
 from ..scan.dead_letters import check_target
-from ..scan.event_planning import measure_scan, nullable, plan_events
+from ..scan.event_planning import likely_schemas, measure_scan, nullable, plan_events
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
@@ -61,8 +63,11 @@ class EventTable(TableKind):
         search: Search | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
+        schemas = begun(partial(likely_schemas, pravega, table, required))
         slices = measure_scan(pravega, table, options, tail)
-        return plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events)
+        return plan_events(
+            pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events, schemas=schemas
+        )
 
     def plan_micro_batch(
         self,

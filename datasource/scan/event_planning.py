@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.stream import Access, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import marks_end, read_watermarks
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
@@ -25,6 +27,11 @@ from .event_times import EventTimes, SegmentTimes
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
+
+LOG = logging.getLogger(__name__)
+
+_LIKELY_SECONDS = 1.0
+"""How long the schema registry is asked for what tasks can ask for themselves."""
 
 
 def measure_scan(
@@ -73,11 +80,12 @@ def plan_events(
     versions: Mapping[str, SegmentVersions] | None = None,
     query: str | None = None,
     times: EventTimes | None = None,
+    schemas: Callable[[], WriterSchemas] | None = None,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
 
     `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
-    that asks for times has all watermarks of the stream.
+    that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they were asked for.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -94,7 +102,7 @@ def plan_events(
         limit=limit,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
-        writer_schemas=WriterSchemas(pravega.config, stream),
+        writer_schemas=WriterSchemas(pravega.config, stream) if schemas is None else schemas(),
         bad_events=rule,
         counted=counted and rule.mode != FAILFAST,
         versions=versions,
@@ -105,6 +113,24 @@ def plan_events(
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
     return PlannedScan.of(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+
+
+def likely_schemas(pravega: Pravega, table: StreamTable, required: StructType) -> WriterSchemas:
+    """Return the schemas of a scan's events, with those known that most tables have: else each task would ask."""
+    schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
+    if not table.framed or pravega.config.registry_uri is None or not set(required.names) & set(table.schema.names):
+        return schemas
+    registry, known = pravega.registry(stream.scope), pravega.known_streams
+    for encoding_id in known.encodings(stream):
+        try:
+            with at_most(_LIKELY_SECONDS):
+                schemas.know(encoding_id, registry.encoding(stream.name, encoding_id, anew=True))
+        except SchemaNotFoundError:
+            known.note_encoding(stream, encoding_id, there=False)
+        except PravegaError as error:
+            LOG.debug("Tasks are to ask for the schemas of stream %s: %s", stream, error)
+            break
+    return schemas
 
 
 def wants_times(table: StreamTable, required: StructType) -> bool:

@@ -148,6 +148,10 @@ class WriterSchemas:
         """Ask this registry until `close`, which leaves it open, and not by a connection of its own."""
         self._kept = registry
 
+    def know(self, encoding_id: int, encoding: Encoding) -> None:
+        """Take over what an id stands for, so that the registry is not asked."""
+        self._known[encoding_id] = encoding
+
     def __call__(self, encoding_id: int) -> WriterSchema:
         """Return the writer's schema; SchemaNotFoundError when the registry has no such id."""
         found = self.encoding(encoding_id)

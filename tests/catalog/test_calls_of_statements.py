@@ -50,7 +50,7 @@ def _kind(text: str) -> str:
     text = re.sub(r"( \d+ segments)? at \S+$", "", text)
     text = re.sub(r"^(\w+) to key-value table .*|^(\w+) key-value table .*", r"\1\2 table", text)
     text = re.sub(r"/v1/groups/[^/]+$", "group", text)
-    return re.sub(r"/v1/groups/[^/]+/(schemas/schema/\d+|\w+)$", r"\1", text)
+    return re.sub(r"/v1/groups/[^/]+/(schemas/schema/\d+|encodings/\d+|\w+)$", r"\1", text)
 
 
 @pytest.fixture
@@ -79,12 +79,16 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
     traced.run(insert)
     traced.run(count)
 
-    for statement in (f"SELECT * FROM {table} LIMIT 10", f"SELECT name, count(*) FROM {table} GROUP BY name", count):
+    for statement, schemas in {
+        f"SELECT * FROM {table} LIMIT 10": 1,
+        f"SELECT name, count(*) FROM {table} GROUP BY name": 1,
+        count: 0,
+    }.items():
         rows, requests, calls = traced.run(statement)
         assert len(rows) == 1
         asked = {"take_aggregation": 1} if "count" in statement else {}  # which calls no server
         assert requests == {"load_table": 2, "plan_scan": 1, **asked}, statement
-        assert calls == LOADED + LOADED + PLANNED, statement
+        assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": schemas}), statement
 
     _, requests, calls = traced.run(insert)
     assert requests == {"load_table": 1, "begin_insert": 1, "commit_insert": 1}

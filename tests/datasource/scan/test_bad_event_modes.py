@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 import uuid
 from collections.abc import Callable
@@ -305,6 +306,16 @@ def test_a_registry_that_goes_away_hides_no_bad_event(
     with pytest.raises(MalformedEventError, match="encoding id 99"):
         rows(scan(pravega, table))
     assert asked.count(99) == 1
+
+
+def test_tasks_are_told_the_schemas_that_most_tables_have(
+    pravega: Pravega, new_stream: Callable[..., Stream], caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = scan(pravega, avro_table(pravega, new_stream(), [good_avro(7)]))
+    caplog.set_level(logging.DEBUG)
+    assert len(rows(planned)) == 3
+    assert [each for each in caplog.records if each.name.startswith("pyspark_pravega.client.registry")] == []
+    assert "reading" in caplog.text
 
 
 class TestTargets:
