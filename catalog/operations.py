@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TypeAlias, assert_never
 
+from pyspark.sql.types import StructType
+
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.batch_end import Wanted
 from pyspark_pravega.datasource.changes.position import Position
@@ -15,7 +17,9 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
 from pyspark_pravega.datasource.scan.aggregation import can_begin
 from pyspark_pravega.datasource.scan.bounds import bounds_text
+from pyspark_pravega.datasource.scan.conditions import Condition, taken
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
+from pyspark_pravega.datasource.scan.sieving_reader import sieved
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
@@ -222,9 +226,11 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
+    conditions = _conditions(request, planned.schema, options)
+    planned = sieved(planned, conditions)
     if aggregation is not None:
         planned = aggregated(planned, aggregation, request.columns)
-    return planned_read(name, table, required, planned, ends, limit, aggregation)
+    return planned_read(name, table, required, planned, ends, limit, aggregation, conditions)
 
 
 def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
@@ -253,7 +259,10 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
-    return planned_read(asked.name, asked.table, request.columns, planned, ends, _limit(request))
+    conditions = _conditions(request, planned.schema, asked.options)
+    planned = sieved(planned, conditions)
+    limit = _limit(request)
+    return planned_read(asked.name, asked.table, request.columns, planned, ends, limit, conditions=conditions)
 
 
 def _end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
@@ -283,7 +292,12 @@ def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Chang
 
 
 def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
-    return request.limit if request.limit >= 0 else None
+    """Return how many rows are enough: not known where Spark drops some of them."""
+    return request.limit if request.limit >= 0 and not request.conditions else None
+
+
+def _conditions(request: r.PlanScan | r.PlanChanges, schema: StructType, options: o.Options) -> tuple[Condition, ...]:
+    return taken(request.conditions, schema) if options.get(o.PUSH_DOWN_FILTERS) else ()
 
 
 __all__ = ["Operations", "Reply"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.changes.truncation_search import FOUND
 from pyspark_pravega.datasource.scan.aggregation import Aggregation
+from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_read
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -22,12 +25,18 @@ def planned_read(
     ends: ScanEnds | None = None,
     limit: int | None = None,
     aggregation: Aggregation | None = None,
+    conditions: Sequence[Condition] = (),
 ) -> PlannedRead:
-    """Return the reply of a planned scan of what has this name. `columns` are those that Spark asked for."""
+    """Return the reply of a planned scan of what has this name. `columns` are those that Spark asked for.
+
+    `conditions` are those that the scan evaluates.
+    """
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
     if aggregation is not None:
         text += f"; aggregates: {aggregation}"
+    if conditions:
+        text += f"; filters: {', '.join(map(str, conditions))}"
     return PlannedRead(
         tasks=_tasks(planned.reader, planned.schema, planned.output) if planned.whole else None,
         search=None if planned.search is None else _tasks(planned.search, FOUND, FOUND),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.scan.aggregation import Aggregation
+from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 
@@ -21,7 +22,8 @@ class PlanScan:
 
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
     None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
-    `TakeAggregation` took, `columns` are all of the table, and the scan begins it.
+    `TakeAggregation` took, `columns` are all of the table, and the scan begins it. `conditions` are those by which
+    Spark drops rows of the scan.
     """
 
     table: StreamTable
@@ -31,6 +33,7 @@ class PlanScan:
     ends: ScanEnds | None
     found: tuple[str, ...] | None = None
     aggregation: Aggregation | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class PlanChanges:
     limit: int
     ends: ScanEnds | None
     found: tuple[str, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,15 @@ PUSH_DOWN_AGGREGATES = Option(
     "and send a row for each group. `false`: Spark gets all rows.",
     "true",
 )
+PUSH_DOWN_FILTERS = Option(
+    "push-down-filters",
+    BOOLEAN,
+    True,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Tasks of a scan leave out rows that WHERE drops, where they can tell exactly what Spark will do. `false`: Spark "
+    "gets all rows, as in streaming queries.",
+    "true",
+)
 MODE = Option(
     "mode",
     one_of("failfast", "permissive", "dropmalformed"),

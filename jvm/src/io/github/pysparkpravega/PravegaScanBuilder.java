@@ -2,21 +2,25 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Collects what Spark needs of the table and has the service plan the scan: the read function and its partitions. */
 final class PravegaScanBuilder
-    implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
+    implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit,
+        SupportsPushDownAggregates {
   private final PravegaTable table;
   private final CaseInsensitiveStringMap options;
   private final String operation;
   private StructType required;
+  private Predicate[] predicates = new Predicate[0];
   private int limit = -1;
   private ObjectNode written;
   private ObjectNode aggregation;
@@ -31,6 +35,18 @@ final class PravegaScanBuilder
   @Override
   public void pruneColumns(StructType requiredSchema) {
     required = requiredSchema;
+  }
+
+  /** Spark evaluates all of them again: the service takes what it can evaluate exactly, to leave out rows before. */
+  @Override
+  public Predicate[] pushPredicates(Predicate[] asked) {
+    predicates = asked;
+    return asked;
+  }
+
+  @Override
+  public Predicate[] pushedPredicates() {
+    return new Predicate[0];
   }
 
   @Override
@@ -73,6 +89,7 @@ final class PravegaScanBuilder
   @Override
   public Scan build() {
     ObjectNode arguments = arguments().put("limit", limit);
+    arguments.set("conditions", PushedConditions.json(predicates));
     if (aggregation != null) {
       arguments.set("aggregation", aggregation);
     }

@@ -1,0 +1,295 @@
+"""Conditions of a query that a scan can evaluate on Arrow columns, exactly as Spark does.
+
+Spark keeps every condition and evaluates it again: a scan only leaves rows out that cannot be kept. What it cannot
+evaluate exactly it does not try. Exactly means: null where Spark has null, a NaN that equals itself and is larger than
+all other numbers, 0.0 and -0.0 that are equal, and texts in the order of their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+COLUMN, LITERAL = "COLUMN", "LITERAL"
+
+_INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
+_FLOATS = {"float": pa.float32(), "double": pa.float64()}
+_TIMES = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
+"""Days and microseconds since 1970, in Spark's literals as in Arrow's memory."""
+_STRING, _BOOLEAN = "string", "boolean"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a condition, about so many of the parts before it (`children`).
+
+    `name` is that of one of Spark's predicates, functions or kinds of expression, COLUMN or LITERAL. The `value` of a
+    column is its name; that of a literal is written as Java does, a text as the base64 of its bytes. Literals have a
+    `type` as Spark's DESCRIBE spells it.
+    """
+
+    name: str
+    children: int
+    type: str | None
+    value: str | None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of the conditions that all rows of a query fulfil: its terms, those that another is about before it."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def columns(self) -> set[str]:
+        """Return the names of the columns it is about."""
+        return {term.value for term in self.terms if term.name == COLUMN and term.value is not None}
+
+    def __str__(self) -> str:
+        """Spell it for EXPLAIN, without the values, which may be long."""
+        texts: list[str] = []
+        for term in self.terms:
+            children = texts[len(texts) - term.children :]
+            del texts[len(texts) - term.children :]
+            if term.name == COLUMN:
+                texts.append(f"{term.value}")
+            elif term.name == LITERAL:
+                texts.append("?")
+            elif term.name == "IN":
+                texts.append(f"{children[0]} IN ({len(children) - 1} values)")
+            elif term.children == 2:
+                texts.append(f"({children[0]} {term.name.replace('_', ' ')} {children[1]})")
+            else:
+                texts.append(f"{term.name.replace('_', ' ')} {', '.join(children)}".strip())
+        return " ".join(texts)
+
+
+Columns: TypeAlias = Mapping[str, pa.Array]
+Rows: TypeAlias = Callable[[Columns], Any]
+"""Makes of columns an array, or of literals a scalar."""
+
+
+class _CannotTellError(Exception):
+    """The condition is none that can be evaluated here exactly."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A column or a literal: its type as Spark spells it ("" for one without comparisons), and how to get it."""
+
+    type: str
+    rows: Rows
+    literal: bool = False
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What is true, false or null in each row."""
+
+    rows: Rows
+
+
+def taken(conditions: Sequence[Condition], schema: StructType) -> tuple[Condition, ...]:
+    """Return the conditions that can be evaluated on columns of this schema.
+
+    Those behind one that may fail are not among them: Spark evaluates them in their order, and the rows that they drop
+    would not fail it any more.
+    """
+    found = []
+    for each in conditions:
+        if _known(each, schema):
+            found.append(each)
+        elif not all(term.name in _NEVER_FAIL for term in each.terms):
+            break
+    return tuple(found)
+
+
+def _known(condition: Condition, schema: StructType) -> bool:
+    try:
+        _compiled(condition, schema)
+    except _CannotTellError:
+        return False
+    return True
+
+
+class Sieve:
+    """Tells which rows of batches fulfil all of some `taken` conditions."""
+
+    def __init__(self, conditions: Sequence[Condition], schema: StructType) -> None:
+        self._conditions = [_compiled(each, schema) for each in conditions]
+
+    def kept(self, columns: Columns) -> pa.BooleanArray:
+        """Return which rows may be kept."""
+        masks = [condition(columns) for condition in self._conditions]
+        return pc.fill_null(reduce(pc.and_kleene, masks), False)
+
+
+def _compiled(condition: Condition, schema: StructType) -> Rows:
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    stack: list[_Value | _Truth] = []
+    for term in condition.terms:
+        if term.children > len(stack) or term.children < 0:
+            raise _CannotTellError
+        split = len(stack) - term.children
+        children, stack = stack[split:], stack[:split]
+        stack.append(_part(term, children, types))
+    if len(stack) != 1:
+        raise _CannotTellError
+    [truth] = stack
+    if not isinstance(truth, _Truth):
+        raise _CannotTellError
+    return truth.rows
+
+
+def _part(term: Term, children: Sequence[_Value | _Truth], types: Mapping[str, str]) -> _Value | _Truth:
+    if term.name == COLUMN:
+        return _column(term.value, types)
+    if term.name == LITERAL:
+        return _literal(term)
+    if term.name in _CONNECTIVES:
+        count, connected = _CONNECTIVES[term.name]
+        truths = [each.rows for each in children if isinstance(each, _Truth)]
+        if len(truths) != len(children) or len(truths) != count:
+            raise _CannotTellError
+        return _Truth(lambda columns: connected(*(each(columns) for each in truths)))
+    values = [each for each in children if isinstance(each, _Value)]
+    if len(values) != len(children) or not values or all(value.literal for value in values):
+        raise _CannotTellError
+    if term.name in ("IS_NULL", "IS_NOT_NULL") and len(values) == 1:
+        found = pc.is_null if term.name == "IS_NULL" else pc.is_valid
+        return _Truth(lambda columns: found(values[0].rows(columns)))
+    if len({value.type for value in values}) > 1 or not values[0].type:
+        raise _CannotTellError
+    if term.name == "IN":
+        return _one_of(values)
+    if len(values) != 2:
+        raise _CannotTellError
+    return _compared(term.name, *values)
+
+
+_CONNECTIVES: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "AND": (2, pc.and_kleene),
+    "OR": (2, pc.or_kleene),
+    "NOT": (1, pc.invert),
+}
+
+
+def _column(name: str | None, types: Mapping[str, str]) -> _Value:
+    if name is None or name not in types:
+        raise _CannotTellError
+    kind = types[name]
+    if kind in _TIMES:
+        number = _TIMES[kind]
+        return _Value(kind, lambda columns: columns[name].view(number))
+    known = kind in _INTEGERS or kind in _FLOATS or kind in (_STRING, _BOOLEAN)
+    return _Value(kind if known else "", lambda columns: columns[name])
+
+
+def _literal(term: Term) -> _Value:
+    if term.type is None or term.value is None:
+        raise _CannotTellError
+    try:
+        if term.type in _INTEGERS or term.type in _TIMES:
+            scalar = pa.scalar(int(term.value), _INTEGERS.get(term.type) or _TIMES[term.type])
+        elif term.type in _FLOATS:
+            scalar = pa.scalar(float(term.value), _FLOATS[term.type])
+        elif term.type == _BOOLEAN and term.value in ("true", "false"):
+            scalar = pa.scalar(term.value == "true")
+        elif term.type == _STRING:
+            scalar = pa.scalar(base64.b64decode(term.value, validate=True).decode())
+        else:
+            raise _CannotTellError
+    except (ValueError, pa.ArrowInvalid) as error:  # bytes that are no text, such as those of a cast
+        raise _CannotTellError from error
+    return _Value(term.type, lambda columns: scalar, literal=True)
+
+
+def _compared(name: str, left: _Value, right: _Value) -> _Truth:
+    if name in _OF_TEXTS:
+        if left.type != _STRING or left.literal or not right.literal:
+            raise _CannotTellError
+        pattern = right.rows({}).as_py()
+        return _Truth(lambda columns: _OF_TEXTS[name](left.rows(columns), pattern=pattern))
+    ordered = _ORDERS.get(name)
+    if ordered is None or (left.type == _BOOLEAN and name not in ("=", "<>", "<=>")):
+        raise _CannotTellError
+    floats = left.type in _FLOATS
+    return _Truth(lambda columns: ordered(left.rows(columns), right.rows(columns), floats))
+
+
+_OF_TEXTS: Mapping[str, Callable[..., Any]] = {
+    "STARTS_WITH": pc.starts_with,
+    "ENDS_WITH": pc.ends_with,
+    "CONTAINS": pc.match_substring,
+}
+
+
+def _equal(left: Any, right: Any, floats: bool) -> Any:
+    equal = pc.equal(left, right)
+    return pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right))) if floats else equal
+
+
+def _less(left: Any, right: Any, floats: bool) -> Any:
+    less = pc.less(left, right)
+    if not floats:
+        return less
+    return pc.or_kleene(less, pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left))))
+
+
+def _the_same(left: Any, right: Any, floats: bool) -> Any:
+    same = pc.fill_null(_equal(left, right, floats), False)
+    return pc.or_kleene(same, pc.and_kleene(pc.is_null(left), pc.is_null(right)))
+
+
+_ORDERS: Mapping[str, Callable[[Any, Any, bool], Any]] = {
+    "=": _equal,
+    "<=>": _the_same,
+    "<>": lambda left, right, floats: pc.invert(_equal(left, right, floats)),
+    "<": _less,
+    "<=": lambda left, right, floats: pc.invert(_less(right, left, floats)),
+    ">": lambda left, right, floats: _less(right, left, floats),
+    ">=": lambda left, right, floats: pc.invert(_less(left, right, floats)),
+}
+
+
+def _one_of(values: Sequence[_Value]) -> _Truth:
+    asked, *others = values
+    if asked.literal or not others or not all(value.literal for value in others) or asked.type == _BOOLEAN:
+        raise _CannotTellError
+    scalars = [value.rows({}) for value in others]
+    if asked.type not in _FLOATS:
+        wanted = pa.array([scalar.as_py() for scalar in scalars], scalars[0].type)
+        return _Truth(lambda columns: _where_valid(asked.rows(columns), pc.is_in(asked.rows(columns), wanted)))
+    numbers = [scalar.as_py() for scalar in scalars]
+    nan = any(math.isnan(number) for number in numbers)
+    # Hashes tell -0.0 from 0.0, sums with 0.0 do not.
+    wanted = pa.array([number + 0.0 for number in numbers if not math.isnan(number)], _FLOATS[asked.type])
+
+    def found(columns: Columns) -> Any:
+        column = asked.rows(columns)
+        equal = pc.is_in(pc.add(column, pa.scalar(0.0, column.type)), wanted)
+        return _where_valid(column, pc.or_(equal, pc.is_nan(column)) if nan else equal)
+
+    return _Truth(found)
+
+
+_NEVER_FAIL = {
+    *(COLUMN, LITERAL, "IN", "IS_NULL", "IS_NOT_NULL", "ALWAYS_TRUE", "ALWAYS_FALSE", "FieldReference", "Extract"),
+    *("UPPER", "LOWER", "SUBSTRING", "TRIM", "LTRIM", "RTRIM", "CONCAT", "CHAR_LENGTH", "COALESCE", "CASE_WHEN"),
+    *_CONNECTIVES,
+    *_OF_TEXTS,
+    *_ORDERS,
+}
+"""Of what is not evaluated here, what raises no error whatever its operands are, also in ANSI mode."""
+
+
+def _where_valid(column: Any, truth: Any) -> Any:
+    return pc.if_else(pc.is_valid(column), truth, pa.scalar(None, pa.bool_()))

@@ -1,0 +1,62 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Base64;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Spells the conditions that Spark has for the rows of a scan: terms, each behind those that it is about. */
+final class PushedConditions {
+  // A condition with more, such as a long IN, takes longer to hand out than it saves.
+  private static final int MOST_TERMS = 500;
+
+  private PushedConditions() {}
+
+  static ArrayNode json(Predicate[] predicates) {
+    ArrayNode conditions = Service.JSON.createArrayNode();
+    for (Predicate predicate : predicates) {
+      ArrayNode terms = Service.JSON.createArrayNode();
+      add(terms, predicate);
+      if (terms.size() > MOST_TERMS) {
+        terms.removeAll();
+        term(terms, "", 0);
+      }
+      conditions.addObject().set("terms", terms);
+    }
+    return conditions;
+  }
+
+  private static void add(ArrayNode terms, Expression expression) {
+    if (terms.size() > MOST_TERMS) {
+      return;
+    }
+    if (expression instanceof NamedReference column && column.fieldNames().length == 1) {
+      term(terms, "COLUMN", 0).put("value", column.fieldNames()[0]);
+    } else if (expression instanceof Literal<?> literal) {
+      term(terms, "LITERAL", 0).put("type", literal.dataType().catalogString()).put("value", text(literal.value()));
+    } else {
+      for (Expression child : expression.children()) {
+        add(terms, child);
+      }
+      term(terms, name(expression), expression.children().length);
+    }
+  }
+
+  private static String name(Expression expression) {
+    return expression instanceof GeneralScalarExpression named ? named.name() : expression.getClass().getSimpleName();
+  }
+
+  private static ObjectNode term(ArrayNode terms, String name, int children) {
+    return terms.addObject().put("name", name).put("children", children).putNull("type").putNull("value");
+  }
+
+  private static String text(Object value) {
+    return value instanceof UTF8String text ? Base64.getEncoder().encodeToString(text.getBytes())
+        : value == null ? null : value.toString();
+  }
+}
