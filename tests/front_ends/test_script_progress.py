@@ -14,7 +14,7 @@ def report(batch: int, second: int, rows_in: int, rows_out: int, **metrics: str)
         "batchId": batch,
         "timestamp": f"2026-01-01T00:00:{second:02}.000Z",
         "numInputRows": rows_in,
-        "durationMs": {"triggerExecution": 500},
+        "durationMs": {"triggerExecution": 500} | ({"addBatch": 400} if rows_in else {}),
         "sources": [{"metrics": metrics}, {"metrics": None}],
         "sink": {"numOutputRows": rows_out},
     }
@@ -26,8 +26,8 @@ def test_rows_are_added_up_and_rates_are_those_of_the_last_batch() -> None:
     first = [report(0, 1, 1000, 10), report(1, 2, 3000, 20)]
     progress.add(first)
     assert progress.line() == "agg: batch 1, 6,000 rows/s in, 40 rows/s out, 4,000 rows read, 30 written"
-    # Spark repeats what it has reported, and reports an idle query's last batch with another time.
-    progress.add([*first, report(1, 12, 0, 0, bytesBehind="0")])
+    # Spark repeats what it has reported, and reports of an idle query have the number of the next batch.
+    progress.add([*first, report(2, 12, 0, 0, bytesBehind="0")])
     assert progress.line() == "agg: batch 1, idle, 4,000 rows read, 30 written, up to date"
 
 
