@@ -277,9 +277,7 @@ def test_what_is_removed_between_planning_and_reading(pravega: Pravega, new_stre
 
 @pytest.mark.parametrize("strict", ["true", "false"])
 @pytest.mark.parametrize("end", ["none", "available now", "by option"])
-def test_a_stream_that_is_dropped_or_made_again(
-    pravega: Pravega, new_stream: NewStream, end: str, strict: str
-) -> None:
+def test_a_stream_that_is_dropped_or_made_again(pravega: Pravega, new_stream: NewStream, end: str, strict: str) -> None:
     """It is not taken for one that has lost events, whether the query has an end or not."""
     stream = new_stream(2)
     write(pravega, stream, events(range(10)))
