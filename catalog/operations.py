@@ -17,13 +17,15 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
 from pyspark_pravega.datasource.scan.aggregation import can_begin
 from pyspark_pravega.datasource.scan.bounds import bounds_text
-from pyspark_pravega.datasource.scan.conditions import Condition, taken
+from pyspark_pravega.datasource.scan.conditions import taken
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
-from pyspark_pravega.datasource.scan.sieving_reader import sieved
+from pyspark_pravega.datasource.scan.sieving_reader import columns_to_read, sieved
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
+from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
@@ -46,6 +48,7 @@ Reply: TypeAlias = (
     | int
     | bool
     | list[str]
+    | list[bool]
     | dict[str, str]
     | None
 )
@@ -127,6 +130,8 @@ class Operations:
                 raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name)))
             case r.PlanScan():
                 return _plan_scan(catalog, request)
+            case r.TakeConditions():
+                return _take_conditions(catalog, request)
             case r.TakeAggregation():
                 return _take_aggregation(catalog, request)
             case r.PlanChanges():
@@ -204,7 +209,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
     ends = request.ends or ScanEnds()
-    aggregation = request.aggregation
+    aggregation, conditions = request.aggregation, request.conditions
     if aggregation is None:
         required, limit = request.columns, _limit(request)
     else:
@@ -217,20 +222,32 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         planned = kind_of(table).plan_scan(
             catalog.pravega,
             table,
-            required,
+            _to_read(request, required),
             options,
-            limit=limit,
+            limit=None if conditions else limit,
+            few=bool(conditions) and limit is not None,
             count_bad_events=True,
             tail=None if known is None else known.offsets(),
             search=Search.of_request(request.found),
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
-    conditions = _conditions(request, planned.schema, options)
-    planned = sieved(planned, conditions)
+    planned = sieved(planned, conditions, required, limit)
     if aggregation is not None:
         planned = aggregated(planned, aggregation, request.columns)
     return planned_read(name, table, required, planned, ends, limit, aggregation, conditions)
+
+
+def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
+    table, given = request.table, request.options
+    with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
+        read = given if table.changes is None else changes.without_sparks(given)
+        options = catalog.options(read=read, properties=table.scan_properties)
+    if not options.get(o.PUSH_DOWN_FILTERS):
+        return [False] * len(request.conditions)
+    columns = strings_for_char_types(StructType(list(fields_by_name(request.columns).values())))
+    assert isinstance(columns, StructType)
+    return taken(request.conditions, columns)
 
 
 def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
@@ -245,24 +262,22 @@ def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
 
 
 def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
-    known = None if request.ends is None else request.ends.ends[0]
+    known, limit = None if request.ends is None else request.ends.ends[0], _limit(request)
     with changes.asked_for(catalog, request.table, request.options) as asked:
         planned = kind_of(asked.table).plan_changes(
             catalog.pravega,
             asked.table,
             asked.range,
-            request.columns,
+            _to_read(request, request.columns),
             asked.options,
-            limit=_limit(request),
+            limit=None if request.conditions else limit,
             earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
             search=Search.of_request(request.found),
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
-    conditions = _conditions(request, planned.schema, asked.options)
-    planned = sieved(planned, conditions)
-    limit = _limit(request)
-    return planned_read(asked.name, asked.table, request.columns, planned, ends, limit, conditions=conditions)
+    planned = sieved(planned, request.conditions, request.columns, limit)
+    return planned_read(asked.name, asked.table, request.columns, planned, ends, limit, conditions=request.conditions)
 
 
 def _end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
@@ -292,12 +307,11 @@ def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: Chang
 
 
 def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
-    """Return how many rows are enough: not known where Spark drops some of them."""
-    return request.limit if request.limit >= 0 and not request.conditions else None
+    return request.limit if request.limit >= 0 else None
 
 
-def _conditions(request: r.PlanScan | r.PlanChanges, schema: StructType, options: o.Options) -> tuple[Condition, ...]:
-    return taken(request.conditions, schema) if options.get(o.PUSH_DOWN_FILTERS) else ()
+def _to_read(request: r.PlanScan | r.PlanChanges, required: StructType) -> StructType:
+    return required if request.every is None else columns_to_read(required, request.conditions, request.every)
 
 
 __all__ = ["Operations", "Reply"]

@@ -22,8 +22,8 @@ class PlanScan:
 
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
     None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
-    `TakeAggregation` took, `columns` are all of the table, and the scan begins it. `conditions` are those by which
-    Spark drops rows of the scan.
+    `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the `conditions`,
+    which `TakeConditions` took; if there are any, `every` has all columns of the table.
     """
 
     table: StreamTable
@@ -33,7 +33,21 @@ class PlanScan:
     ends: ScanEnds | None
     found: tuple[str, ...] | None = None
     aggregation: Aggregation | None = None
+    every: StructType | None = None
     conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class TakeConditions:
+    """Of each of the conditions that Spark asks for, in its order, whether a scan evaluates it: bools.
+
+    `columns` are all of the table, or of its changes.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,7 @@ class PlanChanges:
     limit: int
     ends: ScanEnds | None
     found: tuple[str, ...] | None = None
+    every: StructType | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -115,6 +130,13 @@ class PlanNewChanges:
 
 
 ScanRequest: TypeAlias = (
-    PlanScan | TakeAggregation | PlanChanges | StartOfChanges | EndOfChanges | LimitsOfChanges | PlanNewChanges
+    PlanScan
+    | TakeConditions
+    | TakeAggregation
+    | PlanChanges
+    | StartOfChanges
+    | EndOfChanges
+    | LimitsOfChanges
+    | PlanNewChanges
 )
 """Requests about scans."""

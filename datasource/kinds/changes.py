@@ -59,6 +59,7 @@ class ChangeTable(TableKind):
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
+        few: bool = False,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         search = search or Search()

@@ -61,12 +61,22 @@ class EventTable(TableKind):
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
+        few: bool = False,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         schemas = begun(partial(likely_schemas, pravega, table, required))
         slices = measure_scan(pravega, table, options, tail)
         return plan_events(
-            pravega, table, slices, required, options, rule, limit=limit, counted=count_bad_events, schemas=schemas
+            pravega,
+            table,
+            slices,
+            required,
+            options,
+            rule,
+            limit=limit,
+            counted=count_bad_events,
+            schemas=schemas,
+            few=few,
         )
 
     def plan_micro_batch(

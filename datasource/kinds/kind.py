@@ -58,12 +58,14 @@ class TableKind(ABC):
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
+        few: bool = False,
     ) -> PlannedScan:
         """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
 
         `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
         table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
-        mode lets there be any. `search` is what may be done for it before, by default all. Raises InvalidOptionError
+        mode lets there be any. `search` is what may be done for it before, by default all. `few` rows may be enough,
+        though no limit says so: then a scan of events reads little at first. Raises InvalidOptionError
         for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for columns that the table does not
         have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """

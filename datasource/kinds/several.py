@@ -45,13 +45,20 @@ class SeveralStreams(EventTable):
         count_bad_events: bool = False,
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
+        few: bool = False,
     ) -> PlannedScan:
         check_bounds_of_several(table, options)
         return self._merged(
             table,
             required,
             lambda number, columns: self._kind(table.members[number]).plan_scan(
-                pravega, table.members[number], columns, options, limit=limit, count_bad_events=count_bad_events
+                pravega,
+                table.members[number],
+                columns,
+                options,
+                limit=limit,
+                count_bad_events=count_bad_events,
+                few=few,
             ),
         )
 

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..tables.hidden_columns import METADATA_COLUMNS
+from ..tables.hidden_columns import fields_by_name
 
 COUNT_STAR, COUNT, SUM, MIN, MAX, AVG = "CountStar", "Count", "Sum", "Min", "Max", "Avg"
 """The names of Spark's classes in `org.apache.spark.sql.connector.expressions.aggregate`."""
@@ -72,13 +72,13 @@ class Aggregation:
 
         Raises KeyError for one that the table does not have.
         """
-        known = _fields(columns)
+        known = fields_by_name(columns)
         names = [*self.groups, *(each.column for each in self.functions if each.name != COUNT_STAR)]
         return StructType([known[name] for (name,) in dict.fromkeys(names)])
 
     def partial_rows(self, columns: StructType) -> StructType:
         """Return the columns of the rows that tasks make: the groups, then what each function begins with."""
-        known = _fields(columns)
+        known = fields_by_name(columns)
         groups = [StructField(f"group_{number}", known[name].dataType) for number, (name,) in enumerate(self.groups)]
         begun = [
             StructField(f"partial_{number}", _partial_type(each, known)) for number, each in enumerate(self.functions)
@@ -92,7 +92,7 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
     `written` is the aggregation before Spark made sums and counts of AVG. `columns` are those that the table has for
     Spark. AVG of whole numbers adds them as doubles, which is not the same as dividing their sum.
     """
-    known = _fields(columns)
+    known = fields_by_name(columns)
     averaged = {each.column for each in written.functions if each.name == AVG}
     return (
         bool(aggregation.groups or aggregation.functions)
@@ -128,8 +128,3 @@ def _partial_type(function: AggregateFunction, known: Mapping[str, StructField])
     if function.name == SUM:
         return LongType() if type in _WHOLE else DoubleType()
     return type
-
-
-def _fields(columns: StructType) -> dict[str, StructField]:
-    hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
-    return {**hidden, **{field.name: field for field in columns}}

@@ -1,8 +1,7 @@
-"""Conditions of a query that a scan can evaluate on Arrow columns, exactly as Spark does.
+"""Conditions of a query that a scan evaluates on Arrow columns, exactly as Spark does, and instead of Spark.
 
-Spark keeps every condition and evaluates it again: a scan only leaves rows out that cannot be kept. What it cannot
-evaluate exactly it does not try. Exactly means: null where Spark has null, a NaN that equals itself and is larger than
-all other numbers, 0.0 and -0.0 that are equal, and texts in the order of their UTF-8 bytes.
+What it cannot evaluate exactly is left to Spark. Exactly means: null where Spark has null, a NaN that equals itself and
+is larger than all other numbers, 0.0 and -0.0 that are equal, and texts in the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class Condition:
     terms: tuple[Term, ...]
 
     @property
-    def columns(self) -> set[str]:
-        """Return the names of the columns it is about."""
-        return {term.value for term in self.terms if term.name == COLUMN and term.value is not None}
+    def columns(self) -> list[str]:
+        """Return the names of the columns it is about, each once."""
+        return list(dict.fromkeys(term.value for term in self.terms if term.name == COLUMN and term.value is not None))
 
     def __str__(self) -> str:
         """Spell it for EXPLAIN, without the values, which may be long."""
@@ -97,19 +96,18 @@ class _Truth:
     rows: Rows
 
 
-def taken(conditions: Sequence[Condition], schema: StructType) -> tuple[Condition, ...]:
-    """Return the conditions that can be evaluated on columns of this schema.
+def taken(conditions: Sequence[Condition], schema: StructType) -> list[bool]:
+    """Tell of each condition whether it can be evaluated on columns of this schema.
 
-    Those behind one that may fail are not among them: Spark evaluates them in their order, and the rows that they drop
+    Those behind one that may fail are not: Spark evaluates them in their order, and the rows that they drop
     would not fail it any more.
     """
-    found = []
+    found, may_fail = [], False
     for each in conditions:
-        if _known(each, schema):
-            found.append(each)
-        elif not all(term.name in _NEVER_FAIL for term in each.terms):
-            break
-    return tuple(found)
+        known = _known(each, schema)
+        found.append(known and not may_fail)
+        may_fail = may_fail or not (known or all(term.name in _NEVER_FAIL for term in each.terms))
+    return found
 
 
 def _known(condition: Condition, schema: StructType) -> bool:
@@ -127,7 +125,7 @@ class Sieve:
         self._conditions = [_compiled(each, schema) for each in conditions]
 
     def kept(self, columns: Columns) -> pa.BooleanArray:
-        """Return which rows may be kept."""
+        """Return which rows are kept: a truth for each, never null."""
         masks = [condition(columns) for condition in self._conditions]
         return pc.fill_null(reduce(pc.and_kleene, masks), False)
 

@@ -54,6 +54,8 @@ class EventScanPlan:
     """Names the streaming query: it reads the same slice again when a micro-batch is done again."""
     positioned: bool = False
     """Rows carry REACHED_COLUMN; only with `counted`."""
+    few: bool = False
+    """A few rows may be enough, without a `limit` of them: so little is read at first."""
     times: Mapping[str, SegmentTimes] | None = None
     """By the name of a segment, where `_event_time` is asked for."""
 

@@ -81,11 +81,13 @@ def plan_events(
     query: str | None = None,
     times: EventTimes | None = None,
     schemas: Callable[[], WriterSchemas] | None = None,
+    few: bool = False,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
 
     `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
     that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they were asked for.
+    `few` rows may be enough, though it is not known how many events have to be read for them.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -107,6 +109,7 @@ def plan_events(
         counted=counted and rule.mode != FAILFAST,
         versions=versions,
         query=query,
+        few=few,
         times=_times(pravega, table, slices, required, times),
     )
     token = pravega.segments.token(stream, Access.READ)

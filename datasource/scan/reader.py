@@ -33,9 +33,10 @@ BATCH_BYTES = 4 << 20
 SMALL_BYTES = 256 << 10
 """Bytes of slices that one task reads together at most: about what it reads while Spark starts another task."""
 FEW_BYTES = 64 << 10
-"""Bytes of a slice that are read at first where a scan has a limit: often all that it needs."""
+"""Bytes of a slice that are read at first where a few rows may be enough: often all that is needed."""
 _FEWEST_EVENTS = 256
-"""Events looked at together where a scan has a limit: some of them may be no rows."""
+_GROWTH = 4
+"""Events looked at together at first where a few rows may be enough, and how they grow with each window."""
 
 
 @dataclass
@@ -149,7 +150,7 @@ def _read_slice(
 ) -> Generator[pa.RecordBatch, None, int | None]:
     """Yield the rows of a slice, at most `left` of them; return how many may follow from another one."""
     stream = plan.table.stream
-    piece = partition.piece
+    piece, few = partition.piece, plan.few or plan.limit is not None
     segment = segment_name(stream, piece.segment_id)
     with ExitStack() as opened:
         pravega = opened.enter_context(lent(plan.config))
@@ -172,11 +173,12 @@ def _read_slice(
             piece.end,
             window_bytes=plan.window_bytes,
             fail_on_data_loss=plan.fail_on_data_loss,
-            first_bytes=None if plan.limit is None else FEW_BYTES,
+            first_bytes=FEW_BYTES if few else None,
         )
+        most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
         for window in _until_broken(reader, broken):
-            for first, last in chunks(window.lengths, None if left is None else max(left, _FEWEST_EVENTS)):
+            for first, last in chunks(window.lengths, most):
                 pending = [(first, last)]
                 while pending and left != 0:
                     first, last = pending.pop()
@@ -194,6 +196,7 @@ def _read_slice(
                     break
             if left == 0:
                 break
+            most *= _GROWTH
         for error in broken:
             yield from decoder.rest(error.offset, piece.end, error.message)
         if decoder.bad:
@@ -214,9 +217,9 @@ def _counts_only(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
     return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
 
 
-def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int | None = None) -> Iterator[tuple[int, int]]:
+def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS) -> Iterator[tuple[int, int]]:
     """Cut a window into runs of events that make batches of a good size, of at most `most` events each."""
-    events = BATCH_EVENTS if most is None else min(most, BATCH_EVENTS)
+    events = min(most, BATCH_EVENTS)
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):

@@ -1,61 +1,97 @@
-"""Leaves rows out of a planned scan that Spark would drop: before they become rows of the JVM."""
+"""Leaves rows out of a planned scan that conditions of the query drop: before they become rows of the JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from ..tables.hidden_columns import fields_by_name
 from .conditions import Condition, Sieve
 from .planned_scan import PlannedScan
-
-_WORTH_COPYING = 0.75
-"""Where a condition keeps more of a batch, Spark drops the others for less than copying takes."""
+from .reader import PlannedReader
 
 
-class SievingReader(DataSourceReader):
-    """The rows of another reader, without most of those that do not fulfil all conditions.
+@dataclass(frozen=True)
+class SievingPlan:
+    """The reader of the rows, what they must fulfil, and what becomes of them."""
 
-    The events of all of them are decoded: so the bad ones are the same, and are counted as ever.
+    reader: PlannedReader[object, InputPartition]
+    conditions: tuple[Condition, ...]
+    read: StructType
+    """The columns of the reader's rows, to which the conditions refer."""
+    columns: int
+    """So many of them, the first ones, are returned."""
+    counted: bool
+    """Batches of the reader may tell a number of bad events, in their last column."""
+    limit: int | None
+    """As many rows are enough for one partition."""
+
+
+class SievingReader(PlannedReader[SievingPlan, InputPartition]):
+    """The partitions of another reader, without the rows that do not fulfil all conditions.
+
+    Spark does not evaluate the conditions again. The other reader decodes the events of all rows: so the bad ones are
+    the same, and are counted as ever.
     """
 
-    def __init__(
-        self, reader: DataSourceReader, conditions: Sequence[Condition], schema: StructType, counted: bool
-    ) -> None:
-        """`schema` is that of the rows. With `counted`, BAD_EVENTS_COLUMN is behind them."""
-        self._reader = reader
-        self._conditions = tuple(conditions)
-        self._schema = schema
-        self._counted = counted
+    def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one partition of the other reader."""
+        plan, left = self._plan, self._plan.limit
+        sieve = Sieve(plan.conditions, plan.read)
+        names = plan.read.fieldNames()
+        for batch in plan.reader.batches(partition):
+            # By its place, because a column of the table may have its name.
+            if plan.counted and batch.column(batch.num_columns - 1).null_count < batch.num_rows:
+                yield self._returned(batch)
+                continue
+            mask = sieve.kept(dict(zip(names, batch.columns, strict=False)))
+            if not mask.true_count:
+                continue
+            rows = self._returned(batch)
+            if mask.true_count < len(mask):
+                rows = rows.filter(mask)
+            if left is not None:
+                rows = rows.slice(0, left)
+                left -= rows.num_rows
+            yield rows
+            if left == 0:
+                return
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the partitions of the other reader."""
-        return self._reader.partitions()
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of the other reader with fewer rows; raises what that does."""
-        sieve = Sieve(self._conditions, self._schema)
-        for batch in self._reader.read(partition):
-            yield from self._sieved(sieve, batch)
-
-    def _sieved(self, sieve: Sieve, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        # By its place, because a column of the table may have its name.
-        if self._counted and batch.column(batch.num_columns - 1).null_count < batch.num_rows:
-            yield batch
-            return
-        mask = sieve.kept(dict(zip(self._schema.fieldNames(), batch.columns, strict=False)))
-        if mask.true_count > _WORTH_COPYING * batch.num_rows:
-            yield batch
-        elif mask.true_count:
-            yield batch.filter(mask)
+    def _returned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        places = list(range(self._plan.columns))
+        return batch.select([*places, batch.num_columns - 1] if self._plan.counted else places)
 
 
-def sieved(planned: PlannedScan, conditions: Sequence[Condition]) -> PlannedScan:
-    """Return the scan without rows that do not fulfil the conditions, all of which are `taken` for its schema."""
-    if not conditions or not planned.whole:
+def columns_to_read(required: StructType, conditions: Sequence[Condition], every: StructType) -> StructType:
+    """Return the columns that a scan reads to evaluate conditions: those that are required come first.
+
+    `every` are the columns that the table has for Spark.
+    """
+    known, names = fields_by_name(every), set(required.names)
+    asked = dict.fromkeys(name for each in conditions for name in each.columns if name not in names)
+    return StructType([*required.fields, *(known[name] for name in asked)])
+
+
+def sieved(
+    planned: PlannedScan, conditions: Sequence[Condition], required: StructType, limit: int | None
+) -> PlannedScan:
+    """Return a scan of the `columns_to_read` with the required columns of the rows that fulfil the conditions.
+
+    If none are required, it has one column of any values. A `limit` is that of each task.
+    """
+    if not conditions:
         return planned
+    count = max(len(required), 1)
+    schema = StructType(planned.schema.fields[:count])
     counted = len(planned.output) > len(planned.schema)
-    return replace(planned, reader=SievingReader(planned.reader, conditions, planned.schema, counted))
+    output = StructType([*planned.output.fields[:count], *planned.output.fields[len(planned.schema) :]])
+    if not planned.whole:
+        return replace(planned, schema=schema, output=output)
+    assert isinstance(planned.reader, PlannedReader)
+    reader: PlannedReader[object, InputPartition] = planned.reader
+    plan = SievingPlan(reader, tuple(conditions), planned.schema, count, counted, limit)
+    return replace(planned, reader=SievingReader(plan, reader.planned), schema=schema, output=output)

@@ -57,3 +57,9 @@ CHANGE_COLUMNS = StructType(
     ]
 )
 """The columns that Spark wants of CHANGES, behind those of the table."""
+
+
+def fields_by_name(columns: StructType) -> dict[str, StructField]:
+    """Return the columns that a query can name, by name: those of the table, and hidden ones that they do not hide."""
+    hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
+    return {**hidden, **{field.name: field for field in columns}}

@@ -159,8 +159,8 @@ PUSH_DOWN_FILTERS = Option(
     BOOLEAN,
     True,
     SettableAs.CATALOG | SettableAs.READ,
-    "Tasks of a scan leave out rows that WHERE drops, where they can tell exactly what Spark will do. `false`: Spark "
-    "gets all rows, as in streaming queries.",
+    "Tasks of a scan evaluate conditions of WHERE instead of Spark, where they can tell exactly what Spark would do. "
+    "`false`: Spark gets all rows, as in streaming queries.",
     "true",
 )
 MODE = Option(

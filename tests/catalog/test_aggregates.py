@@ -57,6 +57,9 @@ PUSHED = {
     "one sum that is too large": "SELECT sum(w), max(w) FROM rows",
     "tried sums that are too large": "SELECT k, try_sum(w), sum(l) FROM rows GROUP BY k",
     "different rows": "SELECT DISTINCT k, b, y FROM rows",
+    "filtered": "SELECT k, count(*), max(n), sum(d) FROM rows WHERE l > 5 AND s IS NOT NULL GROUP BY k",
+    "numbers of filtered rows": "SELECT count(*) FROM rows WHERE z > 1 OR NOT (k LIKE 'a%')",
+    "none of the rows": "SELECT count(*), max(n), avg(d) FROM rows WHERE n > 5 AND n < 5",
     "behind": """
         SELECT one.n, two.n FROM (SELECT k, count(*) AS n FROM rows GROUP BY k HAVING n > 2000) one
         JOIN (SELECT k, max(s) AS n FROM rows GROUP BY k ORDER BY n LIMIT 5) two ON one.k <=> two.k
@@ -69,7 +72,7 @@ NOT_PUSHED = {
     "expressions": "SELECT sum(n + 1L), max(upper(s)), count(st.m), count(k, b) FROM rows",
     "of expressions": "SELECT n % 10, count(*) FROM rows GROUP BY n % 10",
     "some of the rows": "SELECT count(*) FILTER (WHERE n > 0), count(*), max(n) FROM rows",
-    "filtered": "SELECT k, count(*), max(n) FROM rows WHERE l > 5 GROUP BY k",
+    "filtered by what a task cannot tell": "SELECT k, count(*), max(n) FROM rows WHERE l > 5 AND n % 3 = 1 GROUP BY k",
     "limited": "SELECT count(*), count(s) FROM (SELECT s FROM rows LIMIT 7)",
     "groups of floating-point numbers": "SELECT z, count(*) FROM rows GROUP BY z",
     "groups of collated texts": "SELECT u, count(*) FROM rows GROUP BY u HAVING count(*) > 2600",

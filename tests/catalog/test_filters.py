@@ -1,4 +1,4 @@
-"""Conditions that tasks evaluate before rows go to Spark: the answers are those of Spark alone, and fewer rows go."""
+"""Conditions that tasks evaluate instead of Spark: the answers are those of Spark alone, and fewer rows go to it."""
 
 from __future__ import annotations
 
@@ -127,12 +127,13 @@ def scan(frame: DataFrame) -> JavaObject:
 
 
 def test_rows_that_are_dropped_stay_in_the_worker(spark: SparkSession, rows: Path) -> None:
-    for text, shown in (
-        ("id < 40", "(id < ?)"),
-        ("id IN (1, 2, 3, 1000) AND b IS NULL", "id IN (4 values), IS NULL b"),
-        ("id >= 590 OR NOT (id > 9)", "((id >= ?) OR (id <= ?))"),
-        ("t LIKE 'a%' AND id % 2 = 0", "(t STARTS WITH ?)"),
-        ("_offset < 5000 AND _segment LIKE 'filters/t/%'", "(_offset < ?), (_segment STARTS WITH ?)"),
+    for text, shown, left in (
+        ("id < 40", "(id < ?)", False),
+        ("id IN (1, 2, 3, 1000) AND b IS NULL", "id IN (4 values), IS NULL b", False),
+        ("id >= 590 OR NOT (id > 9)", "((id >= ?) OR (id <= ?))", False),
+        ("id <> 5 AND d < 0", "NOT (id = ?), (d < ?)", False),
+        ("t LIKE 'a%' AND id % 2 = 0", "(t STARTS WITH ?)", True),
+        ("_offset < 5000 AND _segment LIKE 'filters/t/%'", "(_offset < ?), (_segment STARTS WITH ?)", False),
     ):
         reader = spark.read.option("push-down-filters", "false")
         on, off = (
@@ -144,6 +145,16 @@ def test_rows_that_are_dropped_stay_in_the_worker(spark: SparkSession, rows: Pat
         assert int(scan(off).metrics().apply("numOutputRows").value()) == ROWS
         assert shown in scan(on).toString().partition("; filters: ")[2]
         assert "filters:" not in scan(off).toString()
+        assert ("Filter (" in on._jdf.queryExecution().executedPlan().toString()) == left, text
+
+
+def test_columns_that_only_conditions_need_stay_in_the_worker(spark: SparkSession, rows: Path) -> None:
+    table = spark.table("pravega.filters.t")
+    for columns in (["id"], ["t", "_segment"], []):
+        found = table.where("l > 0 AND _offset >= 0 AND f IS NOT NULL").select(*columns)
+        wanted = spark.read.parquet(str(rows)).where("l > 0 AND f IS NOT NULL")
+        assert f"columns: {', '.join(columns) or 'none'}; " in scan(found).toString()
+        assert len(found.collect()) == wanted.count() > 0
 
 
 def test_conditions_that_may_fail_are_not_overtaken(spark: SparkSession, rows: Path) -> None:
@@ -195,9 +206,18 @@ def test_bad_events_are_bad_whatever_a_condition_drops(
 
 def test_a_limit_counts_the_rows_that_a_condition_keeps(spark: SparkSession, rows: Path) -> None:
     table = "pravega.filters.t"
-    for text in ("id >= 590", "id >= 590 AND id % 2 = 0", "_offset >= 0 AND id >= 590", "a IS NOT NULL AND id > 590"):
+    for text, pushed in (
+        ("id >= 590", True),
+        ("id >= 590 AND id % 2 = 0", False),
+        ("_offset >= 0 AND id >= 590", True),
+        ("a IS NOT NULL AND id > 590", True),
+        ("id > 2000", True),
+    ):
         wanted = min(4, spark.read.parquet(str(rows)).where(text.replace("_offset >= 0 AND", "")).count())
-        assert len(spark.sql(f"SELECT id FROM {table} WHERE {text} LIMIT 4").collect()) == wanted, text
+        found = spark.sql(f"SELECT id FROM {table} WHERE {text} LIMIT 4")
+        assert len(found.collect()) == wanted, text
+        assert ("; limit: 4" in scan(found).toString()) == pushed
+        assert not pushed or int(scan(found).metrics().apply("numOutputRows").value()) <= 4
     assert len(spark.sql(f"SELECT id FROM (SELECT * FROM {table} LIMIT 300) WHERE id < 1000").collect()) == 300
 
 
@@ -215,3 +235,4 @@ def test_current_rows_and_changes_are_filtered_when_they_are_made(spark: SparkSe
     found = spark.sql("SELECT id FROM pravega.filters.t CHANGES FROM VERSION 1 WHERE id < 9 AND _commit_version = 1")
     assert found.count() == 9
     assert "filters: " in scan(found).toString()
+    assert len(found.limit(5).collect()) == 5 and found.limit(100).count() == 9

@@ -17,6 +17,7 @@ from pyspark_pravega.catalog.messages import decode, encode
 from pyspark_pravega.catalog.replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation
+from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.stream_source.limits import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -89,6 +90,7 @@ TABLE = StreamTable(
 )
 ENDS = ScanEnds().with_end("earliest", "H4s" * 20_000, {1: 2, 3: 4}, 5)
 AGGREGATION = Aggregation((AggregateFunction("CountStar", ()), AggregateFunction("Max", ("grüße",))), (("a",), ()))
+CONDITION = Condition((Term("COLUMN", 0, None, "grüße"), Term("IS_NULL", 1, None, None)))
 MESSAGES: list[Any] = [
     requests.DefaultNamespace(),
     requests.LoadTable(("iot",), "sensor", {"mode": "failfast", "": "=[]"}, True),
@@ -103,6 +105,8 @@ MESSAGES: list[Any] = [
     requests.PlanScan(TABLE, SCHEMA, {}, -1, None),
     requests.PlanScan(TABLE, SCHEMA, {}, 10, ENDS),
     requests.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, aggregation=AGGREGATION),
+    requests.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, every=SCHEMA, conditions=(CONDITION,)),
+    requests.TakeConditions(TABLE, SCHEMA, {}, (CONDITION,)),
     requests.TakeAggregation(TABLE, SCHEMA, {}, AGGREGATION, Aggregation((), ())),
     requests.CommitInsert(TABLE, InsertHandle("id", 2, {"a": "b"}), ("AA==",), False),
 ]

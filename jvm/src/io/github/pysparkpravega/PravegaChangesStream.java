@@ -87,8 +87,8 @@ final class PravegaChangesStream implements MicroBatchStream, SupportsTriggerAva
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    ObjectNode between = arguments.deepCopy().without(List.of("limit", "conditions"));
-    between.put("since", start.json()).put("until", end.json()).putArray("found");
+    ObjectNode between = arguments.deepCopy().<ObjectNode>without("limit").put("since", start.json()).put("until", end.json());
+    between.putArray("found");
     List<String> names = rows == null ? List.of() : rows.names();
     between.put("known", rows == null ? null : rows.known(names, start.json()));
     names.forEach(between.putArray("files")::add);

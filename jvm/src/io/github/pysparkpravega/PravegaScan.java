@@ -105,6 +105,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    if (arguments.has("conditions")) {
+      throw new IllegalStateException("Spark pushes no conditions into streams, and no stream evaluates any");
+    }
     arguments.put("checkpoint", checkpointLocation);
     stream = operation.equals("plan_changes")
         ? new PravegaChangesStream(table, arguments)

@@ -1,6 +1,10 @@
 package io.github.pysparkpravega;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
@@ -19,6 +23,8 @@ final class PravegaScanBuilder
   private final PravegaTable table;
   private final CaseInsensitiveStringMap options;
   private final String operation;
+  private final StructType every;
+  private final ArrayNode conditions = Service.JSON.createArrayNode();
   private StructType required;
   private Predicate[] predicates = new Predicate[0];
   private int limit = -1;
@@ -28,6 +34,7 @@ final class PravegaScanBuilder
   PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options, String operation) {
     this.table = table;
     this.operation = operation;
+    this.every = schema;
     this.required = schema;
     this.options = options;
   }
@@ -37,16 +44,30 @@ final class PravegaScanBuilder
     required = requiredSchema;
   }
 
-  /** Spark evaluates all of them again: the service takes what it can evaluate exactly, to leave out rows before. */
+  /** Spark evaluates those that the service does not take. */
   @Override
   public Predicate[] pushPredicates(Predicate[] asked) {
-    predicates = asked;
-    return asked;
+    ArrayNode spelled = PushedConditions.json(asked);
+    ObjectNode arguments = arguments();
+    arguments.set("conditions", spelled);
+    List<Predicate> left = new ArrayList<>();
+    List<Predicate> pushed = new ArrayList<>();
+    JsonNode taken = table.call("take_conditions", arguments);
+    for (int index = 0; index < asked.length; index++) {
+      if (taken.get(index).asBoolean()) {
+        pushed.add(asked[index]);
+        conditions.add(spelled.get(index));
+      } else {
+        left.add(asked[index]);
+      }
+    }
+    predicates = pushed.toArray(new Predicate[0]);
+    return left.toArray(new Predicate[0]);
   }
 
   @Override
   public Predicate[] pushedPredicates() {
-    return new Predicate[0];
+    return predicates;
   }
 
   @Override
@@ -89,7 +110,9 @@ final class PravegaScanBuilder
   @Override
   public Scan build() {
     ObjectNode arguments = arguments().put("limit", limit);
-    arguments.set("conditions", PushedConditions.json(predicates));
+    if (!conditions.isEmpty()) {
+      arguments.put("every", every.json()).set("conditions", conditions);
+    }
     if (aggregation != null) {
       arguments.set("aggregation", aggregation);
     }
