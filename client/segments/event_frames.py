@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pravega import native
 from pyspark_pravega.errors import EventTooLargeError, InvalidRowError, ProtocolError
 
 HEADER_BYTES = 8
@@ -66,14 +67,26 @@ def split(
     Raises BrokenFrameError naming the segment offset of a frame with a wrong type or an impossible length.
     """
     view = memoryview(buffer).cast("B")[:end]
+    module = native.module()
+    if module is None:
+        starts, lengths, at = _walked(view, begin)
+    else:
+        found = module.whole_frames(view, begin, end)
+        starts, lengths, at = np.frombuffer(found[0], np.int64), np.frombuffer(found[1], np.int64), found[2]
+    if at + HEADER_BYTES <= end:
+        _check_incomplete(view, at, begin, position, available)
+    return starts, lengths, at
+
+
+def _walked(view: memoryview, begin: int) -> tuple[Offsets, Offsets, int]:
+    """Do what the native `whole_frames` does."""
     starts: list[Offsets] = []
-    at = begin
+    at, end = begin, len(view)
     walk = _FIRST_WALK
     while at + HEADER_BYTES <= end:
         walked, following = _walk(view[: at + walk], at)
         if following > end:
             following = walked.pop()
-            _check_incomplete(view, following, begin, position, available)
             starts.append(np.array(walked, np.int64))
             at = following
             break

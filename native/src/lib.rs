@@ -5,6 +5,7 @@
 
 mod avro;
 mod columns;
+mod frames;
 mod json;
 mod spec;
 mod times;
@@ -22,7 +23,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use columns::{Column, Store, Struct};
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -106,12 +107,7 @@ impl Decoder {
     ) -> PyResult<(Batch, Option<Bound<'py, PyBytes>>)> {
         let payloads = Payloads::new(&data, &starts, &lengths)?;
         let (data, rejected) = py.detach(|| self.run(&payloads, padded));
-        let rejected = if rejected.is_empty() {
-            None
-        } else {
-            let bytes: Vec<u8> = rejected.iter().flat_map(|place| place.to_ne_bytes()).collect();
-            Some(PyBytes::new(py, &bytes))
-        };
+        let rejected = if rejected.is_empty() { None } else { Some(PyBytes::new(py, bytes_of(&rejected))) };
         Ok((Batch { data }, rejected))
     }
 }
@@ -221,6 +217,27 @@ fn common_encoding_id(data: PyBuffer<u8>, starts: PyBuffer<i64>, lengths: PyBuff
     Ok(if same && id >= 0 { Some(id) } else { None })
 }
 
+/// Finds the whole events in `data[begin:end]`, as `frames` says.
+///
+/// Gives where payloads begin and their lengths, as the bytes of int64, and where the first frame begins that is not whole.
+#[pyfunction]
+fn whole_frames<'py>(
+    py: Python<'py>,
+    data: PyBuffer<u8>,
+    begin: usize,
+    end: usize,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, usize)> {
+    let data = slice(&data)?.get(..end).filter(|_| begin <= end);
+    let data = data.ok_or_else(|| PyValueError::new_err("frames must lie inside the buffer"))?;
+    let found = py.detach(|| frames::whole_frames(data, begin));
+    Ok((PyBytes::new(py, bytes_of(&found.starts)), PyBytes::new(py, bytes_of(&found.lengths)), found.end))
+}
+
+fn bytes_of(numbers: &[i64]) -> &[u8] {
+    // SAFETY: every int64 is eight bytes, without gaps.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), std::mem::size_of_val(numbers)) }
+}
+
 #[pymodule]
 fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
@@ -228,5 +245,6 @@ fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("SOURCES", SOURCES)?;
     module.add_class::<Decoder>()?;
     module.add_function(wrap_pyfunction!(common_encoding_id, module)?)?;
+    module.add_function(wrap_pyfunction!(whole_frames, module)?)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyspark_pravega import native
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, MAX_EVENT_SIZE, frame, split
 from pyspark_pravega.errors import EventTooLargeError, InvalidRowError, ProtocolError
+
+
+@pytest.fixture(autouse=True, scope="module", params=["native", "python"])
+def path(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run all tests with the native search for events, if there is one, and with the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "python":
+            patch.setenv(native.SWITCH, "0")
+        elif native.module() is None:
+            pytest.skip(native.status().text)
+        yield
 
 
 def framed(payloads: list[bytes]) -> bytes:
