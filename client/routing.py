@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyspark_pravega import native
 from pyspark_pravega.errors import InvalidRowError, ProtocolError
 
 from .stream import SegmentRange
 
 MAX_KEY = 65_536
 """Most UTF-16 code units of a routing key that are hashed: a column of longer texts is no key, but slow."""
+
+_STRINGS = ("string", "large_string")
 
 _FEW = 16
 """So many keys are hashed faster one by one than block by block together."""
@@ -95,6 +98,9 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
 
     Raises InvalidRowError for a null and for a key longer than MAX_KEY, naming its row.
     """
+    found = _hash_natively(keys)
+    if found is not None:
+        return found
     units, starts, lengths = _utf16_units(keys)
     if len(lengths) and lengths.max() > MAX_KEY:
         row = int(np.argmax(lengths > MAX_KEY))
@@ -103,6 +109,15 @@ def hash_keys(keys: Sequence[str] | Any) -> npt.NDArray[np.float64]:
             "Choose a column with shorter texts, or write a hash of this one into a column of its own and route by that"
         )
     return _hash_units(units, starts, lengths)
+
+
+def _hash_natively(keys: Any) -> npt.NDArray[np.float64] | None:
+    """Hash an Arrow array without null by the native module; None where there is none, or a key is refused."""
+    module = native.module()
+    if module is None or str(getattr(keys, "type", "")) not in _STRINGS:
+        return None
+    found = module.hash_keys(keys, _EVENT_SEED, MAX_KEY)
+    return None if found is None else np.frombuffer(found, np.float64)
 
 
 def _utf16_units(keys: Any) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -133,7 +148,7 @@ def _arrow_utf16_units(
         empty = np.zeros(0, np.int64)
         return np.zeros(0, np.uint16), empty, empty
     kind = str(keys.type)
-    if kind not in ("string", "large_string"):
+    if kind not in _STRINGS:
         raise _null_key(0, keys[0].as_py())
     width = np.int32 if kind == "string" else np.int64
     buffers = keys.buffers()
@@ -239,8 +254,11 @@ class SegmentRouter:
         """Return the segments, by key range."""
         return [int(segment) for segment in self._segment_ids]
 
+    def places(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return the place of the segment in `segment_ids` for each position in [0, 1)."""
+        # Positions above a last boundary of 0.99999999 still belong to the last segment.
+        return np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
+
     def route(self, hashes: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the segment id for each position in [0, 1)."""
-        # Positions above a last boundary of 0.99999999 still belong to the last segment.
-        index = np.minimum(np.searchsorted(self._highs, hashes, side="left"), len(self._highs) - 1)
-        return self._segment_ids[index]
+        return self._segment_ids[self.places(hashes)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -171,24 +172,40 @@ def _check_incomplete(view: memoryview, frame: int, begin: int, position: int, a
         )
 
 
+Room = Callable[[int, int, int], memoryview]
+"""Gives room for the frames of a place: so many bytes, so many events."""
+
+
+def frame_by_place(payloads: pa.Array, places: npt.NDArray[np.int64], parts: int, room: Room) -> None:
+    """Frame every payload into the room of its place, from 0 to `parts`; those of a place follow each other in order.
+
+    Raises as `frame` does, before it asks for room.
+    """
+    wide, lengths = _wide(payloads)
+    events = np.bincount(places, minlength=parts)
+    sizes = np.bincount(places, lengths, minlength=parts).astype(np.int64) + events * HEADER_BYTES
+    nowhere = memoryview(bytearray())
+    rooms = [
+        room(place, size, count) if count else nowhere
+        for place, (size, count) in enumerate(zip(sizes.tolist(), events.tolist(), strict=True))
+    ]
+    module = native.module()
+    if module is not None:
+        module.frames(wide, np.ascontiguousarray(places), rooms)
+        return
+    for place in np.flatnonzero(events).tolist():
+        rooms[place][:] = frame(wide.take(pa.array(np.flatnonzero(places == place))))
+
+
 def frame(payloads: pa.Array) -> memoryview:
     """Frame every element of a binary or large_binary array; the frames follow each other without gaps.
 
     Raises EventTooLargeError for a payload over 8 MiB, which official clients could not read,
     and InvalidRowError for a null.
     """
-    if payloads.null_count:
-        raise InvalidRowError("an event to be written is null; every row needs a payload, if only an empty one")
-    if len(payloads) == 0:
+    wide, lengths = _wide(payloads)
+    if not len(wide):
         return memoryview(b"")
-    wide = payloads.cast(pa.large_binary())
-    lengths = pc.binary_length(wide).to_numpy(zero_copy_only=False)
-    longest = int(lengths.max())
-    if longest > MAX_EVENT_SIZE:
-        raise EventTooLargeError(
-            f"an event of {longest:,} bytes is too large; Pravega's clients read at most {MAX_EVENT_SIZE:,} bytes. "
-            "Split the row, or keep large values elsewhere and write a reference"
-        )
     headers = np.zeros((len(wide), 2), ">i4")
     headers[:, 1] = lengths
     header_ends = np.arange(0, headers.nbytes + HEADER_BYTES, HEADER_BYTES, dtype=np.int64)
@@ -198,3 +215,18 @@ def frame(payloads: pa.Array) -> memoryview:
     joined = pc.binary_join_element_wise(header_column, wide, pa.scalar(b"", pa.large_binary()))
     total = int(lengths.sum()) + headers.nbytes
     return memoryview(joined.buffers()[2]).cast("B")[:total]
+
+
+def _wide(payloads: pa.Array) -> tuple[pa.LargeBinaryArray, Offsets]:
+    """Return payloads that can be written, and their lengths. Raises EventTooLargeError, InvalidRowError."""
+    if payloads.null_count:
+        raise InvalidRowError("an event to be written is null; every row needs a payload, if only an empty one")
+    wide = payloads.cast(pa.large_binary())
+    lengths = pc.binary_length(wide).to_numpy(zero_copy_only=False)
+    longest = int(lengths.max(initial=0))
+    if longest > MAX_EVENT_SIZE:
+        raise EventTooLargeError(
+            f"an event of {longest:,} bytes is too large; Pravega's clients read at most {MAX_EVENT_SIZE:,} bytes. "
+            "Split the row, or keep large values elsewhere and write a reference"
+        )
+    return wide, lengths

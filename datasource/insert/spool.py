@@ -9,28 +9,32 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Any
 
+import pyarrow as pa
+
 from ..local_directories import spill_directory
 
 Frames = bytes | memoryview
-"""Whole framed events, one after the other; kept, not copied."""
+"""Whole framed events, one after the other."""
 
 BLOCK_BYTES = 1 << 20
-"""Blocks are cut at about this size; an event is never split, so one block may be as large as an event."""
+"""Most bytes of a block, unless what is added at once takes more: an event is never split."""
+
+_FIRST_BLOCK_BYTES = 1 << 16
+"""Blocks of a segment become larger with what it has already: there may be many segments with little each."""
 
 
 @dataclass
 class _Block:
-    data: Frames | None
-    position: int
-    length: int
-    events: int
+    """`data` is the block's memory, None when it is in the file from `position` on."""
+
+    data: memoryview | None
+    position: int = 0
+    length: int = 0
+    events: int = 0
 
 
 @dataclass
 class _SegmentSpool:
-    pending: list[Frames] = field(default_factory=list)
-    pending_bytes: int = 0
-    pending_events: int = 0
     blocks: list[_Block] = field(default_factory=list)
     total_bytes: int = 0
     total_events: int = 0
@@ -38,26 +42,44 @@ class _SegmentSpool:
 
 
 class Spool:
-    """Framed events by segment, in the order they were added, at most `memory` bytes of them in memory."""
+    """Framed events by segment, in the order they were added, about `memory` bytes of them in memory.
+
+    They are written straight into blocks, so that they are copied no more until they are sent.
+    """
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._held = 0
         self._segments: dict[int, _SegmentSpool] = {}
+        self._unfilled: list[tuple[_SegmentSpool, memoryview]] = []
         self._file: IO[bytes] | None = None
 
-    def add(self, segment_id: int, frames: Frames, events: int) -> None:
-        """Append whole framed events of one segment."""
+    def room(self, segment_id: int, size: int, events: int) -> memoryview:
+        """Return room for `size` bytes of whole framed events of one segment, to be filled until `filled` is called."""
         spool = self._segments.setdefault(segment_id, _SegmentSpool())
-        spool.pending.append(frames)
-        spool.pending_bytes += len(frames)
-        spool.pending_events += events
-        spool.total_bytes += len(frames)
+        block = spool.blocks[-1] if spool.blocks else None
+        if block is None or block.data is None or block.length + size > len(block.data):
+            # Arrow's allocator gives back what it had before, which spares the system's page faults.
+            usual = min(max(spool.total_bytes, _FIRST_BLOCK_BYTES), BLOCK_BYTES)
+            data = memoryview(pa.allocate_buffer(max(usual, size))).cast("B")
+            block = _Block(data)
+            spool.blocks.append(block)
+            self._held += len(data)
+        assert block.data is not None
+        begin = block.length
+        block.length += size
+        block.events += events
+        spool.total_bytes += size
         spool.total_events += events
-        spool.digest.update(frames)
-        self._held += len(frames)
-        if spool.pending_bytes >= BLOCK_BYTES:
-            self._seal(spool)
+        room = block.data[begin : block.length]
+        self._unfilled.append((spool, room))
+        return room
+
+    def filled(self) -> None:
+        """Take over what all rooms were filled with."""
+        for spool, room in self._unfilled:
+            spool.digest.update(room)  # now, as long as it is in the processor's cache
+        self._unfilled.clear()
         if self._held > self._memory:
             self._spill()
 
@@ -77,11 +99,9 @@ class Spool:
 
     def blocks(self, segment_id: int) -> Iterator[tuple[Frames, int]]:
         """Yield the blocks of a segment in order, each with its number of events."""
-        spool = self._segments[segment_id]
-        self._seal(spool)
-        for block in spool.blocks:
+        for block in self._segments[segment_id].blocks:
             if block.data is not None:
-                yield block.data, block.events
+                yield block.data[: block.length], block.events
             else:
                 assert self._file is not None
                 self._file.seek(block.position)
@@ -101,12 +121,6 @@ class Spool:
     ) -> None:
         self.close()
 
-    def _seal(self, spool: _SegmentSpool) -> None:
-        if spool.pending:
-            data = spool.pending[0] if len(spool.pending) == 1 else b"".join(spool.pending)
-            spool.blocks.append(_Block(data, 0, len(data), spool.pending_events))
-            spool.pending, spool.pending_bytes, spool.pending_events = [], 0, 0
-
     def _spill(self) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(  # noqa: SIM115 - closed by close()
@@ -114,10 +128,9 @@ class Spool:
             )
         position = self._file.seek(0, 2)
         for spool in self._segments.values():
-            self._seal(spool)
             for block in spool.blocks:
                 if block.data is not None:
-                    self._file.write(block.data)
+                    self._file.write(block.data[: block.length])
                     block.data, block.position = None, position
                     position += block.length
         self._held = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.client.transaction import Transaction
@@ -40,9 +40,8 @@ from .routes import Positions, hashes
 from .spool import Spool
 from .unit import Unit
 
-_LITTLE_BYTES = 1 << 20
 _AT_ONCE = 8
-"""Segments at most, with so few bytes each at most, that store a task's events at the same time."""
+"""Segments at most that store a task's events at the same time. Each has a few MiB on their way."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +139,17 @@ def _spool_rows(
         spec.schema, table.schema_text, spec.encoding_id, REGISTRY_CODECS[table.codec], table.settings
     )
     router = _router(spec, partition)
+    segment_ids = router.segment_ids
+
+    def room(place: int, size: int, events: int) -> memoryview:
+        return spool.room(segment_ids[place], size, events)
+
     rows, latest = 0, None
     try:
         for batch in batches:
-            for segment_id, payloads in router.route(batch, encoder.encode(batch)):
-                spool.add(segment_id, frame(payloads), len(payloads))
+            payloads = encoder.encode(batch)
+            frame_by_place(payloads, router.places(batch), len(segment_ids), room)
+            spool.filled()
             rows += batch.num_rows
             if table.event_time is not None and (time := latest_time(batch.column(table.event_time))) is not None:
                 latest = time if latest is None else max(latest, time)
@@ -164,60 +169,57 @@ class _KeyRouter:
     def __init__(self, positions: Callable[[pa.RecordBatch], Positions], spec: InsertSpec) -> None:
         self._positions = positions
         self._router = SegmentRouter(spec.segments)
+        self.segment_ids = self._router.segment_ids
 
-    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        segments = self._router.route(self._positions(batch))
-        for segment_id in np.unique(segments):
-            yield int(segment_id), payloads.take(pa.array(np.flatnonzero(segments == segment_id)))
+    def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Return the place in `segment_ids` for each row."""
+        return self._router.places(self._positions(batch))
 
 
 class _SpreadRouter:
     """Without a key, gives each segment an even run of each batch, starting at another segment in each task."""
 
     def __init__(self, spec: InsertSpec, partition: int) -> None:
-        self._segments = [segment.segment_id for segment in spec.segments]
+        self.segment_ids = [segment.segment_id for segment in spec.segments]
         self._next = partition
 
-    def route(self, batch: pa.RecordBatch, payloads: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Return the place in `segment_ids` for each row."""
         count = batch.num_rows
-        parts = min(len(self._segments), count)
-        bounds = [count * part // parts for part in range(parts + 1)] if parts else []
-        for first, last in itertools.pairwise(bounds):
-            segment_id = self._segments[self._next % len(self._segments)]
-            self._next += 1
-            yield segment_id, payloads.slice(first, last - first)
+        parts = min(len(self.segment_ids), count)
+        bounds = np.arange(parts + 1) * count // max(parts, 1)
+        runs = np.mod(np.arange(self._next, self._next + parts), len(self.segment_ids))
+        self._next += parts
+        return np.repeat(runs, np.diff(bounds))
 
 
 def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool) -> dict[int, SegmentWrite]:
-    """Append what was spooled, segment by segment; return what each has got.
+    """Append what was spooled; return what each segment has got.
 
-    What is little is not waited for before the next segment gets its part: storing takes longer than sending.
+    Several segments get their blocks in turns: the server stores those of one while it is sent those of the others.
     """
     written: dict[int, SegmentWrite] = {}
-    under_way: deque[tuple[int, SegmentAppender]] = deque()
-
-    def finish() -> None:
-        segment_id, appender = under_way[0]
-        appender.flush()
-        size, events = spool.size(segment_id)
-        written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
-        appender.close()
-        under_way.popleft()
-
-    try:
-        for segment_id in spool.segments():
-            writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
-            appender = SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction)
-            under_way.append((segment_id, appender))
-            for block, events in spool.blocks(segment_id):
-                appender.append(block, events)
-            while len(under_way) >= _AT_ONCE or (under_way and spool.size(segment_id)[0] > _LITTLE_BYTES):
-                finish()
-        while under_way:
-            finish()
-    finally:
-        for _, appender in under_way:
-            appender.close()
+    every = spool.segments()
+    for first in range(0, len(every), _AT_ONCE):
+        with ExitStack() as opened:
+            under_way: dict[int, SegmentAppender] = {}
+            left = {}
+            for segment_id in every[first : first + _AT_ONCE]:
+                writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
+                appender = SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction)
+                under_way[segment_id] = opened.enter_context(appender)
+                left[segment_id] = spool.blocks(segment_id)
+            while left:
+                for segment_id, blocks in list(left.items()):
+                    block = next(blocks, None)
+                    if block is None:
+                        del left[segment_id]
+                    else:
+                        under_way[segment_id].append(*block)
+            for segment_id, appender in under_way.items():
+                appender.flush()
+                size, events = spool.size(segment_id)
+                written[segment_id] = SegmentWrite(size, events, tuple(appender.ranges), appender.skipped_events > 0)
     return written
 
 

@@ -136,9 +136,18 @@ class BatchEncoder:
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
 
+    @property
+    def header(self) -> bytes:
+        """Return what stands before each payload as it is joined: before compression there is nothing."""
+        return b"" if self._codec.compressed else self._header
+
     def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
         """Join the parts of payloads, compress them if need be, and put the header before them."""
+        return self.compressed(joined([constant(self.header), *parts], count))
+
+    def compressed(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        """Compress payloads that begin with `header`, and put the registry's before them, if need be."""
         if not self._codec.compressed:
-            return joined([constant(self._header), *parts], count)
+            return payloads
         compress, begin = self._codec.compress, self._header
-        return pa.array([begin + compress(payload) for payload in joined(parts, count).to_pylist()], BINARY)
+        return pa.array([begin + compress(payload) for payload in payloads.to_pylist()], BINARY)

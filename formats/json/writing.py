@@ -35,9 +35,11 @@ from ..core.number_types import wider_number
 from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from ..core.spark_visitor import child_path
 from ..core.writing import BINARY, BatchEncoder, Cells, Rows, constant, joined, joined_lists, list_bounds, valid_text
+from ..native.plans import Spec, Unplanned
+from ..native.writer import NativeWriter, json_writer
 from . import schema_model as model
 from .schema_to_spark import spark_struct
-from .timestamps import ISO, epoch_cells
+from .timestamps import EPOCH_UNITS, ISO, epoch_cells
 
 _NULL = constant(b"null")
 _QUOTE = constant(b'"')
@@ -48,8 +50,24 @@ _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
 """What may not stand in a string, backslash first because the replacements bring more of them."""
 
 
+class JsonCells(Cells):
+    """Turns a column into JSON values, and tells the native encoder how to."""
+
+    native: Spec | None = None
+
+    def plan(self) -> Spec:
+        """Return the kind of the values for the native encoder. Raises Unplanned if it does not know it."""
+        if self.native is None:
+            raise Unplanned(f"column '{self.path}' has a kind that the native encoder does not know")
+        return self.native
+
+
 class JsonEncoder(BatchEncoder):
-    """Writes rows as JSON objects; if the schema text's root is no object, the values of the only column."""
+    """Writes rows as JSON objects; if the schema text's root is no object, the values of the only column.
+
+    The native encoder writes the same bytes. It leaves batches with values that it does not know, good or bad, to
+    Arrow's kernels.
+    """
 
     def __init__(
         self,
@@ -69,9 +87,21 @@ class JsonEncoder(BatchEncoder):
             struct = _fitted(struct, table)
         self._object = _Object("", struct, timestamps)
         self._wrapped = root is not None and not isinstance(root, model.Object)
+        self._native: NativeWriter | None = json_writer(self._plan, self.header)
+
+    def _plan(self) -> Spec:
+        kind, *more = self._object.plan()
+        if self._wrapped:
+            [(_, *value)] = more[0]
+            return (b"", *value)
+        return (b"", False, kind, *more)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.struct_of(batch)
+        if self._native is not None:
+            written = self._native(struct.field(0) if self._wrapped else struct)
+            if written is not None:
+                return self.compressed(written)
         rows = np.arange(len(struct))
         parts = self._object.values(struct, rows) if self._wrapped else self._object.parts(struct, rows)
         return self.framed(parts, len(struct))
@@ -98,7 +128,7 @@ def _fitted(rows: StructType, table: StructType) -> StructType:
     return StructType(fields)
 
 
-class _Object(Cells):
+class _Object(JsonCells):
     def __init__(self, path: str, struct: StructType, timestamps: str) -> None:
         super().__init__(path)
         self._members = []
@@ -106,6 +136,9 @@ class _Object(Cells):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
             cells = cells_of(field.dataType, child_path(path, field.name), timestamps)
             self._members.append((constant(begin.encode()), cells, field.nullable))
+
+    def plan(self) -> Spec:
+        return ("object", [(begin.as_py(), nullable, *cells.plan()) for begin, cells, nullable in self._members])
 
     def values(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         columns = []
@@ -124,11 +157,14 @@ class _Object(Cells):
         return joined(self.parts(array, rows), len(array))
 
 
-class _Array(Cells):
+class _Array(JsonCells):
     def __init__(self, path: str, array: ArrayType, timestamps: str) -> None:
         super().__init__(path)
         self._element = cells_of(array.elementType, child_path(path, "element"), timestamps)
         self._nullable = array.containsNull
+
+    def plan(self) -> Spec:
+        return ("list", (b"", self._nullable, *self._element.plan()))
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = list_bounds(array)
@@ -138,12 +174,15 @@ class _Array(Cells):
         return joined([constant(b"["), joined_lists(cells, offsets, b","), constant(b"]")], len(array))
 
 
-class _Map(Cells):
+class _Map(JsonCells):
     def __init__(self, path: str, map_type: MapType, timestamps: str) -> None:
         super().__init__(path)
         self._key = _String(child_path(path, "key"))
         self._value = cells_of(map_type.valueType, child_path(path, "value"), timestamps)
         self._nullable = map_type.valueContainsNull
+
+    def plan(self) -> Spec:
+        return ("map", (b"", self._nullable, *self._value.plan()))
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, entries = list_bounds(array)
@@ -156,7 +195,7 @@ class _Map(Cells):
         return joined([constant(b"{"), joined_lists(pairs, offsets, b","), constant(b"}")], len(array))
 
 
-class _Text(Cells):
+class _Text(JsonCells):
     """Writes a type whose cells are what Arrow's cast to string gives."""
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
@@ -166,7 +205,17 @@ class _Text(Cells):
         return joined([_QUOTE, cells, _QUOTE], len(cells))
 
 
+class _Integral(_Text):
+    native = ("integer",)
+
+
+class _Decimal(_Text):
+    native = ("decimal",)
+
+
 class _String(_Text):
+    native = ("text",)
+
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return self.quoted(_escaped(valid_text(array, self, rows)))
 
@@ -182,13 +231,17 @@ def _escaped(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return cells
 
 
-class _Boolean(Cells):
+class _Boolean(JsonCells):
+    native = ("boolean",)
+
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return pc.if_else(array, constant(b"true"), constant(b"false"))
 
 
 class _Floating(_Text):
     """Writes the shortest digits that give the same number back. Integral numbers get ".0", as in Java and Python."""
+
+    native = ("float",)
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         text = array.cast(pa.large_string())
@@ -211,12 +264,16 @@ class _Floating(_Text):
 
 
 class _Binary(_Text):
+    native = ("base64",)
+
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         cells = [binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
         return self.quoted(pa.array(cells, BINARY))
 
 
 class _Date(_Text):
+    native = ("date",)
+
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         days = array.view(pa.int32()).to_numpy()
         self.refuse_first((days < FIRST_DAY) | (days > LAST_DAY), rows, _YEARS.format("date"))
@@ -230,6 +287,7 @@ class _Timestamp(_Text):
         super().__init__(path)
         self._type = pa.timestamp("us", zone)
         self._epoch = None if timestamps == ISO else epoch_cells(timestamps)
+        self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
@@ -246,7 +304,7 @@ class _Timestamp(_Text):
 _YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
 
 
-def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> Cells:
+def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> JsonCells:
     """Return what writes a column of this type. Raises UnsupportedTypeError naming the column."""
     if isinstance(data_type, StructType):
         return _Object(path, data_type, timestamps)
@@ -262,10 +320,10 @@ def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> Cells:
     raise UnsupportedTypeError(f"column '{path}' has type {data_type.simpleString()}, which format json cannot write")
 
 
-_LEAVES: dict[type[DataType], Callable[[str], Cells]] = {
+_LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {
     BooleanType: _Boolean,
-    IntegralType: _Text,
-    DecimalType: _Text,
+    IntegralType: _Integral,
+    DecimalType: _Decimal,
     FloatType: _Floating,
     DoubleType: _Floating,
     StringType: _String,

@@ -1,4 +1,4 @@
-//! Native decoding of events for pyspark-pravega: payloads in a buffer -> Arrow columns, without the GIL.
+//! Native decoding and encoding of events for pyspark-pravega: payloads in a buffer <-> Arrow columns, without the GIL.
 //!
 //! A decoder accepts only events that it is sure about. All others, bad or unusual, are named by their
 //! positions; the caller has them read by the reference decoder, whose values and reasons count.
@@ -7,8 +7,12 @@ mod avro;
 mod columns;
 mod frames;
 mod json;
+mod json_write;
+mod numbers;
+mod routing;
 mod spec;
 mod times;
+mod writing;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,7 +27,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use columns::{Column, Store, Struct};
 
 /// The version of the interface between Python and this module. Python refuses any other.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 /// The digest of the sources this was compiled from, by which the build knows whether it is up to date.
 const SOURCES: &str = match option_env!("NATIVE_SOURCES") {
@@ -47,7 +51,7 @@ struct Decoder {
     data_type: DataType,
 }
 
-/// Columns as one struct array, for `pyarrow.record_batch`.
+/// An array for pyarrow: columns as one struct, or payloads.
 #[pyclass(frozen)]
 struct Batch {
     data: ArrayData,
@@ -244,7 +248,10 @@ fn _native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("SOURCES", SOURCES)?;
     module.add_class::<Decoder>()?;
+    module.add_class::<writing::JsonEncoder>()?;
     module.add_function(wrap_pyfunction!(common_encoding_id, module)?)?;
     module.add_function(wrap_pyfunction!(whole_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(writing::hash_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(writing::frames, module)?)?;
     Ok(())
 }

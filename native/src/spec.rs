@@ -21,11 +21,11 @@ pub fn unsupported(text: impl Into<String>) -> PyErr {
     PyValueError::new_err(text.into())
 }
 
-fn deeper(depth: usize) -> PyResult<usize> {
+pub fn deeper(depth: usize) -> PyResult<usize> {
     if depth >= DEEPEST { Err(unsupported("the types are nested too deeply")) } else { Ok(depth + 1) }
 }
 
-fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
+pub fn item<'py, T>(spec: &Bound<'py, PyTuple>, place: usize) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {

@@ -1,6 +1,7 @@
 //! Dates and timestamps of JSON in their commonest spelling.
 
 use crate::columns::{Accept, Reject};
+use crate::numbers::padded;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 const FIRST_MICROS: i64 = -62_135_596_800_000_000;
@@ -123,4 +124,47 @@ fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
     }
     let seconds = (hours * 3600 + minutes * 60) as i64;
     Ok(if text[0] == b'-' { -seconds } else { seconds })
+}
+
+/// Microseconds since 1970 in the years 0001 to 9999.
+#[inline]
+pub fn micros_within(micros: i64) -> Accept<i64> {
+    if (FIRST_MICROS..=LAST_MICROS).contains(&micros) { Ok(micros) } else { Err(Reject) }
+}
+
+/// YYYY-MM-DD. Years begin in March on the way.
+pub fn write_date(days: i32, out: &mut Vec<u8>) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i32::from(month <= 2);
+    padded(year as u64, 4, out);
+    out.push(b'-');
+    padded(month as u64, 2, out);
+    out.push(b'-');
+    padded(day as u64, 2, out);
+}
+
+/// YYYY-MM-DDTHH:MM:SS.ffffff, with a Z after it if it is an instant.
+pub fn write_moment(micros: i64, utc: bool, out: &mut Vec<u8>) {
+    write_date(micros.div_euclid(DAY_MICROS) as i32, out);
+    let of_day = micros.rem_euclid(DAY_MICROS) as u64;
+    let seconds = of_day / 1_000_000;
+    for (before, value, digits) in [
+        (b'T', seconds / 3600, 2),
+        (b':', seconds / 60 % 60, 2),
+        (b':', seconds % 60, 2),
+        (b'.', of_day % 1_000_000, 6),
+    ] {
+        out.push(before);
+        padded(value, digits, out);
+    }
+    if utc {
+        out.push(b'Z');
+    }
 }

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_pravega import native
 from pyspark_pravega.client.routing import MAX_KEY, SegmentRouter, hash_key, hash_keys, hash_table_key
 from pyspark_pravega.client.stream import (
     SegmentRange,
@@ -91,6 +92,9 @@ def test_all_ways_agree(keys: list[str]) -> None:
     expected = [hash_key(key) for key in keys]
     assert hash_keys(keys).tolist() == expected
     assert hash_keys(pa.array(keys, pa.string())).tolist() == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(native.SWITCH, "0")
+        assert hash_keys(pa.array(keys, pa.string())).tolist() == expected
     assert all(0.0 <= position < 1.0 for position in expected)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -35,11 +36,18 @@ def open_descriptors() -> list[str]:
 def test_spools_share_the_disks(disks: list[Path]) -> None:
     spools = [Spool(memory=10) for _ in range(64)]
     for spool in spools:
-        spool.add(0, b"more than ten bytes", 1)
+        spool.room(0, 19, 1)[:] = b"more than ten bytes"
+        spool.filled()
+        spool.room(0, 4, 2)[:] = b"rest"
+        spool.filled()
     on_each = [open_files_below(disk) for disk in disks]
     assert sum(on_each) == len(spools) and all(on_each)
     for spool in spools:
-        assert list(spool.blocks(0)) == [(b"more than ten bytes", 1)]
+        assert [(bytes(block), events) for block, events in spool.blocks(0)] == [
+            (b"more than ten bytes", 1),
+            (b"rest", 2),
+        ]
+        assert spool.digest(0) == hashlib.sha256(b"more than ten bytesrest").digest()
         spool.close()
     assert [open_files_below(disk) for disk in disks] == [0, 0]
 

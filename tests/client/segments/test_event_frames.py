@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_pravega import native
-from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, MAX_EVENT_SIZE, frame, split
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, MAX_EVENT_SIZE, frame, frame_by_place, split
 from pyspark_pravega.errors import EventTooLargeError, InvalidRowError, ProtocolError
 
 
@@ -90,6 +90,25 @@ def test_frame_takes_slices(payloads: list[bytes], data: st.DataObject) -> None:
     assert bytes(frame(pa.array(payloads, pa.binary()).slice(first, count))) == framed(payloads[first : first + count])
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 4))), st.sampled_from(["0", "1"]))
+def test_frames_go_to_the_rooms_of_their_places(events: list[tuple[bytes, int]], switch: str) -> None:
+    """By the native module and without it."""
+    rooms: dict[int, tuple[bytearray, int]] = {}
+
+    def room(place: int, size: int, count: int) -> memoryview:
+        rooms[place] = bytearray(size), count
+        return memoryview(rooms[place][0])
+
+    payloads = pa.array([b"not this one", *(payload for payload, _ in events)], pa.binary()).slice(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(native.SWITCH, switch)
+        frame_by_place(payloads, np.array([place for _, place in events], np.int64), 6, room)
+    by_place = [[payload for payload, each in events if each == place] for place in range(6)]
+    expected = {place: (bytearray(framed(some)), len(some)) for place, some in enumerate(by_place) if some}
+    assert rooms == expected
+
+
 @pytest.mark.parametrize(
     "wrap", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8), lambda data: pa.py_buffer(data)]
 )
@@ -116,14 +135,22 @@ def test_largest_events() -> None:
     assert (starts.tolist(), consumed) == ([8], 9)
 
 
+def no_room(place: int, size: int, events: int) -> memoryview:
+    raise AssertionError("room is asked for before all payloads are known to be right")
+
+
 def test_an_event_over_the_limit_is_not_framed() -> None:
     with pytest.raises(EventTooLargeError, match="8,388,609 bytes"):
         frame(pa.array([b"", bytes(MAX_EVENT_SIZE + 1)], pa.binary()))
+    with pytest.raises(EventTooLargeError, match="8,388,609 bytes"):
+        frame_by_place(pa.array([bytes(MAX_EVENT_SIZE + 1)]), np.zeros(1, np.int64), 1, no_room)
 
 
 def test_a_null_is_not_framed() -> None:
     with pytest.raises(InvalidRowError, match="null"):
         frame(pa.array([b"", None], pa.binary()))
+    with pytest.raises(InvalidRowError, match="null"):
+        frame_by_place(pa.array([b"", None]), np.zeros(2, np.int64), 1, no_room)
 
 
 @pytest.mark.parametrize("events_before", [0, 3, 5000])

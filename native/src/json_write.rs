@@ -1,0 +1,302 @@
+//! Rows -> JSON documents, byte for byte as the encoder in Python writes them (`formats/json/writing.py`).
+//!
+//! Whatever that one refuses, or writes in a way that is rare, makes `Reject`: it then writes the whole batch.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType,
+};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, TimeUnit};
+
+use crate::columns::{Accept, Reject};
+use crate::numbers;
+use crate::times;
+
+/// How the values of a column are written.
+#[derive(Clone)]
+pub enum Shape {
+    Boolean,
+    Integer,
+    Decimal,
+    Float,
+    Text,
+    Base64,
+    Date,
+    /// ISO 8601, of an instant in UTC if true.
+    Moment(bool),
+    /// Numbers of so many microseconds since 1970.
+    Epoch(i64),
+    List(Box<Member>),
+    /// Keys are texts.
+    Map(Box<Member>),
+    Object(Vec<Member>),
+}
+
+/// A column; `begin` stands before its value.
+#[derive(Clone)]
+pub struct Member {
+    pub begin: Vec<u8>,
+    pub nullable: bool,
+    pub shape: Shape,
+}
+
+/// The values of a column of one batch.
+struct Cells {
+    begin: Vec<u8>,
+    nullable: bool,
+    nulls: Option<NullBuffer>,
+    values: Values,
+}
+
+enum Values {
+    Boolean(arrow_array::BooleanArray),
+    Int8(arrow_array::Int8Array),
+    Int16(arrow_array::Int16Array),
+    Int32(arrow_array::Int32Array),
+    Int64(arrow_array::Int64Array),
+    Decimal(arrow_array::Decimal128Array, i8),
+    Float32(arrow_array::Float32Array),
+    Float64(arrow_array::Float64Array),
+    Text(Strings),
+    Base64(Strings),
+    Date(arrow_array::Date32Array),
+    Moment(arrow_array::TimestampMicrosecondArray, bool),
+    Epoch(arrow_array::TimestampMicrosecondArray, i64),
+    List(Vec<i64>, Box<Cells>),
+    Map(Vec<i64>, Strings, Box<Cells>),
+    Object(Vec<Cells>),
+}
+
+/// Texts or bytes, with offsets of either width.
+pub struct Strings {
+    offsets: Vec<i64>,
+    data: arrow_buffer::Buffer,
+}
+
+impl Strings {
+    fn new(array: &ArrayRef) -> Accept<Strings> {
+        let data = array.to_data();
+        let (offsets, bytes) = match array.data_type() {
+            DataType::Utf8 | DataType::Binary => (wide::<i32>(&data), &data.buffers()[1]),
+            DataType::LargeUtf8 | DataType::LargeBinary => (wide::<i64>(&data), &data.buffers()[1]),
+            _ => return Err(Reject),
+        };
+        Ok(Strings { offsets, data: bytes.clone() })
+    }
+
+    pub fn without_nulls(array: &ArrayRef) -> Accept<Strings> {
+        if array.null_count() > 0 { Err(Reject) } else { Strings::new(array) }
+    }
+
+    /// Texts, all of which are UTF-8.
+    fn text(array: &ArrayRef) -> Accept<Strings> {
+        let found = Strings::new(array)?;
+        let (first, last) = (found.offsets[0] as usize, found.offsets[found.offsets.len() - 1] as usize);
+        let all = &found.data[first..last];
+        if !all.is_ascii() {
+            for row in 0..found.offsets.len() - 1 {
+                simdutf8::basic::from_utf8(found.get(row)).map_err(|_| Reject)?;
+            }
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    pub fn get(&self, row: usize) -> &[u8] {
+        &self.data[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+}
+
+fn wide<T: OffsetSizeTrait>(data: &arrow_data::ArrayData) -> Vec<i64> {
+    if data.is_empty() {
+        return vec![0];
+    }
+    let every = data.buffers()[0].typed_data::<T>();
+    every[data.offset()..=data.offset() + data.len()].iter().map(|each| each.as_usize() as i64).collect()
+}
+
+/// Writes all rows one after the other, `header` before each; returns the bytes and where each row ends, from 0 on.
+pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8>, Vec<i64>)> {
+    let rows = array.len();
+    let cells = Cells::new(member, array)?;
+    let mut out = Vec::with_capacity(rows * (64 + header.len()));
+    let mut ends = Vec::with_capacity(rows + 1);
+    ends.push(0);
+    for row in 0..rows {
+        out.extend_from_slice(header);
+        cells.write(row, &mut out)?;
+        ends.push(out.len() as i64);
+    }
+    Ok((out, ends))
+}
+
+impl Cells {
+    fn new(member: &Member, array: &ArrayRef) -> Accept<Cells> {
+        let values = match (&member.shape, array.data_type()) {
+            (Shape::Boolean, DataType::Boolean) => Values::Boolean(array.as_boolean().clone()),
+            (Shape::Integer, DataType::Int8) => Values::Int8(array.as_primitive::<Int8Type>().clone()),
+            (Shape::Integer, DataType::Int16) => Values::Int16(array.as_primitive::<Int16Type>().clone()),
+            (Shape::Integer, DataType::Int32) => Values::Int32(array.as_primitive::<Int32Type>().clone()),
+            (Shape::Integer, DataType::Int64) => Values::Int64(array.as_primitive::<Int64Type>().clone()),
+            (Shape::Decimal, DataType::Decimal128(_, scale)) => {
+                Values::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
+            }
+            (Shape::Float, DataType::Float32) => Values::Float32(array.as_primitive::<Float32Type>().clone()),
+            (Shape::Float, DataType::Float64) => Values::Float64(array.as_primitive::<Float64Type>().clone()),
+            (Shape::Text, DataType::Utf8 | DataType::LargeUtf8) => Values::Text(Strings::text(array)?),
+            (Shape::Base64, DataType::Binary | DataType::LargeBinary) => Values::Base64(Strings::new(array)?),
+            (Shape::Date, DataType::Date32) => Values::Date(array.as_primitive::<Date32Type>().clone()),
+            (Shape::Moment(utc), DataType::Timestamp(TimeUnit::Microsecond, _)) => {
+                Values::Moment(array.as_primitive::<TimestampMicrosecondType>().clone(), *utc)
+            }
+            (Shape::Epoch(unit), DataType::Timestamp(TimeUnit::Microsecond, _)) => {
+                Values::Epoch(array.as_primitive::<TimestampMicrosecondType>().clone(), *unit)
+            }
+            (Shape::List(element), DataType::List(_)) => {
+                let list = array.as_list::<i32>();
+                let offsets = list.offsets().iter().map(|each| i64::from(*each)).collect();
+                Values::List(offsets, Box::new(Cells::new(element, list.values())?))
+            }
+            (Shape::Map(value), DataType::Map(..)) => {
+                let map = array.as_map();
+                let offsets = map.offsets().iter().map(|each| i64::from(*each)).collect();
+                let keys = Strings::text(map.keys())?;
+                Values::Map(offsets, keys, Box::new(Cells::new(value, map.values())?))
+            }
+            (Shape::Object(members), DataType::Struct(fields)) if fields.len() == members.len() => {
+                let columns = array.as_struct().columns();
+                let cells = members.iter().zip(columns).map(|(each, column)| Cells::new(each, column));
+                Values::Object(cells.collect::<Accept<Vec<_>>>()?)
+            }
+            _ => return Err(Reject),
+        };
+        Ok(Cells {
+            begin: member.begin.clone(),
+            nullable: member.nullable,
+            nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
+            values,
+        })
+    }
+
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Accept<()> {
+        out.extend_from_slice(&self.begin);
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            if !self.nullable {
+                return Err(Reject);
+            }
+            out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        match &self.values {
+            Values::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
+            Values::Int8(values) => numbers::integer(i64::from(values.value(row)), out),
+            Values::Int16(values) => numbers::integer(i64::from(values.value(row)), out),
+            Values::Int32(values) => numbers::integer(i64::from(values.value(row)), out),
+            Values::Int64(values) => numbers::integer(values.value(row), out),
+            Values::Decimal(values, scale) => numbers::decimal(values.value(row), *scale, out),
+            Values::Float32(values) => numbers::float(values.value(row), out),
+            Values::Float64(values) => numbers::double(values.value(row), out),
+            Values::Text(values) => quoted(values.get(row), out),
+            Values::Base64(values) => base64(values.get(row), out),
+            Values::Date(values) => {
+                let days = times::within(i64::from(values.value(row)))?;
+                out.push(b'"');
+                times::write_date(days, out);
+                out.push(b'"');
+            }
+            Values::Moment(values, utc) => {
+                let micros = times::micros_within(values.value(row))?;
+                out.push(b'"');
+                times::write_moment(micros, *utc, out);
+                out.push(b'"');
+            }
+            Values::Epoch(values, unit) => {
+                let micros = times::micros_within(values.value(row))?;
+                numbers::fraction(micros, *unit, out);
+            }
+            Values::List(offsets, element) => {
+                out.push(b'[');
+                for place in offsets[row]..offsets[row + 1] {
+                    if place > offsets[row] {
+                        out.push(b',');
+                    }
+                    element.write(place as usize, out)?;
+                }
+                out.push(b']');
+            }
+            Values::Map(offsets, keys, value) => {
+                out.push(b'{');
+                for place in offsets[row]..offsets[row + 1] {
+                    if place > offsets[row] {
+                        out.push(b',');
+                    }
+                    quoted(keys.get(place as usize), out);
+                    out.push(b':');
+                    value.write(place as usize, out)?;
+                }
+                out.push(b'}');
+            }
+            Values::Object(members) => {
+                for member in members {
+                    member.write(row, out)?;
+                }
+                out.push(b'}');
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands in place of a byte of a string: 0 for itself, 'u' for a number, else the letter after a backslash.
+const ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut code = 0;
+    while code < 0x20 {
+        table[code] = b'u';
+        code += 1;
+    }
+    table[0x08] = b'b';
+    table[0x09] = b't';
+    table[0x0A] = b'n';
+    table[0x0C] = b'f';
+    table[0x0D] = b'r';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table
+};
+
+fn quoted(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut done = 0;
+    for (place, &byte) in text.iter().enumerate() {
+        let escape = ESCAPES[byte as usize];
+        if escape != 0 {
+            out.extend_from_slice(&text[done..place]);
+            out.extend_from_slice(&[b'\\', escape]);
+            if escape == b'u' {
+                let digits = b"0123456789abcdef";
+                out.extend_from_slice(&[b'0', b'0', digits[(byte >> 4) as usize], digits[(byte & 15) as usize]]);
+            }
+            done = place + 1;
+        }
+    }
+    out.extend_from_slice(&text[done..]);
+    out.push(b'"');
+}
+
+fn base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    out.push(b'"');
+    for three in bytes.chunks(3) {
+        let (a, b, c) = (three[0], three.get(1).copied(), three.get(2).copied());
+        let word = u32::from(a) << 16 | u32::from(b.unwrap_or(0)) << 8 | u32::from(c.unwrap_or(0));
+        let letter = |shift: u32| LETTERS[(word >> shift & 63) as usize];
+        let third = if b.is_some() { letter(6) } else { b'=' };
+        let fourth = if c.is_some() { letter(0) } else { b'=' };
+        out.extend_from_slice(&[letter(18), letter(12), third, fourth]);
+    }
+    out.push(b'"');
+}

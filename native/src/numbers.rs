@@ -1,0 +1,197 @@
+//! Numbers as text, to the last digit as Arrow's casts to string write them.
+
+const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
+90919293949596979899";
+
+pub fn integer(value: i64, out: &mut Vec<u8>) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    natural(value.unsigned_abs(), out);
+}
+
+pub fn natural(mut value: u64, out: &mut Vec<u8>) {
+    let mut text = [0; 20];
+    let mut begin = text.len();
+    while value >= 100 {
+        let pair = (value % 100) as usize * 2;
+        value /= 100;
+        begin -= 2;
+        text[begin..begin + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if value >= 10 {
+        begin -= 2;
+        text[begin..begin + 2].copy_from_slice(&PAIRS[value as usize * 2..value as usize * 2 + 2]);
+    } else {
+        begin -= 1;
+        text[begin] = b'0' + value as u8;
+    }
+    out.extend_from_slice(&text[begin..]);
+}
+
+/// At least so many digits, with zeros before them.
+pub fn padded(mut value: u64, digits: usize, out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.resize(begin + digits, b'0');
+    for place in (begin..begin + digits).rev() {
+        out[place] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+}
+
+pub fn decimal(value: i128, scale: i8, out: &mut Vec<u8>) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    let digits = value.unsigned_abs().to_string();
+    let digits = digits.as_bytes();
+    if scale == 0 {
+        out.extend_from_slice(digits);
+        return;
+    }
+    let scale = i64::from(scale);
+    let exponent = digits.len() as i64 - 1 - scale;
+    if scale < 0 || exponent < -6 {
+        out.push(digits[0]);
+        if digits.len() > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        out.push(b'E');
+        if exponent >= 0 {
+            out.push(b'+');
+        }
+        integer(exponent, out);
+    } else if digits.len() as i64 > scale {
+        let whole = digits.len() - scale as usize;
+        out.extend_from_slice(&digits[..whole]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[whole..]);
+    } else {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + scale as usize - digits.len(), b'0');
+        out.extend_from_slice(digits);
+    }
+}
+
+/// A number of units, without the zeros at its end.
+pub fn fraction(micros: i64, unit: i64, out: &mut Vec<u8>) {
+    if micros < 0 {
+        out.push(b'-');
+    }
+    let (unit, micros) = (unit.unsigned_abs(), micros.unsigned_abs());
+    natural(micros / unit, out);
+    let rest = micros % unit;
+    if rest != 0 {
+        out.push(b'.');
+        padded(rest, unit.ilog10() as usize, out);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+    }
+}
+
+pub fn double(value: f64, out: &mut Vec<u8>) {
+    if !value.is_finite() {
+        return special(value, out);
+    }
+    if value.fract() == 0.0 && value.abs() < 1e10 {
+        // Also -0.0, which ends up here with its sign.
+        if value.is_sign_negative() {
+            out.push(b'-');
+        }
+        natural(value.abs() as u64, out);
+        out.extend_from_slice(b".0");
+        return;
+    }
+    let mut buffer = ryu::Buffer::new();
+    shortest(buffer.format_finite(value).as_bytes(), out);
+}
+
+pub fn float(value: f32, out: &mut Vec<u8>) {
+    if !value.is_finite() {
+        return special(f64::from(value), out);
+    }
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(value);
+    // A reader may go by way of double, so the digits must survive that too.
+    if text.parse::<f64>().is_ok_and(|double| double as f32 == value) {
+        shortest(text.as_bytes(), out);
+    } else {
+        double(f64::from(value), out);
+    }
+}
+
+fn special(value: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value.is_nan() {
+        b"\"NaN\""
+    } else if value < 0.0 {
+        b"\"-Infinity\""
+    } else {
+        b"\"Infinity\""
+    });
+}
+
+/// Writes the digits that ryu has found (`1.5`, `0.0015`, `1.5e-7`) with an exponent where Arrow has one.
+fn shortest(text: &[u8], out: &mut Vec<u8>) {
+    let mut digits = [0; 32];
+    let mut count = 0;
+    let mut point = None;
+    let mut exponent = 0;
+    let text = match text.strip_prefix(b"-") {
+        Some(rest) => {
+            out.push(b'-');
+            rest
+        }
+        None => text,
+    };
+    for (place, &byte) in text.iter().enumerate() {
+        match byte {
+            b'.' => point = Some(count),
+            b'e' => {
+                let (sign, digits) = match text[place + 1] {
+                    b'-' => (-1, &text[place + 2..]),
+                    _ => (1, &text[place + 1..]),
+                };
+                exponent = sign * digits.iter().fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
+                break;
+            }
+            _ => {
+                digits[count] = byte;
+                count += 1;
+            }
+        }
+    }
+    let mut point = point.unwrap_or(count) as i32 + exponent;
+    let leading = digits[..count].iter().take_while(|&&digit| digit == b'0').count();
+    if leading == count {
+        out.extend_from_slice(b"0.0");
+        return;
+    }
+    point -= leading as i32;
+    let trailing = digits[..count].iter().rev().take_while(|&&digit| digit == b'0').count();
+    let digits = &digits[leading..count - trailing];
+    let length = digits.len() as i32;
+    if !(-6..10).contains(&(point - 1)) {
+        out.push(digits[0]);
+        if length > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        out.extend_from_slice(if point > 0 { b"e+" } else { b"e-" });
+        natural(u64::from((point - 1).unsigned_abs()), out);
+    } else if point <= 0 {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + point.unsigned_abs() as usize, b'0');
+        out.extend_from_slice(digits);
+    } else if length <= point {
+        out.extend_from_slice(digits);
+        out.resize(out.len() + (point - length) as usize, b'0');
+        out.extend_from_slice(b".0");
+    } else {
+        out.extend_from_slice(&digits[..point as usize]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[point as usize..]);
+    }
+}

@@ -1,0 +1,139 @@
+//! What Python calls to write events: rows to JSON, keys to positions, payloads to the frames of each segment.
+//!
+//! As with reading, what is not sure gives None, and Python does it, whose bytes and errors count.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::columns::{Accept, Reject};
+use crate::json_write::{self, Member, Shape, Strings};
+use crate::spec::{deeper, imported_array, item, unsupported};
+use crate::{Batch, routing, slice};
+
+/// Bytes before each payload: its type, which is 0, and its length.
+const HEADER_BYTES: usize = 8;
+
+/// Writes rows as JSON documents.
+#[pyclass(frozen)]
+pub struct JsonEncoder {
+    member: Member,
+    header: Vec<u8>,
+}
+
+#[pymethods]
+impl JsonEncoder {
+    /// `shape` of all columns together, or of the only one; `header` comes before each document.
+    #[new]
+    fn new(member: &Bound<PyTuple>, header: Vec<u8>) -> PyResult<Self> {
+        Ok(JsonEncoder { member: self::member(member, 0)?, header })
+    }
+
+    /// The document of each row as a large_binary array, None if the encoder in Python is to write them.
+    fn encode(&self, py: Python, rows: &Bound<PyAny>) -> PyResult<Option<Batch>> {
+        let rows = make_array(imported_array(rows)?);
+        // A panic would be a mistake in this crate; the encoder in Python then writes all of these rows.
+        let write = AssertUnwindSafe(|| json_write::write(&self.member, &rows, &self.header));
+        let Ok(Ok((bytes, ends))) = py.detach(|| catch_unwind(write)) else { return Ok(None) };
+        let data = ArrayData::builder(DataType::LargeBinary)
+            .len(rows.len())
+            .add_buffer(Buffer::from_vec(ends))
+            .add_buffer(Buffer::from_vec(bytes))
+            .build()
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Some(Batch { data }))
+    }
+}
+
+/// (begin, nullable, kind, ...): "moment" with whether it is UTC, "epoch" with its unit, "list" and "map" with a member,
+/// "object" with a list of them.
+fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
+    let depth = deeper(depth)?;
+    let inner = || Ok::<_, PyErr>(Box::new(member(&item::<Bound<PyTuple>>(spec, 3)?, depth)?));
+    let shape = match item::<String>(spec, 2)?.as_str() {
+        "boolean" => Shape::Boolean,
+        "integer" => Shape::Integer,
+        "decimal" => Shape::Decimal,
+        "float" => Shape::Float,
+        "text" => Shape::Text,
+        "base64" => Shape::Base64,
+        "date" => Shape::Date,
+        "moment" => Shape::Moment(item(spec, 3)?),
+        "epoch" => match item(spec, 3)? {
+            unit @ 1.. => Shape::Epoch(unit),
+            _ => return Err(unsupported("a unit is at least one microsecond")),
+        },
+        "list" => Shape::List(inner()?),
+        "map" => Shape::Map(inner()?),
+        "object" => {
+            let members: Vec<Bound<PyTuple>> = item(spec, 3)?;
+            Shape::Object(members.iter().map(|each| member(each, depth)).collect::<PyResult<Vec<_>>>()?)
+        }
+        other => return Err(unsupported(format!("nothing writes '{other}'"))),
+    };
+    Ok(Member { begin: item(spec, 0)?, nullable: item(spec, 1)?, shape })
+}
+
+/// The positions of keys, a string array, as the bytes of doubles. None if one is null, no text or too long.
+#[pyfunction]
+pub fn hash_keys<'py>(
+    py: Python<'py>,
+    keys: &Bound<PyAny>,
+    seed: u64,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let keys = make_array(imported_array(keys)?);
+    Ok(py.detach(|| positions(&keys, seed, most)).ok().map(|found| PyBytes::new(py, &found)))
+}
+
+fn positions(keys: &ArrayRef, seed: u64, most: usize) -> Accept<Vec<u8>> {
+    let texts = Strings::without_nulls(keys)?;
+    let mut units = Vec::new();
+    let mut found = Vec::with_capacity(keys.len() * 8);
+    for row in 0..keys.len() {
+        found.extend_from_slice(&routing::position(texts.get(row), seed, most, &mut units)?.to_ne_bytes());
+    }
+    Ok(found)
+}
+
+/// Writes frames of payloads, a large_binary array without nulls, into the room of each place: exactly as much as it takes.
+#[pyfunction]
+pub fn frames(py: Python, payloads: &Bound<PyAny>, places: PyBuffer<i64>, rooms: Vec<PyBuffer<u8>>) -> PyResult<()> {
+    let payloads = make_array(imported_array(payloads)?);
+    let places = slice(&places)?;
+    let wrong = || PyValueError::new_err("the frames do not fill their rooms");
+    let events = Strings::without_nulls(&payloads).map_err(|_| wrong())?;
+    if places.len() != payloads.len() || rooms.iter().any(|room| room.readonly() || !room.is_c_contiguous()) {
+        return Err(wrong());
+    }
+    let mut left: Vec<&mut [u8]> = Vec::with_capacity(rooms.len());
+    for room in &rooms {
+        left.push(if room.item_count() == 0 {
+            &mut []
+        } else {
+            // SAFETY: writable and contiguous, kept alive by the borrow, and the caller alone knows these rooms.
+            unsafe { std::slice::from_raw_parts_mut(room.buf_ptr().cast::<u8>(), room.item_count()) }
+        });
+    }
+    if py.detach(|| framed(&events, places, left)).is_ok() { Ok(()) } else { Err(wrong()) }
+}
+
+fn framed(events: &Strings, places: &[i64], mut left: Vec<&mut [u8]>) -> Accept<()> {
+    for (row, &place) in places.iter().enumerate() {
+        let payload = events.get(row);
+        let length = i32::try_from(payload.len()).map_err(|_| Reject)?;
+        let room = left.get_mut(usize::try_from(place).map_err(|_| Reject)?).ok_or(Reject)?;
+        let (frame, rest) = std::mem::take(room).split_at_mut_checked(HEADER_BYTES + payload.len()).ok_or(Reject)?;
+        frame[..HEADER_BYTES].copy_from_slice(&i64::from(length).to_be_bytes());
+        frame[HEADER_BYTES..].copy_from_slice(payload);
+        *room = rest;
+    }
+    if left.iter().all(|room| room.is_empty()) { Ok(()) } else { Err(Reject) }
+}
