@@ -122,6 +122,10 @@ bench-changes: jar native ## Measure streams of changes, and the search for trun
 bench-streaming: jar native ## Measure streaming queries: latency, sustained throughput, memory, sizes of micro-batches (BENCH_ARGS)
 	$(BIN)/python -m bench.streaming $(BENCH_ARGS)
 
+.PHONY: bench-scale
+bench-scale: jar native ## Measure and draw how time and memory grow with events, segments, columns, streams (BENCH_ARGS)
+	$(BIN)/python -m bench.scale $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/core/test_fuzz.py \

@@ -31,7 +31,11 @@ LOG = logging.getLogger(__name__)
 BATCH_EVENTS = 16_384
 BATCH_BYTES = 4 << 20
 SMALL_BYTES = 256 << 10
-"""Bytes of slices that one task reads together at most: about what it reads while Spark starts another task."""
+"""Bytes of slices that one task reads together in any case: about what it reads while Spark starts another task."""
+MODERATE_BYTES = 16 << 20
+"""Bytes of slices that one task reads together at most. With more, a large cluster would wait for too few tasks."""
+ENOUGH_TASKS = 16
+"""A scan has as many tasks before larger slices share one, if it has as many slices."""
 FEW_BYTES = 64 << 10
 """Bytes of a slice that are read at first where a few rows may be enough: often all that is needed."""
 _FEWEST_EVENTS = 256
@@ -116,7 +120,12 @@ def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, 
 
 
 def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
-    """Return partitions for slices: small ones are put together, as many as are still small together."""
+    """Return partitions for slices: small ones are put together, as many as are still small together.
+
+    What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
+    """
+    lengths = [each.piece.end - each.piece.start for each in slices]
+    small_bytes = min(max(SMALL_BYTES, sum(lengths) // ENOUGH_TASKS), MODERATE_BYTES)
     partitions: list[SlicePartition | SmallSlices] = []
     small: list[SlicePartition] = []
     size = 0
@@ -126,12 +135,11 @@ def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSli
             partitions.append(SmallSlices(tuple(small)) if len(small) > 1 else small[0])
             small.clear()
 
-    for each in slices:
-        length = each.piece.end - each.piece.start
-        if length > SMALL_BYTES:
+    for each, length in zip(slices, lengths, strict=True):
+        if length > small_bytes:
             partitions.append(each)
             continue
-        if size + length > SMALL_BYTES:
+        if size + length > small_bytes:
             close()
             size = 0
         small.append(each)

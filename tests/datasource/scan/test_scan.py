@@ -18,7 +18,15 @@ from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
-from pyspark_pravega.datasource.scan.reader import BATCH_EVENTS, SMALL_BYTES, SlicePartition, slices_of, together
+from pyspark_pravega.datasource.scan.reader import (
+    BATCH_EVENTS,
+    ENOUGH_TASKS,
+    MODERATE_BYTES,
+    SMALL_BYTES,
+    SlicePartition,
+    slices_of,
+    together,
+)
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
@@ -60,6 +68,10 @@ class TestTasks:
             ([SMALL_BYTES // 2] * 5, [2, 2, 1]),
             ([10, SMALL_BYTES + 1, 20, SMALL_BYTES + 1, 30], [1, 1, 3]),
             ([SMALL_BYTES, 1, SMALL_BYTES - 1, 1], [1, 2, 1]),
+            ([MODERATE_BYTES // 4] * 64, [4] * ENOUGH_TASKS),
+            ([MODERATE_BYTES // 2] * 48, [2] * 24),
+            ([MODERATE_BYTES // 4] * (ENOUGH_TASKS + 4), [1] * (ENOUGH_TASKS + 4)),
+            ([MODERATE_BYTES + 1] * 64, [1] * 64),
         ],
     )
     def test_small_slices_share_one(self, sizes: list[int], tasks: list[int]) -> None:
@@ -71,7 +83,9 @@ class TestTasks:
         assert sorted(map(len, found)) == sorted(tasks)
         assert sorted(piece.piece.segment_id for task in found for piece in task) == list(range(len(sizes)))
         for task in found:
-            assert len(task) == 1 or sum(each.piece.end - each.piece.start for each in task) <= SMALL_BYTES
+            together_bytes = sum(each.piece.end - each.piece.start for each in task)
+            assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) / ENOUGH_TASKS)
+            assert len(task) == 1 or together_bytes <= MODERATE_BYTES
 
     @pytest.mark.parametrize("limit", [3, 30, 99, 200])
     def test_a_limit_is_that_of_each_task(

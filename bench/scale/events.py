@@ -1,0 +1,101 @@
+"""Growth by events: one table that is filled step by step, and queried at each size."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bench.limits import Processes, bare_read, processes
+from bench.servers import cluster, session
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.stream import Stream
+
+from .measured import QUIET, Memory, save, statement, tell, warm
+
+SEGMENTS = 4
+SMALL = 10
+"""Events of the first size: what a statement costs without its events."""
+FIRST = 100_000
+WARM = 1_000_000
+COLUMNS = {"raw": "", "avro": "(timestamp BIGINT, sensorId INT, location STRING, temp DOUBLE)"}
+VALUES = {
+    "raw": "CAST(concat('plant-', lpad(CAST(id % 50 AS STRING), 2, '0'), repeat('x', 21)) AS BINARY) AS event",
+    "avro": "1700000000000 + id AS timestamp, CAST(id % 1000 AS INT) AS sensorId, "
+    "concat('plant-', id % 50) AS location, CAST(id % 977 AS DOUBLE) / 7D AS temp",
+}
+"""Both are of 29 bytes, about."""
+GROUP_BY = {
+    "raw": "SELECT substring(event, 1, 8), count(*) FROM {} GROUP BY 1",
+    "avro": "SELECT location, count(*), max(temp), min(timestamp) FROM {} GROUP BY location",
+}
+
+
+def sizes(greatest: int) -> list[int]:
+    """Return the sizes: next to nothing, then 1, 3, 10 and so on times the first, then the greatest."""
+    found, power = [SMALL], FIRST
+    while power < greatest:
+        found += [size for size in (power, 3 * power) if size < greatest]
+        power *= 10
+    return [*found, greatest]
+
+
+def insert(spark: SparkSession, table: str, format: str, first: int, end: int) -> float:
+    """Insert the events of these numbers; return the seconds."""
+    begin = time.perf_counter()
+    spark.sql(f"INSERT INTO {table} SELECT {VALUES[format]} FROM range({first}, {end}, 1, {SEGMENTS})")
+    return time.perf_counter() - begin
+
+
+def create(spark: SparkSession, table: str, format: str) -> None:
+    """Create an empty table."""
+    spark.sql(
+        f"CREATE TABLE {table} {COLUMNS[format]} USING pravega TBLPROPERTIES ('format'='{format}', "
+        f"'scaling.min-segments'='{SEGMENTS}')"
+    )
+
+
+def grown(
+    spark: SparkSession, pravega: Pravega, ready: Processes, scope: str, format: str, greatest: int
+) -> Iterator[dict[str, Any]]:
+    """Yield what each statement took at each size, and the memory of the processes."""
+    stream = Stream(scope, format)
+    table, trial = f"pravega.`{scope}`.`{format}`", f"pravega.`{scope}`.trial"
+    create(spark, table, format)
+    create(spark, trial, format)
+    for _ in range(3):
+        insert(spark, trial, format, 0, WARM)  # Spark's compiled code and the Python workers are warm
+    memory, there = Memory(spark), 0
+    for size in sizes(greatest):
+        count = f"SELECT count(*) FROM {table}"
+        statements = {"count(*)": count, "GROUP BY": GROUP_BY[format].format(table)}
+        with memory.watched() as peak:
+            written = insert(spark, table, format, there, size)
+            found = {"INSERT": {"seconds": written, "best": written}}
+            if size - there <= FIRST:  # one of so few says little
+                found["INSERT"] = warm(partial(insert, spark, trial, format, 0, size - there))
+            found |= {name: warm(statement(spark, text)) for name, text in statements.items()}
+        assert spark.sql(count).collect()[0][0] == size
+        found["bare read"] = warm(partial(bare_read, pravega, ready, stream, split=True), runs=3)
+        row = {"format": format, "events": size, "inserted": size - there, **found}
+        tell(f"{format} {size:>11,}", found)
+        yield {**row, "memory": dict(peak)}
+        there = size
+
+
+def main(arguments: argparse.Namespace, directory: Path) -> None:
+    """Measure each format, in a server and a session of its own."""
+    for format in arguments.formats.split(","):
+        with (
+            cluster() as config,
+            connect(config) as pravega,
+            processes(config, SEGMENTS) as ready,
+            session(config, arguments.cores, QUIET) as (spark, scope),
+        ):
+            rows = list(grown(spark, pravega, ready, scope, format, int(float(arguments.events))))
+        save(directory, f"events-{format}", {"rows": rows})

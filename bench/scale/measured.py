@@ -1,0 +1,114 @@
+"""Seconds of statements, and the most memory that each process of a session had meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bench.latency_and_memory import children, workers
+
+ENOUGH_SECONDS = 10.0
+"""What has been repeated for this long is not repeated again."""
+QUIET = {"spark.ui.showConsoleProgress": "false"}
+"""Confs of the sessions that are measured."""
+_PAUSE = 0.05
+
+
+def seconds(work: Callable[[], object], *, runs: int = 5) -> list[float]:
+    """Run something up to so often; return what each run took. Only the first one takes as long as it likes."""
+    found: list[float] = []
+    while len(found) < runs and sum(found) < ENOUGH_SECONDS:
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return found
+
+
+def statement(spark: SparkSession, text: str) -> Callable[[], object]:
+    """Return what runs a statement and takes its rows."""
+    return lambda: spark.sql(text).collect()
+
+
+def warm(work: Callable[[], object], *, runs: int = 5) -> dict[str, float]:
+    """Run something once without looking, if that takes less than `ENOUGH_SECONDS`; then the median and the best."""
+    first = seconds(work, runs=1)
+    found = first if first[0] > ENOUGH_SECONDS else seconds(work, runs=runs)
+    return {"seconds": statistics.median(found), "best": min(found)}
+
+
+class Memory:
+    """Watches the resident sizes of a session's processes; `peak` has the most of each kind, in MiB."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm = int(spark.sparkContext._jvm.ProcessHandle.current().pid())
+        self.peak: dict[str, float] = {}
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, float]]:
+        """Watch while the body runs; yields the peaks, which are complete at its end."""
+        peak: dict[str, float] = {}
+        done = threading.Event()
+
+        def watch() -> None:
+            while True:
+                for kind, size in self._now().items():
+                    peak[kind] = max(peak.get(kind, 0.0), size)
+                if done.wait(_PAUSE):
+                    return
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield peak
+        finally:
+            done.set()
+            watcher.join()
+
+    def _now(self) -> dict[str, float]:
+        of_workers = [_resident(pid) for pid in workers(self._jvm)]
+        service = [pid for pid in children(self._jvm) if b"catalog.service" in _command(pid)]
+        return {
+            "Spark's JVM": _resident(self._jvm),
+            "service": sum(map(_resident, service)),
+            "Python worker": max(of_workers, default=0.0),
+        }
+
+
+def _resident(pid: int) -> float:
+    try:
+        match = re.search(r"^VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0  # it has ended
+    return int(match[1]) / 1024 if match else 0.0
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def tell(what: str, found: Mapping[str, Mapping[str, float]]) -> None:
+    """Print a line with the best seconds of each statement."""
+    print(f"{what}: " + ", ".join(f"{name} {one['best']:.3f} s" for name, one in found.items()), flush=True)
+
+
+def save(directory: Path, name: str, result: Mapping[str, Any]) -> None:
+    """Write a result beside the others, with what it ran on."""
+    directory.mkdir(parents=True, exist_ok=True)
+    machine = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "python": platform.python_version()}
+    file = directory / f"{name}.json"
+    file.write_text(json.dumps({"machine": machine, **result}, indent=1) + "\n")
+    print(f"{file}: {len(result['rows'])} rows, load {machine['load']}", flush=True)

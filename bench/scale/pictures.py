@@ -1,0 +1,113 @@
+"""What is drawn of the results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .chart import Chart, Points, svg
+
+Row: TypeAlias = dict[str, Any]
+FORMATS = ("raw", "avro")
+NAMES = {"raw": "Raw", "avro": "Avro", "json": "JSON"}
+STATEMENTS = ("count(*)", "GROUP BY", "INSERT")
+FLAT_FROM = 1_000_000
+"""Events from which on the time for each is compared."""
+
+
+def _rows(results: Path, name: str) -> list[Row]:
+    file = results / f"{name}.json"
+    return json.loads(file.read_text())["rows"] if file.exists() else []
+
+
+def _line(rows: Sequence[Row], x: str, statement: str, key: str = "best", factor: float = 1.0) -> Points:
+    return [(row[x], row[statement][key] * factor) for row in rows]
+
+
+def _per(rows: Sequence[Row], x: str, statement: str, units: Callable[[Row], float]) -> Points:
+    """Microseconds of a whole statement for each of the units that it reads or writes."""
+    return [(row[x], row[statement]["best"] * 1e6 / units(row)) for row in rows]
+
+
+def per_event(rows: Sequence[Row], statement: str) -> Points:
+    """Microseconds for each event, beyond what the statement takes with next to none.
+
+    Left out where that is less than a quarter of the statement: such differences are the machine's.
+    """
+    without = rows[0][statement]["best"]
+    found = []
+    for row in rows[1:]:
+        seconds = row[statement]["best"]
+        if seconds > 4 / 3 * without:
+            # An INSERT adds to what is there.
+            found.append(
+                (row["events"], (seconds - without) * 1e6 / row["inserted" if statement == "INSERT" else "events"])
+            )
+    return found
+
+
+def _events(results: Path) -> Iterator[Chart]:
+    found = {format: rows for format in FORMATS if (rows := _rows(results, f"events-{format}"))}
+    for format, rows in found.items():
+        lines = {name: points for name in (*STATEMENTS, "bare read") if (points := per_event(rows, name))}
+        yield Chart(f"{NAMES[format]}: time for each event", "events", "µs", lines)
+    for format, rows in found.items():
+        memory = {kind: [(row["events"], row["memory"][kind]) for row in rows] for kind in rows[0]["memory"]}
+        yield Chart(f"{NAMES[format]}: most memory resident", "events", "MiB", memory, linear=True)
+
+
+def _segments(results: Path) -> Iterator[Chart]:
+    if rows := _rows(results, "segments"):
+        ticks = [row["segments"] for row in rows]
+        lines = {"count(*)": _per(rows, "segments", "count(*)", lambda row: row["read"])}
+        lines["GROUP BY"] = _per(rows, "segments", "GROUP BY", lambda row: row["read"])
+        lines["INSERT"] = _per(rows, "segments", "INSERT", lambda row: row["events"])
+        yield Chart("Time for each event", "segments", "µs", lines, ticks=ticks)
+        small = {name: _line(rows, "segments", name, factor=1000) for name in ("LIMIT 10", "INSERT of 1 row")}
+        yield Chart("Time of small statements", "segments", "ms", small, ticks=ticks)
+
+
+def _columns(results: Path) -> Iterator[Chart]:
+    for format in ("avro", "json"):
+        if rows := _rows(results, f"columns-{format}"):
+            lines = {
+                name: _per(rows, "columns", name, lambda row: row["read"] * row["columns"])
+                for name in ("all columns", "one column")
+            }
+            lines["INSERT"] = _per(rows, "columns", "INSERT", lambda row: row["events"] * row["columns"])
+            yield Chart(f"{NAMES[format]}: time for each value", "columns", "µs", lines)
+
+
+def _streams(results: Path) -> Iterator[Chart]:
+    if rows := _rows(results, "streams"):
+        ticks = [row["streams"] for row in rows]
+        shown = {"SHOW TABLES": _line(rows, "streams", "SHOW TABLES")}
+        yield Chart("SHOW TABLES", "streams in the scope", "s", shown, ("goal: 2 s", 2.0), ticks=ticks)
+        loads = {"again, p95": _line(rows, "streams", "load", "p95")}
+        loads["for the first time, p95"] = _line(rows, "streams", "first load", "p95")
+        goal = ("goal, again: 20 ms", 20.0)
+        yield Chart("Loading a table", "streams in the scope", "ms", loads, goal, ticks=ticks)
+
+
+PICTURES = {"events": _events, "segments": _segments, "columns": _columns, "streams": _streams}
+
+
+def main(results: Path, pictures: Path) -> None:
+    """Draw what has been measured, and print how flat it is."""
+    pictures.mkdir(parents=True, exist_ok=True)
+    for name, drawn in PICTURES.items():
+        if charts := list(drawn(results)):
+            file = pictures / f"growth-{name}.svg"
+            file.write_text(svg(charts))
+            print(f"{file}: {len(charts)} charts")
+    for format in FORMATS:
+        for name in (*STATEMENTS, "bare read"):
+            rows = _rows(results, f"events-{format}")
+            flat = [y for x, y in per_event(rows, name) if x >= FLAT_FROM] if rows else []
+            if len(flat) > 1:
+                growth = flat[-1] / flat[0] - 1
+                print(
+                    f"{format}, {name}: {min(flat):.3f} to {max(flat):.3f} µs for each event, {growth:+.0%} at the end"
+                )

@@ -1,0 +1,93 @@
+"""Growth by streams: SHOW TABLES of a scope, and the load of one table of it, warm and for the first time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bench.servers import cluster, session
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+
+from .measured import QUIET, Memory, save, statement, warm
+
+LOADS = 100
+"""Loads of each kind, and tables with a schema that are made for each size of the scope."""
+THREADS = 16
+
+
+def load(spark: SparkSession, scope: str, name: str) -> float:
+    """Load a table as a statement does; return the milliseconds."""
+    jvm = spark.sparkContext._jvm
+    catalog = spark._jsparkSession.sessionState().catalogManager().catalog("pravega")
+    namespace = spark.sparkContext._gateway.new_array(jvm.String, 1)
+    namespace[0] = scope
+    identifier = jvm.org.apache.spark.sql.connector.catalog.Identifier.of(namespace, name)
+    begin = time.perf_counter()
+    catalog.loadTable(identifier)
+    return (time.perf_counter() - begin) * 1000
+
+
+def make_table(spark: SparkSession, scope: str, name: str) -> None:
+    """Create a table with a schema."""
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.`{name}` (id BIGINT, name STRING) USING pravega")
+
+
+def make_stream(pravega: Pravega, scope: str, name: str) -> None:
+    """Create a stream of which the schema registry knows nothing."""
+    pravega.controller.create_stream(Stream(scope, name), StreamConfiguration())
+
+
+def quantiles(milliseconds: list[float]) -> dict[str, float]:
+    """Return the median, the 95th percentile and the worst."""
+    ordered = sorted(milliseconds)
+    return {"p50": statistics.median(ordered), "p95": ordered[int(len(ordered) * 0.95)], "worst": ordered[-1]}
+
+
+def filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """Yield what is measured at each number of streams."""
+    there, memory = 0, Memory(spark)
+    for size in sizes:
+        begin = time.perf_counter()
+        tables = [f"table-{number:05}" for number in range(there, there + LOADS)]
+        others = [f"stream-{number:05}" for number in range(there + LOADS, size)]
+        with ThreadPoolExecutor(THREADS) as threads:
+            list(threads.map(partial(make_table, spark, scope), tables))
+            list(threads.map(partial(make_stream, pravega, scope), others))
+        made = time.perf_counter() - begin
+        with memory.watched() as peak:
+            shown = warm(statement(spark, f"SHOW TABLES IN pravega.`{scope}`"))
+            assert spark.sql(f"SHOW TABLES IN pravega.`{scope}`").count() == size
+            cold = quantiles([load(spark, scope, name) for name in reversed(tables[1:])])
+            load(spark, scope, tables[0])
+            again = quantiles([load(spark, scope, tables[0]) for _ in range(LOADS)])
+        there = size
+        row = {"streams": size, "made": made, "SHOW TABLES": shown, "first load": cold, "load": again}
+        print(
+            f"{size:>6} streams, made in {made:.0f} s: SHOW TABLES {shown['seconds']:.2f} s, first load p95 "
+            f"{cold['p95']:.0f} ms, load p95 {again['p95']:.0f} ms",
+            flush=True,
+        )
+        yield {**row, "memory": dict(peak)}
+
+
+def main(arguments: argparse.Namespace, directory: Path) -> None:
+    """Measure scopes of 200 streams and of more."""
+    greatest = int(float(arguments.streams))
+    sizes = [size for size in (200, 1_000, 3_000, 10_000, 30_000) if size < greatest] + [greatest]
+    with cluster() as config, connect(config) as pravega, session(config, arguments.cores, QUIET) as (spark, scope):
+        streams = f"{scope}-streams"
+        spark.sql(f"CREATE NAMESPACE pravega.`{streams}`")
+        rows = list(filled(spark, pravega, streams, sizes))
+        save(directory, "streams", {"rows": rows})
+        if os.environ.get("PRAVEGA_CONTROLLER_URI"):  # a server of our own ends sooner than 10,000 streams are dropped
+            spark.sql(f"DROP NAMESPACE pravega.`{streams}` CASCADE")
