@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 from pyspark.sql.types import StructType
@@ -17,7 +18,8 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
 from pyspark_pravega.datasource.scan.aggregation import can_begin
 from pyspark_pravega.datasource.scan.bounds import bounds_text
-from pyspark_pravega.datasource.scan.conditions import taken
+from pyspark_pravega.datasource.scan.conditions import Condition, taken
+from pyspark_pravega.datasource.scan.places import Places, is_about_places
 from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
 from pyspark_pravega.datasource.scan.sieving_reader import columns_to_read, sieved
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
@@ -209,7 +211,12 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
     name = catalog.named(table.stream.scope, table.stream.name)
     ends = request.ends or ScanEnds()
-    aggregation, conditions = request.aggregation, request.conditions
+    kind, aggregation = kind_of(table), request.aggregation
+    conditions, places = request.conditions, None
+    if kind.events_are_rows:
+        about_places = [each for each in conditions if is_about_places(each, table.schema)]
+        conditions = tuple(each for each in conditions if each not in about_places)
+        places = Places(about_places) if about_places else None
     if aggregation is None:
         required, limit = request.columns, _limit(request)
     else:
@@ -219,23 +226,24 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
-        planned = kind_of(table).plan_scan(
+        planned = kind.plan_scan(
             catalog.pravega,
             table,
-            _to_read(request, required),
+            _to_read(required, conditions, request.every),
             options,
             limit=None if conditions else limit,
             few=bool(conditions) and limit is not None,
             count_bad_events=True,
             tail=None if known is None else known.offsets(),
             search=Search.of_request(request.found),
+            places=places,
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
     planned = sieved(planned, conditions, required, limit)
     if aggregation is not None:
         planned = aggregated(planned, aggregation, request.columns)
-    return planned_read(name, table, required, planned, ends, limit, aggregation, conditions)
+    return planned_read(name, table, required, planned, ends, limit, aggregation, request.conditions)
 
 
 def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
@@ -268,7 +276,7 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
             catalog.pravega,
             asked.table,
             asked.range,
-            _to_read(request, request.columns),
+            _to_read(request.columns, request.conditions, request.every),
             asked.options,
             limit=None if request.conditions else limit,
             earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
@@ -310,8 +318,8 @@ def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
     return request.limit if request.limit >= 0 else None
 
 
-def _to_read(request: r.PlanScan | r.PlanChanges, required: StructType) -> StructType:
-    return required if request.every is None else columns_to_read(required, request.conditions, request.every)
+def _to_read(required: StructType, conditions: Sequence[Condition], every: StructType | None) -> StructType:
+    return required if every is None else columns_to_read(required, conditions, every)
 
 
 __all__ = ["Operations", "Reply"]

@@ -27,6 +27,8 @@ MAX_READ_EVENT = 128 * 1024 * 1024
 """Most bytes believed of one event. Official clients write at most 8 MiB unless told to allow large events."""
 
 _GROWTH = 4
+_BEYOND = 64 * 1024
+"""Bytes that are read at first of an event that reaches beyond the last one that is wanted."""
 _HEAD_ROOM = 64 * 1024
 """Bytes kept free before each window for the beginning of an event that the window before ended in."""
 
@@ -57,8 +59,9 @@ class _Chunk:
 class SegmentRangeReader:
     """Iterate over it to get the events of [start, end) in order, as windows. Can be iterated over many times.
 
-    `start` and `end` must be borders between events, `end` not beyond the segment's write offset. Reading the same
-    range gives the same bytes always. Memory: about three windows, whatever the size of the range, and twice the
+    `start` and `end` must be borders between events, `end` not beyond the segment's write offset. `stop` may be any
+    offset: events that begin there or behind it are not wanted, though some may come. Reading the same range gives the
+    same bytes always. Memory: about three windows, whatever the size of the range, and twice the
     largest event on top.
 
     Moved segments, lost connections and expired tokens are overcome from the last byte received on. Raises
@@ -82,6 +85,7 @@ class SegmentRangeReader:
         fail_on_data_loss: bool = True,
         max_event_bytes: int = MAX_READ_EVENT,
         first_bytes: int | None = None,
+        stop: int | None = None,
     ) -> None:
         """Nothing is read before the iteration begins.
 
@@ -92,21 +96,24 @@ class SegmentRangeReader:
         self._address = SegmentAddress(stream, segment_id, transaction)
         self._start = start
         self._end = end
+        self._stop = end if stop is None else min(stop, end)
         self._window = window_bytes
         self._fail_on_data_loss = fail_on_data_loss
         self._max_event = max_event_bytes
         self._first_bytes = first_bytes
 
     def __iter__(self) -> Iterator[Window]:
-        if self._start >= self._end:
+        if self._start >= self._stop:
             return
         fetch = SegmentFetch(self._store, self._address)
         try:
-            chunks = self._chunks(fetch)
-            if self._end - self._start <= self._first_chunk():
-                yield from self._windows(chunks)
+            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk())
+            # The event that reaches beyond is read when it is known that there is one.
+            beyond = self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
+            if self._stop - self._start <= self._first_chunk():
+                yield from self._windows(itertools.chain(chunks, beyond))
                 return
-            fetched = self._fetched(chunks, fetch)
+            fetched = self._fetched(chunks, beyond, fetch)
             try:
                 yield from self._windows(fetched)
             finally:
@@ -118,22 +125,24 @@ class SegmentRangeReader:
         # A small beginning, for readers that want only a few events.
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
-    def _fetched(self, chunks: Iterator[_Chunk], fetch: SegmentFetch) -> Generator[_Chunk, None, None]:
+    def _fetched(
+        self, chunks: Iterator[_Chunk], beyond: Iterator[_Chunk], fetch: SegmentFetch
+    ) -> Generator[_Chunk, None, None]:
         """Yield chunks that another thread fetches ahead, but for the first one of a reader that may want no more."""
         if self._first_bytes is not None:
             yield from itertools.islice(chunks, 1)
         ahead = ReadAhead(chunks, fetch.abort, f"read {self._address.name}")
         try:
             yield from ahead
+            yield from beyond
         finally:
             ahead.close()
 
-    def _chunks(self, fetch: SegmentFetch) -> Iterator[_Chunk]:
-        """Yield all bytes of the range, in order, in chunks that grow up to the window's size."""
-        offset, gap = self._start, False
-        size = self._first_chunk()
-        while offset < self._end:
-            length = min(size, self._end - offset)
+    def _chunks(self, fetch: SegmentFetch, offset: int, end: int, size: int) -> Iterator[_Chunk]:
+        """Yield all bytes from an offset to another, in order, in chunks that grow up to the window's size."""
+        gap = False
+        while offset < end:
+            length = min(size, end - offset)
             data = np.empty(_HEAD_ROOM + length, np.uint8).data
             try:
                 present_from = fetch.fill(data[_HEAD_ROOM:], offset)
@@ -145,7 +154,7 @@ class SegmentRangeReader:
                         f"segment '{self._address.name}' is said to begin at offset {present_from:,}, "
                         f"but reading from offset {offset:,} is refused because of truncation"
                     )
-                present_from = min(present_from, self._end)
+                present_from = min(present_from, end)
                 if self._fail_on_data_loss:
                     raise self._lost(offset, present_from)
                 offset, gap = present_from, True
@@ -154,6 +163,8 @@ class SegmentRangeReader:
             del data
             offset, gap = offset + length, False
             size = min(size * _GROWTH, self._window)
+        if gap and end < self._end:
+            yield _Chunk(np.empty(_HEAD_ROOM, np.uint8).data, end, gap)
 
     def _segment_removed(self, offset: int) -> int:
         """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
@@ -196,6 +207,8 @@ class SegmentRangeReader:
                 del data, starts, lengths
                 yield window
                 del window
+            if self._stop < self._end and base + consumed >= self._stop:
+                return
             if broken is not None:
                 raise broken
         if rest:

@@ -24,6 +24,7 @@ from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
 from ..scan.dead_letters import check_target
 from ..scan.event_times import EventTimes
+from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -60,6 +61,7 @@ class ChangeTable(TableKind):
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
         few: bool = False,
+        places: Places | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         search = search or Search()

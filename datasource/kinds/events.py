@@ -25,6 +25,7 @@ from ..scan.bad_events import BadEventRule, bad_event_rule
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import likely_schemas, measure_scan, nullable, plan_events
 from ..scan.event_times import EventTimes
+from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -62,6 +63,7 @@ class EventTable(TableKind):
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
         few: bool = False,
+        places: Places | None = None,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         schemas = begun(partial(likely_schemas, pravega, table, required))
@@ -77,6 +79,7 @@ class EventTable(TableKind):
             counted=count_bad_events,
             schemas=schemas,
             few=few,
+            places=places,
         )
 
     def plan_micro_batch(

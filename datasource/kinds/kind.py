@@ -17,6 +17,7 @@ from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..scan.event_times import EventTimes
+from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
@@ -59,13 +60,15 @@ class TableKind(ABC):
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
         few: bool = False,
+        places: Places | None = None,
     ) -> PlannedScan:
         """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
 
         `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
         table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
         mode lets there be any. `search` is what may be done for it before, by default all. `few` rows may be enough,
-        though no limit says so: then a scan of events reads little at first. Raises InvalidOptionError
+        though no limit says so: then a scan of events reads little at first. `places`, where `events_are_rows`, says
+        which of them are wanted. Raises InvalidOptionError
         for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for columns that the table does not
         have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """

@@ -15,6 +15,7 @@ from pyspark_pravega.sql import options as o
 
 from ..changes.truncation_search import Search
 from ..scan.merged_reader import merged_scan
+from ..scan.places import Places
 from ..scan.planned_scan import PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.hidden_columns import METADATA_COLUMNS
@@ -46,6 +47,7 @@ class SeveralStreams(EventTable):
         tail: Mapping[int, int] | None = None,
         search: Search | None = None,
         few: bool = False,
+        places: Places | None = None,
     ) -> PlannedScan:
         check_bounds_of_several(table, options)
         return self._merged(
@@ -59,6 +61,7 @@ class SeveralStreams(EventTable):
                 limit=limit,
                 count_bad_events=count_bad_events,
                 few=few,
+                places=places,
             ),
         )
 

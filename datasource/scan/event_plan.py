@@ -13,6 +13,7 @@ from ..tables.hidden_columns import BAD_EVENTS_COLUMN, REACHED_COLUMN
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import BadEventRule
 from .event_times import SegmentTimes
+from .places import Places
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class EventScanPlan:
     """Rows carry REACHED_COLUMN; only with `counted`."""
     few: bool = False
     """A few rows may be enough, without a `limit` of them: so little is read at first."""
+    places: Places | None = None
+    """Conditions on places of events: others are not decoded."""
     times: Mapping[str, SegmentTimes] | None = None
     """By the name of a segment, where `_event_time` is asked for."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.retry import at_most
-from pyspark_pravega.client.stream import Access, segment_name
+from pyspark_pravega.client.stream import Access, Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import marks_end, read_watermarks
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, PravegaError, SchemaNotFoundError
@@ -24,6 +25,7 @@ from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from .bounds import end_cut, start_cut
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
+from .places import Places, Span
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
@@ -82,12 +84,14 @@ def plan_events(
     times: EventTimes | None = None,
     schemas: Callable[[], WriterSchemas] | None = None,
     few: bool = False,
+    places: Places | None = None,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
 
     `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
     that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they were asked for.
-    `few` rows may be enough, though it is not known how many events have to be read for them.
+    `few` rows may be enough, though it is not known how many events have to be read for them. Only events of certain
+    `places` are read.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -110,12 +114,21 @@ def plan_events(
         versions=versions,
         query=query,
         few=few,
+        places=places,
         times=_times(pravega, table, slices, required, times),
     )
     token = pravega.segments.token(stream, Access.READ)
-    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece in slices])
-    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token) for piece in slices]
-    return PlannedScan.of(SegmentScanReader(plan, partitions), plan.schema, plan.output, slices)
+    wanted = [(piece, _span(stream, piece, places)) for piece in slices]
+    read = [(piece, span) for piece, span in wanted if places is None or span is not None]
+    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in read])
+    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in read]
+    reader = SegmentScanReader(plan, partitions)
+    planned = PlannedScan.of(reader, plan.schema, plan.output, [each.read for each in partitions])
+    return replace(planned, tail={piece.segment_id: piece.end for piece in slices})
+
+
+def _span(stream: Stream, piece: SegmentSlice, places: Places | None) -> Span | None:
+    return None if places is None else places.span(segment_name(stream, piece.segment_id), piece)
 
 
 def likely_schemas(pravega: Pravega, table: StreamTable, required: StructType) -> WriterSchemas:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_pravega.client.config import Endpoint
-from pyspark_pravega.client.segments.event_frames import BrokenFrameError
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.formats.core.batches import Overfull
@@ -23,6 +23,7 @@ from ..user_errors import concise
 from ..worker_connections import lent
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
+from .places import Span
 from .slice_decoder import SliceDecoder, event_decoder
 from .snapshot import SegmentSlice
 
@@ -45,11 +46,17 @@ _GROWTH = 4
 
 @dataclass
 class SlicePartition(InputPartition):
-    """One segment slice, with where planning found the segment and a token to read it."""
+    """One segment slice, with where planning found the segment and a token to read it; `span` if not all is wanted."""
 
     piece: SegmentSlice
     endpoint: Endpoint
     token: str = field(repr=False)
+    span: Span | None = None
+
+    @property
+    def read(self) -> SegmentSlice:
+        """Return the bytes that are read, but for the rest of the last event."""
+        return self.piece if self.span is None else replace(self.piece, end=self.span.last + 1)
 
 
 Plan = TypeVar("Plan")
@@ -124,7 +131,7 @@ def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSli
 
     What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
     """
-    lengths = [each.piece.end - each.piece.start for each in slices]
+    lengths = [each.read.end - each.read.start for each in slices]
     small_bytes = min(max(SMALL_BYTES, sum(lengths) // ENOUGH_TASKS), MODERATE_BYTES)
     partitions: list[SlicePartition | SmallSlices] = []
     small: list[SlicePartition] = []
@@ -172,7 +179,8 @@ def _read_slice(
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
             letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id, work)
             opened.enter_context(letters)
-        decoder = SliceDecoder(plan, events, segment, letters)
+        span = partition.span
+        decoder = SliceDecoder(plan, events, segment, letters, span)
         reader = SegmentRangeReader(
             pravega.segments,
             stream,
@@ -182,12 +190,14 @@ def _read_slice(
             window_bytes=plan.window_bytes,
             fail_on_data_loss=plan.fail_on_data_loss,
             first_bytes=FEW_BYTES if few else None,
+            stop=None if span is None else span.last + 1,
         )
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
         for window in _until_broken(reader, broken):
-            for first, last in chunks(window.lengths, most):
-                pending = [(first, last)]
+            begin, end = (0, len(window.lengths)) if span is None else _within(window, span)
+            for first, last in chunks(window.lengths[begin:end], most):
+                pending = [(begin + first, begin + last)]
                 while pending and left != 0:
                     first, last = pending.pop()
                     try:
@@ -210,6 +220,12 @@ def _read_slice(
         if decoder.bad:
             LOG.warning("Segment %s: %d bad events, mode %s.", segment, decoder.bad, plan.bad_events.mode)
     return left
+
+
+def _within(window: Window, span: Span) -> tuple[int, int]:
+    """Return between which numbers the events of a window have that lie in a span."""
+    offsets = window.base + window.starts - HEADER_BYTES
+    return int(np.searchsorted(offsets, span.first)), int(np.searchsorted(offsets, span.last, side="right"))
 
 
 def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) -> Iterator[Window]:

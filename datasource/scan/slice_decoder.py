@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.client.registry.types import VersionInfo
@@ -22,6 +21,7 @@ from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
 from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
 from .dead_letters import DeadLetters, Letter, letter, shortened
 from .event_plan import EventScanPlan
+from .places import Span, event_pointers
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,19 @@ class SliceDecoder:
     """Makes the Arrow batches of one segment."""
 
     def __init__(
-        self, plan: EventScanPlan, decoder: Decoder | None, segment: str, letters: DeadLetters | None = None
+        self,
+        plan: EventScanPlan,
+        decoder: Decoder | None,
+        segment: str,
+        letters: DeadLetters | None = None,
+        span: Span | None = None,
     ) -> None:
-        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan wants them somewhere."""
+        """`decoder` is the plan's `event_decoder`. `letters` takes the bad events, if the plan wants them somewhere.
+
+        All events lie in the `span`, if there is one.
+        """
+        self._span = span
+        self._places = None if span is None or span.every else plan.places
         self._plan = plan
         self._segment = segment
         self._letters = letters
@@ -119,16 +129,25 @@ class SliceDecoder:
         if self._letters is not None:
             self._letters.write([self._letter(chosen, bad)])
         batches = []
-        if mode == PERMISSIVE:
+        if mode == PERMISSIVE and self._is_wanted(chosen):
             batches.append(self._batch(chosen, _Decoded(None, np.arange(1), [bad])))
         if self._plan.counted:
             batches.append(self._count(1))
         return batches
 
+    def _is_wanted(self, chosen: _Chosen) -> bool:
+        if self._span is not None and not self._span.first <= chosen.offsets[0] <= self._span.last:
+            return False
+        if self._places is None:
+            return True
+        return bool(self._places.wanted(self._segment, chosen.offsets, chosen.events.lengths).all())
+
     def _chosen(self, window: Window, first: int, last: int) -> _Chosen:
-        starts, lengths = window.starts[first:last], window.lengths[first:last]
-        events = EventBuffer(window.data, starts, lengths)
-        offsets = window.base + starts - HEADER_BYTES
+        events = EventBuffer(window.data, window.starts[first:last], window.lengths[first:last])
+        offsets = window.base + events.starts - HEADER_BYTES
+        if self._places is not None:
+            wanted = np.flatnonzero(self._places.wanted(self._segment, offsets, events.lengths))
+            events, offsets = events.take(wanted), offsets[wanted]
         if not self._needs_ids:
             return _Chosen(events, offsets, None)
         ids, _ = encoding_ids(events)
@@ -258,13 +277,7 @@ class SliceDecoder:
             return pa.array([reasons[row] for row in rows.tolist()], pa.string())
         if name in ("_encoding_id", "_schema_version"):
             return self._ids(name, chosen, rows)
-        return pc.binary_join_element_wise(
-            f"{self._segment}:",
-            pc.cast(pa.array(offsets), pa.string()),
-            "-",
-            pc.cast(pa.array(chosen.events.lengths[rows] + HEADER_BYTES), pa.string()),
-            "",
-        )
+        return event_pointers(self._segment, offsets, chosen.events.lengths[rows])
 
     def _ids(self, name: str, chosen: _Chosen, rows: Positions) -> pa.Array:
         if chosen.ids is None:

@@ -14,6 +14,7 @@ from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
+from pyspark_pravega.datasource.scan.places import Places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -64,6 +65,7 @@ def scan(
     *,
     limit: int | None = None,
     count_bad_events: bool = False,
+    places: Places | None = None,
     **options: str,
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
@@ -73,7 +75,13 @@ def scan(
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
     return kind_of(table).plan_scan(
-        pravega, table, required, resolve(read=read, env={}), limit=limit, count_bad_events=count_bad_events
+        pravega,
+        table,
+        required,
+        resolve(read=read, env={}),
+        limit=limit,
+        count_bad_events=count_bad_events,
+        places=places,
     )
 
 

@@ -94,6 +94,32 @@ def test_any_range_between_events(pravega: Pravega, stream: Stream, events: Make
         assert all(window.base + window.starts[0] - 8 >= first * 108 for window in windows)
 
 
+@pytest.mark.parametrize("window_bytes", [4096, 1 << 20])
+def test_events_behind_a_stop_are_not_read(
+    pravega: Pravega, stream: Stream, events: Make, window_bytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance = random.Random(window_bytes)
+    sizes = [chance.choice([0, 1, 100, 5000, 300_000]) for _ in range(40)]
+    given = events(sizes)
+    write(pravega, stream, given, events=3)
+    starts = [sum(sizes[:number]) + 8 * number for number in range(40)]
+    somewhere = chance.choices(range(len(given.frames)), k=9)
+    for start in (starts[0], starts[9]):
+        for stop in {0, start, starts[20], starts[20] + 1, starts[21] - 1, *somewhere}:
+            caplog.clear()
+            with caplog.at_level("DEBUG", "pyspark_pravega.client.segments.fetch"):
+                reader = SegmentRangeReader(
+                    pravega.segments, stream, 0, start, len(given.frames), window_bytes=window_bytes, stop=stop
+                )
+                found = payloads(reader)
+            wanted = [payload for at, payload in zip(starts, given.payloads, strict=True) if start <= at < stop]
+            assert found[: len(wanted)] == wanted
+            last = max([at + 8 + size for at, size in zip(starts, sizes, strict=True) if start <= at < stop], default=0)
+            read = sum(int(each.getMessage().split()[1]) for each in caplog.records if "bytes of" in each.getMessage())
+            # To the stop, and the event that it is in, in a few steps.
+            assert read <= max(stop - start, 0) + 5 * max(last - stop, 0) + 65536 * (last > stop)
+
+
 def test_an_empty_range_asks_nobody(pravega: Pravega) -> None:
     assert list(SegmentRangeReader(pravega.segments, Stream("no-such", "stream"), 0, 5, 5)) == []
 

@@ -1,0 +1,133 @@
+"""Conditions on the places of events: they say which events a scan decodes, and how much of its segments it reads.
+
+They are evaluated as others are, but before an event is looked into: so a bad event that they do not want is not met,
+as behind the end of a stream cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
+
+from ..tables.hidden_columns import METADATA_COLUMNS, POSITION_COLUMNS
+from .conditions import COLUMN, LITERAL, Condition, Sieve
+from .snapshot import SegmentSlice
+
+_SEGMENT, _OFFSET, _POINTER = POSITION_COLUMNS
+_COLUMNS = StructType([METADATA_COLUMNS[name][0] for name in POSITION_COLUMNS])
+_COMPARES_WHOLE = {"=", "<=>", "<>", "IN"}
+_PLACE = re.compile(r"(.*):(\d{1,19})-\d+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Events of a segment that begin from `first` to `last`: with `every` all of them are wanted, or else some."""
+
+    first: int
+    last: int
+    every: bool
+
+
+def is_about_places(condition: Condition, columns: StructType) -> bool:
+    """Tell whether a condition is only about places of events. `columns` of the table may hide theirs."""
+    names = set(condition.columns)
+    return bool(names) and names <= set(POSITION_COLUMNS) - set(columns.names)
+
+
+class Places:
+    """Places of events that fulfil some conditions that are about nothing else, all of which are `taken`."""
+
+    def __init__(self, conditions: Sequence[Condition]) -> None:
+        self._conditions = tuple(conditions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Places, (self._conditions,)
+
+    def span(self, segment: str, piece: SegmentSlice) -> Span | None:
+        """Return between which offsets the events lie that are wanted of a slice that is not empty; None if nowhere.
+
+        There may be no event at either of them.
+        """
+        # Whether an offset is wanted changes only at numbers in the conditions. So those beside them, and the ends,
+        # stand for all others.
+        located = [each for each in self._conditions if _locates(each)]
+        if not located:
+            return Span(piece.start, piece.end - 1, not self._conditions)
+        texts = [text for each in located for text in _texts(each)]
+        places = [(_PLACE.fullmatch(text), text) for text in texts]
+        pointers = [(int(place[2]), text) for place, text in places if place is not None and place[1] == segment]
+        other = "x" * (1 + max(map(len, texts), default=0))  # for all pointers of which the conditions do not speak
+        borders = [number for each in located for number in _numbers(each)] + [place for place, _ in pointers]
+        samples = {piece.start, piece.end - 1, *(border + step for border in borders for step in (-1, 0, 1))}
+        rows = [*((offset, other) for offset in samples), *pointers]
+        rows = sorted(row for row in rows if piece.start <= row[0] < piece.end)
+        offsets, sampled = zip(*rows, strict=True)
+        columns = {
+            _SEGMENT: pa.repeat(segment, len(rows)),
+            _OFFSET: pa.array(offsets, pa.int64()),
+            _POINTER: pa.array(sampled, pa.string()),
+        }
+        kept = np.flatnonzero(_mask(Sieve(located, _COLUMNS), columns))
+        if not len(kept):
+            return None
+        whole = len(located) == len(self._conditions) and not any(_POINTER in each.columns for each in located)
+        return Span(offsets[kept[0]], offsets[kept[-1]], whole and kept[-1] - kept[0] == len(kept) - 1)
+
+    def wanted(
+        self, segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Tell of each event whether it is wanted, by its offset in a segment and the length of its payload."""
+        names = {name for each in self._conditions for name in each.columns}
+        columns = {_OFFSET: pa.array(offsets, pa.int64())}
+        if _SEGMENT in names:
+            columns[_SEGMENT] = pa.repeat(segment, len(offsets))
+        if _POINTER in names:
+            columns[_POINTER] = event_pointers(segment, offsets, lengths)
+        return _mask(Sieve(self._conditions, _COLUMNS), columns)
+
+
+def event_pointers(segment: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the pointers of a segment's events, by their offsets and the lengths of their payloads."""
+    places = pc.cast(pa.array(offsets, pa.int64()), pa.string())
+    return pc.binary_join_element_wise(
+        f"{segment}:", places, "-", pc.cast(pa.array(lengths + HEADER_BYTES, pa.int64()), pa.string()), ""
+    )
+
+
+def _mask(sieve: Sieve, columns: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = sieve.kept(columns).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _locates(condition: Condition) -> bool:
+    """Tell whether samples of offsets and pointers show where the events are that fulfil a condition."""
+    stack: list[bool] = []
+    for term in condition.terms:
+        split = len(stack) - term.children
+        if any(stack[split:]) and term.name not in _COMPARES_WHOLE:
+            return False  # such as LIKE, of which no text says what it means for other pointers
+        del stack[split:]
+        stack.append(term.name == COLUMN and term.value == _POINTER)
+    return True
+
+
+def _numbers(condition: Condition) -> list[int]:
+    return [
+        int(each.value) for each in condition.terms if each.name == LITERAL and each.type == "bigint" and each.value
+    ]
+
+
+def _texts(condition: Condition) -> list[str]:
+    literals = [each for each in condition.terms if each.name == LITERAL and each.type == "string"]
+    return [base64.b64decode(each.value).decode() for each in literals if each.value is not None]
