@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.datasource.changes.appended import is_about_versions
 from pyspark_pravega.datasource.changes.batch_end import Wanted
 from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
@@ -271,20 +272,24 @@ def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
 
 def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     known, limit = None if request.ends is None else request.ends.ends[0], _limit(request)
+    kind, conditions = kind_of(request.table), request.conditions
+    about_versions = [each for each in conditions if kind.events_are_rows and is_about_versions(each)]
+    conditions = tuple(each for each in conditions if each not in about_versions)
     with changes.asked_for(catalog, request.table, request.options) as asked:
-        planned = kind_of(asked.table).plan_changes(
+        planned = kind.plan_changes(
             catalog.pravega,
             asked.table,
             asked.range,
-            _to_read(request.columns, request.conditions, request.every),
+            _to_read(request.columns, conditions, request.every),
             asked.options,
-            limit=None if request.conditions else limit,
+            limit=None if conditions else limit,
+            conditions=about_versions,
             earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
             search=Search.of_request(request.found),
         )
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
-    planned = sieved(planned, request.conditions, request.columns, limit)
+    planned = sieved(planned, conditions, request.columns, limit)
     return planned_read(asked.name, asked.table, request.columns, planned, ends, limit, conditions=request.conditions)
 
 

@@ -7,9 +7,10 @@ to the version that the next commit will make.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
@@ -20,13 +21,17 @@ from pyspark_pravega.sql import options as o
 
 from ..commit_log import CommitLog, Version
 from ..scan.bad_events import BadEventRule
+from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import measure_slices, plan_events
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice, up_to
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
+from ..tables.hidden_columns import CHANGE_COLUMNS
 from ..tables.stream_table import StreamTable
 from .position import Position
+
+_VERSION = CHANGE_COLUMNS["_commit_version"]
 
 
 def plan_appended(
@@ -39,8 +44,12 @@ def plan_appended(
     *,
     limit: int | None,
     earlier: EarlierScan | None,
+    conditions: Sequence[Condition],
 ) -> PlannedScan:
-    """Fix what a scan of changes reads, now or as an earlier scan of the same changes did."""
+    """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
+
+    All `conditions` are about the version alone: events of others are not read.
+    """
     log = CommitLog(pravega, table.stream)
     first, last, versions = version_range(log, bounds)
     cuts = {each.number: each.cut for each in versions}
@@ -56,10 +65,38 @@ def plan_appended(
         versions = [each for each in versions if each.number <= earlier.newest]
     newest = max((each.number for each in versions), default=0)
     by_segment = segment_versions(table.stream, slices, versions, first)
+    wanted = _of_versions(table.stream, slices, by_segment, conditions) if conditions else slices
     return replace(
-        plan_events(pravega, table, slices, required, options, rule, limit=limit, counted=True, versions=by_segment),
+        plan_events(pravega, table, wanted, required, options, rule, limit=limit, counted=True, versions=by_segment),
         newest=newest,
+        tail={piece.segment_id: piece.end for piece in slices},
     )
+
+
+def is_about_versions(condition: Condition) -> bool:
+    """Tell whether a condition on changes is only about the version that they belong to."""
+    return condition.columns == [_VERSION.name]
+
+
+def _of_versions(
+    stream: Stream,
+    slices: Iterable[SegmentSlice],
+    versions: Mapping[str, SegmentVersions],
+    conditions: Sequence[Condition],
+) -> list[SegmentSlice]:
+    """Return the parts of slices that have the versions which fulfil all conditions; several of a slice, if need be."""
+    sieve = Sieve(conditions, StructType([_VERSION]))
+    wanted: list[SegmentSlice] = []
+    for piece in slices:
+        runs, start, before = versions[segment_name(stream, piece.segment_id)], piece.start, False
+        kept = sieve.kept({_VERSION.name: pa.array(runs.numbers, pa.int64())}).to_pylist()
+        for end, keep in zip(runs.ends, kept, strict=True):
+            if keep and before:
+                wanted[-1] = replace(wanted[-1], end=end)
+            elif keep:
+                wanted.append(SegmentSlice(piece.segment_id, start, end))
+            start, before = end, keep
+    return wanted
 
 
 def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Position:

@@ -22,6 +22,7 @@ from ..changes.row_changes_stream import ChangesMemory, Checkpoint, check_stream
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule
+from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_times import EventTimes
 from ..scan.places import Places
@@ -110,6 +111,7 @@ class ChangeTable(TableKind):
         limit: int | None = None,
         earlier: EarlierScan | None = None,
         search: Search | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         check_options(options)
         bounds = changes.bounds()

@@ -22,6 +22,7 @@ from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
 from ..scan.bad_events import BadEventRule, bad_event_rule
+from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import likely_schemas, measure_scan, nullable, plan_events
 from ..scan.event_times import EventTimes
@@ -118,11 +119,14 @@ class EventTable(TableKind):
         limit: int | None = None,
         earlier: EarlierScan | None = None,
         search: Search | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         check_options(options)
         bounds = changes.bounds()
         table, rule = self._prepare(pravega, table, options)
-        return plan_appended(pravega, table, bounds, required, options, rule, limit=limit, earlier=earlier)
+        return plan_appended(
+            pravega, table, bounds, required, options, rule, limit=limit, earlier=earlier, conditions=conditions
+        )
 
     def start_of_changes(
         self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options

@@ -16,6 +16,7 @@ from ..changes.batch_end import Wanted
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
+from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
 from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
@@ -121,10 +122,12 @@ class TableKind(ABC):
         limit: int | None = None,
         earlier: EarlierScan | None = None,
         search: Search | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
-        `required` are those of `changes_schema` that Spark needs. Raises what `plan_scan` does, and
+        `required` are those of `changes_schema` that Spark needs. `conditions`, where `events_are_rows`, are about the
+        version alone: changes of others are not wanted. Raises what `plan_scan` does, and
         InvalidOptionError for a range without sense.
         """
 

@@ -99,6 +99,30 @@ def test_scans_of_one_query_end_at_one_tail(spark: SparkSession, events: list[Ro
     assert joined.collect() == [(sum(row._segment == segments[0] for row in events),)]
 
 
+def test_versions_of_changes(spark: SparkSession, events: list[Row]) -> None:
+    """A condition on the version reads the events of the versions that fulfil it."""
+    spark.sql("CREATE TABLE pravega.places.versions (id INT) TBLPROPERTIES ('format'='json')")
+    for number in range(1, 6):
+        spark.sql(f"INSERT INTO pravega.places.versions VALUES ({number}), ({number * 10})")
+    every = spark.sql("SELECT id, _commit_version FROM pravega.places.versions CHANGES FROM VERSION 1")
+    _, size = read(every)
+    for text, wanted, slices in (
+        ("= 3", [3], 1),
+        (">= 4", [4, 5], 1),
+        ("IN (1, 2, 5)", [1, 2, 5], 2),
+        ("<> 3", [1, 2, 4, 5], 2),
+        ("BETWEEN 2 AND 3", [2, 3], 1),
+        ("> 5", [], 0),
+        ("< -9223372036854775807", [], 0),
+    ):
+        found = every.where(f"_commit_version {text}")
+        assert sorted(found.collect()) == sorted((id, each) for each in wanted for id in (each, each * 10)), text
+        count, part = read(found)
+        assert count == slices and part <= size * (len(wanted) + 1) / 5, text
+        assert found.where("id < 10").select("id").count() == len(wanted), text
+        assert len(found.limit(1).collect()) == min(1, len(wanted))
+
+
 def test_other_tables(spark: SparkSession, events: list[Row], scope: str) -> None:
     """Of current rows, conditions are about the events that they come from; of several streams about each of them."""
     spark.sql(
