@@ -14,8 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream, segment_epoch, segment_name
-from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
@@ -25,7 +24,7 @@ from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import measure_slices, plan_events
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice, up_to
+from ..scan.snapshot import SegmentSlice, end_in, up_to
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
 from ..tables.stream_table import StreamTable
@@ -60,7 +59,7 @@ def plan_appended(
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
         for late in [each for each in versions if each.number == last]:
-            slices = up_to(slices, {piece.segment_id: _end_in(piece, late.cut) for piece in slices})
+            slices = up_to(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
     if earlier is not None:
         versions = [each for each in versions if each.number <= earlier.newest]
     newest = max((each.number for each in versions), default=0)
@@ -166,7 +165,7 @@ def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: i
     reached, newest = piece.start, first - 1
     for version in versions:
         newest = max(newest, version.number)
-        end = min(_end_in(piece, version.cut), piece.end)
+        end = min(end_in(piece, version.cut), piece.end)
         if end > reached and version.number >= first:
             ends.append(end)
             numbers.append(version.number)
@@ -177,12 +176,3 @@ def _segment_versions(piece: SegmentSlice, versions: Iterable[Version], first: i
         numbers.append(newest + 1)
         times.append(-1)
     return SegmentVersions(tuple(ends), tuple(numbers), tuple(times))
-
-
-def _end_in(piece: SegmentSlice, cut: StreamCut) -> int:
-    """Return how far a segment had grown at the tail that a cut was taken of."""
-    if piece.segment_id in cut.positions:
-        return cut.positions[piece.segment_id]
-    # A tail has a segment of the newest epoch. What it does not name was sealed before or made after it.
-    made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
-    return 0 if made_later else piece.end

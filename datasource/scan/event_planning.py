@@ -22,6 +22,7 @@ from ..commit_log import CommitLog
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
+from .borders import begun_later
 from .bounds import end_cut, start_cut
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
@@ -118,8 +119,7 @@ def plan_events(
         times=_times(pravega, table, slices, required, times),
     )
     token = pravega.segments.token(stream, Access.READ)
-    wanted = [(piece, _span(stream, piece, places)) for piece in slices]
-    read = [(piece, span) for piece, span in wanted if places is None or span is not None]
+    read = [(piece, None) for piece in slices] if places is None else _at_places(pravega, stream, slices, places)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in read])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in read]
     reader = SegmentScanReader(plan, partitions)
@@ -127,8 +127,12 @@ def plan_events(
     return replace(planned, tail={piece.segment_id: piece.end for piece in slices})
 
 
-def _span(stream: Stream, piece: SegmentSlice, places: Places | None) -> Span | None:
-    return None if places is None else places.span(segment_name(stream, piece.segment_id), piece)
+def _at_places(
+    pravega: Pravega, stream: Stream, slices: Sequence[SegmentSlice], places: Places
+) -> Sequence[tuple[SegmentSlice, Span | None]]:
+    """Return what is to be read of slices for the events at some places, and between which offsets these lie."""
+    spans = [(piece, places.span(segment_name(stream, piece.segment_id), piece)) for piece in slices]
+    return begun_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
 def likely_schemas(pravega: Pravega, table: StreamTable, required: StructType) -> WriterSchemas:

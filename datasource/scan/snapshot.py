@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.store import SegmentInfo
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import DataLossError, InvalidOptionError
 
@@ -186,3 +186,12 @@ def up_to(slices: Iterable[SegmentSlice], tail: Mapping[int, int]) -> list[Segme
     """Return what there was of the slices when a scan of the same start ended at `tail` (segment id to offset)."""
     cut = [replace(piece, end=min(piece.end, tail.get(piece.segment_id, 0))) for piece in slices]
     return [piece for piece in cut if piece.end > piece.start]
+
+
+def end_in(piece: SegmentSlice, cut: StreamCut) -> int:
+    """Return how far a segment had grown at the tail that a cut was taken of; the slice's end if it was sealed."""
+    if piece.segment_id in cut.positions:
+        return cut.positions[piece.segment_id]
+    # A tail has a segment of the newest epoch. What it does not name was sealed before or made after it.
+    made_later = segment_epoch(piece.segment_id) > max(map(segment_epoch, cut.positions), default=-1)
+    return 0 if made_later else piece.end

@@ -11,12 +11,16 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.borders import begun_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
+from pyspark_pravega.datasource.scan.event_planning import measure_scan
 from pyspark_pravega.datasource.scan.places import Places, Span, is_about_places
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.errors import MalformedEventError
+from pyspark_pravega.sql.options import resolve
 from tests.datasource.scan.test_scan import insert_raw
 from tests.datasource.scans import KEYED, insert_numbers, keyed_table, rows, scan
 
@@ -125,6 +129,33 @@ def names(planned: Any) -> list[str]:
         for one in getattr(partition, "slices", (partition,)):
             found.append(f"{one.piece.segment_id & 0xFFFFFFFF}.#epoch.{one.piece.segment_id >> 32}")
     return found
+
+
+def test_reading_begins_at_the_end_of_a_version(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """Which is a border between events, in segments of all epochs."""
+    table = keyed_table(new_stream(2))
+    log = CommitLog(pravega, table.stream)
+    for first in range(0, 160, 20):
+        insert_numbers(pravega, table, first, first + 20)
+        if first == 60:
+            pravega.controller.scale_stream(table.stream, [1], [(0.5, 0.8), (0.8, 1.0)])
+    given: list[Row] = rows(scan(pravega, table))
+    ends = {segment: {0} for segment in (row["_segment"] for row in given)}
+    for version in log.versions():
+        for segment, offset in version.cut.positions.items():
+            ends[segment_name(table.stream, segment)].add(offset)
+    slices = measure_scan(pravega, table, resolve(env={}), None)
+    saved = 0
+    for row in given:
+        name, offset = row["_segment"], row["_offset"] + random.Random(row["_offset"]).choice([-1, 0, 1])
+        wanted = [(piece, Span(offset, piece.end - 1, True)) for piece in slices]
+        wanted = [(piece, span) for piece, span in wanted if segment_name(table.stream, piece.segment_id) == name]
+        [(found, span)] = begun_later(log, wanted, worth=1)
+        assert (found.end, span) == (wanted[0][0].end, wanted[0][1])
+        assert found.start == max(end for end in ends[name] if end <= max(offset, 0))
+        saved += found.start
+        assert begun_later(log, wanted) == wanted  # too little to be worth it
+    assert saved
 
 
 def test_spans() -> None:
