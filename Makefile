@@ -126,6 +126,10 @@ bench-streaming: jar native ## Measure streaming queries: latency, sustained thr
 bench-scale: jar native ## Measure and draw how time and memory grow with events, segments, columns, streams (BENCH_ARGS)
 	$(BIN)/python -m bench.scale $(BENCH_ARGS)
 
+.PHONY: bench-sessions
+bench-sessions: jar native ## Measure how long a session takes to start, with Pravega and without (BENCH_ARGS)
+	$(BIN)/python -m bench.session_start $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/core/test_fuzz.py \

@@ -11,7 +11,7 @@ from typing import TypeAlias
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 400, 290
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 62, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 62, 40
 _LIGHT = ("#1f6fb5", "#c2530a", "#16805a", "#8a45b0")
 _DARK = ("#6cb2f0", "#f09a56", "#55c79a", "#c993e8")
 

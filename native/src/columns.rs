@@ -395,7 +395,7 @@ pub struct Expected {
 }
 
 const FEW: usize = 6;
-const MOST_LEARNED: usize = 256;
+const MOST_LEARNED: usize = 4096;
 const LONGEST_LEARNED: usize = 64;
 
 impl Names {
