@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.routing import SegmentRouter
-from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame_by_place
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import SegmentRange
@@ -37,11 +37,11 @@ from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from ..user_errors import concise
 from ..worker_connections import lent
 from .routes import Positions, hashes
-from .spool import Spool
+from .spool import BLOCK_BYTES, Spool
 from .unit import Unit
 
 _AT_ONCE = 8
-"""Segments at most that store a task's events at the same time. Each has a few MiB on their way."""
+"""Segments at most that store a task's events at the same time."""
 
 
 @dataclass(frozen=True)
@@ -201,12 +201,20 @@ def _append(store: SegmentStore, spec: InsertSpec, partition: int, spool: Spool)
     written: dict[int, SegmentWrite] = {}
     every = spool.segments()
     for first in range(0, len(every), _AT_ONCE):
+        segments = every[first : first + _AT_ONCE]
         with ExitStack() as opened:
             under_way: dict[int, SegmentAppender] = {}
             left = {}
-            for segment_id in every[first : first + _AT_ONCE]:
+            for segment_id in segments:
                 writer = _writer_id(spec.transaction, partition, segment_id, spool.digest(segment_id))
-                appender = SegmentAppender(store, spec.table.stream, segment_id, writer, spec.transaction)
+                appender = SegmentAppender(
+                    store,
+                    spec.table.stream,
+                    segment_id,
+                    writer,
+                    spec.transaction,
+                    window_bytes=max(DEFAULT_WINDOW // len(segments), 2 * BLOCK_BYTES),
+                )
                 under_way[segment_id] = opened.enter_context(appender)
                 left[segment_id] = spool.blocks(segment_id)
             while left:

@@ -29,6 +29,9 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 record PythonTask(UserDefinedPythonDataSource source, byte[] function, String name, StructType input, StructType output,
     Option<String> artifacts) implements Serializable {
+  /** So that large rows are encoded while the next ones are made, and neither side holds much of them. */
+  private static final long MOST_BYTES = 4 << 20;
+
   static scala.collection.immutable.Map<String, SQLMetric> metrics() {
     return PythonCustomMetric.pythonMetrics();
   }
@@ -49,7 +52,7 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
         metrics,
         artifacts,
         Option.empty());
-    Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), runner.maxBytesPerBatch());
+    Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), Math.min(runner.maxBytesPerBatch(), MOST_BYTES));
     return runner.compute(batches, partition, TaskContext.get());
   }
 
