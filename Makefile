@@ -131,9 +131,11 @@ bench-sessions: jar native ## Measure how long a session takes to start, with Pr
 	$(BIN)/python -m bench.session_start $(BENCH_ARGS)
 
 .PHONY: fuzz
-fuzz: native ## Damage a million events per format: both decoders must find the same, and no event moves another
-	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} $(BIN)/python -m pytest --timeout 0 tests/formats/core/test_fuzz.py \
-	  tests/formats/native/test_fuzz.py tests/formats/changes/test_native_reader.py $(PYTEST_ARGS)
+fuzz: jar native ## Damage a million events per format, and ask 100,000 generated queries with and without push-down (FUZZ_SEED)
+	export FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM}; echo "FUZZ_SEED=$$FUZZ_SEED"; \
+	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} FUZZ_QUERIES=$${FUZZ_QUERIES:-100000} $(BIN)/python -m pytest --timeout 0 \
+	  tests/formats/core/test_fuzz.py tests/formats/native/test_fuzz.py tests/formats/changes/test_native_reader.py \
+	  tests/catalog/test_equality.py $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz

@@ -244,7 +244,8 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     planned = sieved(planned, conditions, required, limit)
     if aggregation is not None:
         planned = aggregated(planned, aggregation, request.columns)
-    return planned_read(name, table, required, planned, ends, limit, aggregation, request.conditions)
+    columnar = options.get(o.COLUMNAR_READS)
+    return planned_read(name, table, required, planned, ends, limit, aggregation, request.conditions, columnar)
 
 
 def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
@@ -290,7 +291,10 @@ def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
     # CHANGES has bounds of its own, which are those of the table.
     ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
     planned = sieved(planned, conditions, request.columns, limit)
-    return planned_read(asked.name, asked.table, request.columns, planned, ends, limit, conditions=request.conditions)
+    columnar = asked.options.get(o.COLUMNAR_READS)
+    return planned_read(
+        asked.name, asked.table, request.columns, planned, ends, limit, None, request.conditions, columnar
+    )
 
 
 def _end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:

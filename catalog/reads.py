@@ -26,10 +26,11 @@ def planned_read(
     limit: int | None = None,
     aggregation: Aggregation | None = None,
     conditions: Sequence[Condition] = (),
+    columnar: bool = True,
 ) -> PlannedRead:
     """Return the reply of a planned scan of what has this name. `columns` are those that Spark asked for.
 
-    `conditions` are those that the scan evaluates.
+    `conditions` are those that the scan evaluates. `columnar`: Spark gets columns, not rows.
     """
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
@@ -46,6 +47,7 @@ def planned_read(
         description=text if limit is None else f"{text}; limit: {limit}",
         ends=ends,
         rows=planned.rows,
+        columnar=columnar,
     )
 
 

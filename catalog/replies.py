@@ -102,7 +102,8 @@ class PlannedRead:
     `tasks` are None where the scan must be planned again to be run. The tasks of `search`, if there, are to be run
     before that: each of their rows is a text that the next request has in `found`.
     `affinities` has a number for each partition, or none: the same executor should read those of the same number.
-    `bytes` are those of the events. `ends`: for the next scan of the table in the same query.
+    `bytes` are those of the events. `columnar`: Spark gets columns, not rows. `ends`: for the next scan of the table in
+    the same query.
     """
 
     tasks: PlannedTasks | None
@@ -113,6 +114,7 @@ class PlannedRead:
     description: str
     ends: ScanEnds | None
     rows: PlannedRows | None
+    columnar: bool = True
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,9 @@ ACCOUNTS = {
 
 
 # For the short queries of tests the quick compiler and the simple collector are enough, and leave more of the processor
-# to others: in the session of the tests, and in every shell and server that they start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# to others: in the session of the tests, and in every shell and server that they start. With the quick compiler alone
+# Java keeps 48 MB of its code, which queries of a few minutes fill; then it compiles no more.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
 
 set_environment_aside()
 

@@ -21,6 +21,9 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
+    # Spark keeps what its UI would show of a thousand statements, which fills a heap of 1 GB with plans.
+    for kept in ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages"):
+        builder = builder.config(kept, "20")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     session = _started(configure(builder, **_settings(cluster)))
     yield session

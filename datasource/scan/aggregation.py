@@ -101,7 +101,21 @@ def can_begin(aggregation: Aggregation, written: Aggregation, columns: StructTyp
             _can_begin(each, known) and (each.column not in averaged or _has_type(each.column, known, _FLOATING))
             for each in aggregation.functions
         )
+        and not _adds_in_another_order(aggregation, known)
     )
+
+
+def _adds_in_another_order(aggregation: Aggregation, known: Mapping[str, StructField]) -> bool:
+    """Tell whether Spark may add floating-point numbers of a group in another order than that of the rows.
+
+    It sorts the rows where a least or greatest text is asked for. Sorting by one number is not stable.
+    """
+    keys = [known[name].dataType for (name,) in aggregation.groups]
+    if len(keys) != 1 or keys[0] in (StringType(), BinaryType()):
+        return False
+    functions = [(each.name, known[each.column[0]].dataType) for each in aggregation.functions if each.column]
+    adds = any(name == SUM and type in _FLOATING for name, type in functions)
+    return adds and any(name in (MIN, MAX) and type == StringType() for name, type in functions)
 
 
 def _can_begin(function: AggregateFunction, known: Mapping[str, StructField]) -> bool:

@@ -145,6 +145,15 @@ READ_WINDOW = Option(
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
     "16m",
 )
+COLUMNAR_READS = Option(
+    "columnar-reads",
+    BOOLEAN,
+    True,
+    SettableAs.CATALOG | SettableAs.READ,
+    "Spark gets the columns of a scan, and makes rows of what it keeps only. `false`: it gets rows. Streaming queries "
+    "get columns, rows in real-time mode.",
+    "true",
+)
 PUSH_DOWN_AGGREGATES = Option(
     "push-down-aggregates",
     BOOLEAN,

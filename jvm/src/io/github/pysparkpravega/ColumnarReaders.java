@@ -3,11 +3,15 @@ package io.github.pysparkpravega;
 import java.io.IOException;
 import java.util.Collections;
 import java.util.Iterator;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Readers of columns; of their rows for those who want rows. */
@@ -22,10 +26,14 @@ interface ColumnarReaders extends PartitionReaderFactory {
     return new Rows(createColumnarReader(partition));
   }
 
-  /** The rows of batches. A row is valid until the next one is asked for. */
+  /**
+   * The rows of batches, as Spark makes them of columns itself: some of its functions do not look for nulls in arrays of
+   * Arrow before they take a value. A row is valid until the next one is asked for.
+   */
   final class Rows implements PartitionReader<InternalRow> {
     private final PartitionReader<ColumnarBatch> batches;
     private Iterator<InternalRow> rows = Collections.emptyIterator();
+    private UnsafeProjection projection;
     private InternalRow row;
 
     private Rows(PartitionReader<ColumnarBatch> batches) {
@@ -38,9 +46,15 @@ interface ColumnarReaders extends PartitionReaderFactory {
         if (!batches.next()) {
           return false;
         }
-        rows = batches.get().rowIterator();
+        ColumnarBatch batch = batches.get();
+        if (projection == null) {
+          projection = UnsafeProjection.create(
+              IntStream.range(0, batch.numCols()).mapToObj(batch::column).map(ColumnVector::dataType)
+                  .toArray(DataType[]::new));
+        }
+        rows = batch.rowIterator();
       }
-      row = rows.next();
+      row = projection.apply(rows.next());
       return true;
     }
 

@@ -87,7 +87,8 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public ColumnarSupportMode columnarSupportMode() {
     boolean realTime = stream instanceof PravegaTableStream tableStream && tableStream.isRealTime();
-    return realTime ? ColumnarSupportMode.UNSUPPORTED : ColumnarSupportMode.SUPPORTED;
+    boolean columns = stream != null ? !realTime : plan().get("columnar").asBoolean();
+    return columns ? ColumnarSupportMode.SUPPORTED : ColumnarSupportMode.UNSUPPORTED;
   }
 
   @Override
