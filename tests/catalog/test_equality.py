@@ -173,7 +173,11 @@ def made(
 def test_generated_queries_have_equal_results_and_errors(spark: SparkSession, made: list[Table]) -> None:
     asked = Asked(spark, made)
     for number, queries in enumerate(together(generated(SEED, made, QUERIES))):
-        asked.compare(queries, ("pushed", OTHER_WAYS[number % len(OTHER_WAYS)], "Parquet"))
+        if queries[0].failing and queries[0].where:
+            # Of files Spark evaluates conditions in another order, and so meets other errors.
+            asked.compare(queries, ("pushed", "not pushed"))
+        else:
+            asked.compare(queries, ("pushed", OTHER_WAYS[number % len(OTHER_WAYS)], "Parquet"))
     assert asked.errors.keys() <= EXPECTED, asked.errors
     # Many are pushed: else nothing would be shown.
     assert asked.pushed["filters"] > QUERIES / 4, asked.pushed
