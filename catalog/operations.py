@@ -32,8 +32,9 @@ from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
-from . import altering, changes, namespaces, several, sources, streams, tables, tables_of_streams
+from . import changes, namespaces, several, sources, streams, tables, tables_of_streams
 from . import requests as r
+from .altering.properties import alter
 from .connections import Catalog, Connections
 from .inserts import Inserts
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
@@ -123,7 +124,7 @@ class Operations:
                     return tables_of_streams.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(namespace, name, table_changes):
                 with shielded():
-                    return altering.alter(catalog, namespace, name, table_changes)
+                    return alter(catalog, namespace, name, table_changes)
             case r.DropTable(namespace, name):
                 with shielded():
                     return tables.drop(catalog, namespace, name)

@@ -35,7 +35,7 @@ _INSTEAD = {
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
-    "ALTER TABLE": "only properties and the comment can be changed. Create another table, and INSERT INTO it",
+    "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "

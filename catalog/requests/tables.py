@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as declared
 from typing import TypeAlias
 
 from pyspark.sql.types import StructType
@@ -37,7 +38,7 @@ class LoadSource:
     is that of the rows to write, or the one that the user gave for reading.
     """
 
-    options: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str] = declared(repr=False)
     schema: StructType | None
     writing: bool
     catalogs: tuple[str, ...]
@@ -100,11 +101,19 @@ class SettleTable:
 
 @dataclass(frozen=True)
 class TableChange:
-    """A change of ALTER TABLE: the name of Spark's class; of a property, its key and its value (None: unset)."""
+    """A change of ALTER TABLE: the name of Spark's class; of a property, its key and its value (None: unset).
+
+    Of a column, the parts of its name; with `field`, what it is to be, the only one of a struct; with `after`, the
+    column that it is to follow ("": none, it is to be the first). `value` is a new name, a comment, or `true` for a
+    column that may be null; of a new column with the property `default`, the default's SQL.
+    """
 
     kind: str
     property: str | None
     value: str | None
+    column: tuple[str, ...] = ()
+    field: StructType | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ..core.arrow_types import strings_for_char_types
 from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Column, Problems, StructColumn, require
+from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
@@ -21,6 +22,7 @@ from ..native.plans import NO_COLUMNS, one_column
 from ..native.reader import avro_plan, native_reader
 from . import schema_model as avro
 from .binary import Reader, read_whole, reader_of
+from .edited_schema import edited_avro
 from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
 from .resolution import link, record_columns
 from .schema_to_spark import avro_to_spark
@@ -47,6 +49,11 @@ class AvroFormat:
 
     def spark_schema(self, schema_text: str) -> StructType:
         return avro_to_spark(schema_text)
+
+    def edited_text(
+        self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
+    ) -> str:
+        return edited_avro(schema_text, columns, revision)
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""

@@ -80,6 +80,12 @@ def spark_to_avro(schema: StructType, name: str, namespace: str, comment: str | 
     return json.dumps(record, ensure_ascii=False)
 
 
+def spark_field_to_avro(field: StructField, full_name: str) -> dict[str, Any]:
+    """Return the field of a column in a record of this full name. Raises as `spark_to_avro` does."""
+    found: dict[str, Any] = _SparkToAvro(full_name).visit(StructType([field]))["fields"][0]
+    return found
+
+
 def _record_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
     return name if _NAME.fullmatch(name) else "_" + name

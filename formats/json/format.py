@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 from ..core.arrow_types import strings_for_char_types
 from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Problems, kind_of, require
+from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
@@ -35,6 +36,7 @@ from ..native.plans import NO_COLUMNS, one_column
 from ..native.reader import json_plan, native_reader
 from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
+from .edited_schema import edited_json
 from .native_plan import json_column, json_struct
 from .portable_schema import portable
 from .schema_to_spark import json_schema_to_spark
@@ -64,6 +66,12 @@ class JsonFormat:
 
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)
+
+    def edited_text(
+        self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
+    ) -> str:
+        epoch = timestamp_format(settings) != ISO
+        return edited_json(schema_text, columns, revision, epoch_timestamps=epoch)
 
     def type_name(self, schema_text: str) -> str:
         """Return the "title", else the last part of the "$id" or "id", else `object`."""

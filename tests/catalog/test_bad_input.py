@@ -231,12 +231,12 @@ def altered(text: str, condition: str, *words: str) -> object:
 
 TABLE = "pravega.{s}.t"
 STATEMENTS = [
-    altered("ADD COLUMN c INT", OPERATION, "ADD COLUMN", TABLE, "Create another table"),
-    altered("DROP COLUMN b", OPERATION, "DROP COLUMN", TABLE, "Create another table"),
-    altered("RENAME COLUMN b TO c", OPERATION, "RENAME COLUMN", TABLE, "Create another table"),
-    altered("ALTER COLUMN id TYPE BIGINT", OPERATION, "TYPE", TABLE, "Create another table"),
-    altered("ALTER COLUMN id COMMENT 'x'", OPERATION, "COMMENT", TABLE, "Create another table"),
-    altered("REPLACE COLUMNS (x INT)", OPERATION, "COLUMN", TABLE, "Create another table"),
+    altered("ADD COLUMN c INT NOT NULL", OPERATION, TABLE, "Column c", "NOT NULL out"),
+    altered("ADD COLUMN c INT DEFAULT 5", OPERATION, TABLE, "Column c", "DEFAULT 5", "COALESCE"),
+    altered("ADD COLUMN `c-d` INT", "PRAVEGA_INVALID_NAME", TABLE, "'c-d'", "format json"),
+    altered("ADD COLUMN c INTERVAL DAY", "PRAVEGA_UNSUPPORTED_TYPE", TABLE, "'c'"),
+    altered("ALTER COLUMN id TYPE STRING", OPERATION, TABLE, "Column id", "int to string", "int to bigint"),
+    altered("REPLACE COLUMNS (x INT)", OPERATION, TABLE, "Column b", "ADD, DROP and RENAME COLUMN"),
     altered("CLUSTER BY (id)", OPERATION, "CLUSTER BY", TABLE, "Create another table"),
     altered("SET LOCATION '/tmp/x'", OPERATION, "SET LOCATION", TABLE),
     altered("ADD CONSTRAINT c CHECK (id > 0)", OPERATION, "CONSTRAINT", TABLE, "Create another table"),

@@ -208,6 +208,16 @@ def test_what_streams_cannot_do_says_what_to_do(sql: SqlClient, namespace: str, 
     assert sql.run(f"SELECT * FROM {table}") == [("1", "kept")]
 
 
+def test_columns_change(sql: SqlClient, namespace: str) -> None:
+    table = f"{namespace}.t"
+    sql.run(f"CREATE TABLE {table} (a INT, b STRING) USING pravega")
+    sql.run(f"INSERT INTO {table} VALUES (1, 'x')")
+    sql.run(f"ALTER TABLE {table} ADD COLUMN c DOUBLE FIRST")
+    sql.run(f"ALTER TABLE {table} RENAME COLUMN b TO d")
+    sql.run(f"INSERT INTO {table} VALUES (0.5D, 2, 'y')")
+    assert sql.run(f"SELECT c, a, d FROM {table} ORDER BY a") == [("NULL", "1", "x"), ("0.5", "2", "y")]
+
+
 def test_results_equal_plain_python_over_the_csv(sql: SqlClient, namespace: str, temperatures_view: str) -> None:
     sql.run(
         f"CREATE TABLE {namespace}.sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "

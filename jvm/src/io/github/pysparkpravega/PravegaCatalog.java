@@ -284,13 +284,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     ObjectNode arguments = arguments(ident);
     ArrayNode described = arguments.putArray("changes");
     for (TableChange change : changes) {
-      ObjectNode one = described.addObject().put("kind", change.getClass().getSimpleName());
-      one.putNull("property").putNull("value");
-      if (change instanceof TableChange.SetProperty property) {
-        one.put("property", property.property()).put("value", property.value());
-      } else if (change instanceof TableChange.RemoveProperty property) {
-        one.put("property", property.property());
-      }
+      TableChanges.describe(change, described.addObject());
     }
     try {
       return new PravegaTable(service, ident, call("alter_table", arguments));

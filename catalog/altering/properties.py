@@ -1,4 +1,4 @@
-"""ALTER TABLE: properties and the comment can be changed, columns cannot."""
+"""ALTER TABLE: properties, the comment and columns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from . import table_properties
-from .connections import Catalog
-from .naming import errors_about
-from .replies import TableDescription
-from .requests import TableChange
-from .tables import describe, stream_of, undo_on_failure
+from .. import table_properties
+from ..connections import Catalog
+from ..naming import errors_about
+from ..replies import TableDescription
+from ..requests import TableChange
+from ..tables import describe, stream_of, undo_on_failure
+from .columns import COLUMN_CHANGES
+from .schemas import change_columns
 
 _STATEMENTS = {
-    "AddColumn": "ADD COLUMN",
-    "DeleteColumn": "DROP COLUMN",
-    "RenameColumn": "RENAME COLUMN",
-    "UpdateColumnType": "ALTER COLUMN ... TYPE",
-    "UpdateColumnNullability": "ALTER COLUMN ... NOT NULL",
-    "UpdateColumnComment": "ALTER COLUMN ... COMMENT",
-    "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
+    **COLUMN_CHANGES,
     "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",
@@ -40,9 +36,10 @@ _FIXED = (o.FORMAT, o.FRAMING, o.ROLLOVER_SIZE)
 
 
 def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
-    """Change properties of a table as one unit.
+    """Change properties or columns of a table as one unit; Spark asks for one or the other.
 
-    Raises StreamNotFoundError, UnsupportedOperationError for changes of columns, InvalidOptionError.
+    Raises StreamNotFoundError, UnsupportedOperationError for changes that streams cannot have, InvalidOptionError, and
+    what `change_columns` does.
     """
     shown = catalog.named(*namespace, name)
     if TYPE_SIGN in name:
@@ -52,6 +49,13 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         )
     stream = stream_of(namespace, name)
     loaded = load_table(catalog.pravega, stream)
+    if changes and all(change.kind in COLUMN_CHANGES for change in changes):
+        try:
+            with errors_about("Table", shown):
+                change_columns(catalog, loaded, changes)
+        except UnsupportedOperationError as error:
+            raise UnsupportedOperationError(f"Table {shown}: {error.message}") from None
+        return describe(catalog, stream, load_table(catalog.pravega, stream))
     for change in changes:
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
@@ -127,6 +131,3 @@ def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comme
                 registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
         if new != old:
             catalog.pravega.controller.update_stream(stream, new)
-
-
-__all__ = ["alter"]

@@ -1,0 +1,1 @@
+"""ALTER TABLE: its properties and its columns."""

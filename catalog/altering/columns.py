@@ -1,0 +1,147 @@
+"""Makes of a table's columns and the changes that Spark asks for the columns that the table is to have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.types import DataType, DecimalType, StringType, StructField, StructType, VarcharType
+
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.core.edited_columns import EditedColumn
+
+from ..requests import TableChange
+
+COLUMN_CHANGES: Mapping[str, str] = {
+    "AddColumn": "ADD COLUMN",
+    "DeleteColumn": "DROP COLUMN",
+    "RenameColumn": "RENAME COLUMN",
+    "UpdateColumnType": "ALTER COLUMN ... TYPE",
+    "UpdateColumnNullability": "ALTER COLUMN ... DROP NOT NULL",
+    "UpdateColumnComment": "ALTER COLUMN ... COMMENT",
+    "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
+}
+"""Spark's classes of changes that a table can have, and the statements that ask for them."""
+
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+
+
+def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
+    """Return the columns after all the changes.
+
+    Raises UnsupportedOperationError naming the column for a change with which events written before could not be read,
+    InvalidOptionError for columns that are there already or are not.
+    """
+    edited = [EditedColumn(field, field.name) for field in columns]
+    for change in changes:
+        if len(change.column) != 1:
+            raise UnsupportedOperationError(
+                f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}, a part of a column. Add "
+                "a column of the new type, or create another table and INSERT INTO it."
+            )
+        edited = _after(edited, change)
+    return edited
+
+
+def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColumn]:
+    (name,) = change.column
+    if change.kind == "AddColumn":
+        assert change.field is not None
+        _check_free(name, columns)
+        if change.property == "default":
+            raise UnsupportedOperationError(
+                f"Column {name} cannot be added with DEFAULT {change.value}: no schema here has defaults but NULL. "
+                "Leave DEFAULT out, and write COALESCE where the column is read."
+            )
+        (field,) = change.field
+        if not field.nullable:
+            raise UnsupportedOperationError(
+                f"Column {name} cannot be added as NOT NULL: events that were written before have no value for it. "
+                "Leave NOT NULL out."
+            )
+        return _placed(columns, EditedColumn(field, None), change.after)
+    place = _place(columns, name)
+    column, others = columns[place], columns[:place] + columns[place + 1 :]
+    match change.kind:
+        case "DeleteColumn":
+            if not others:
+                raise UnsupportedOperationError(
+                    f"Column {name} cannot be dropped, because no column would be left; REPLACE COLUMNS drops all of "
+                    "them first. Use ADD, DROP and RENAME COLUMN."
+                )
+            return others
+        case "UpdateColumnPosition":
+            return _placed(others, column, change.after)
+        case "RenameColumn":
+            _check_free(str(change.value), others)
+            column = replace(column, field=_field(column.field, name=change.value))
+        case "UpdateColumnComment":
+            metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != "comment"}
+            comment = {"comment": change.value} if change.value else {}
+            column = replace(column, field=_field(column.field, metadata=metadata | comment))
+        case "UpdateColumnNullability":
+            if change.value != "true":
+                raise UnsupportedOperationError(
+                    f"Column {name} cannot become NOT NULL: events that were written before may have no value for it."
+                )
+            column = replace(column, field=_field(column.field, nullable=True), retyped=True)
+        case _:
+            assert change.field is not None
+            wanted = change.field.fields[0].dataType
+            _check_wider(name, column.field.dataType, wanted)
+            column = replace(column, field=_field(column.field, dataType=wanted), retyped=True)
+    return [*columns[:place], column, *columns[place + 1 :]]
+
+
+def _field(field: StructField, **new: Any) -> StructField:
+    kept: dict[str, Any] = {"name": field.name, "dataType": field.dataType, "nullable": field.nullable}
+    kept["metadata"] = field.metadata
+    return StructField(**(kept | new))
+
+
+def _place(columns: Sequence[EditedColumn], name: str) -> int:
+    for place, column in enumerate(columns):
+        if column.field.name == name:
+            return place
+    there = ", ".join(column.field.name for column in columns)
+    raise InvalidOptionError(f"There is no column {name}. Its columns are {there}.")
+
+
+def _placed(columns: list[EditedColumn], column: EditedColumn, after: str | None) -> list[EditedColumn]:
+    if after is None:
+        return [*columns, column]
+    place = _place(columns, after) + 1 if after else 0
+    return [*columns[:place], column, *columns[place:]]
+
+
+def _check_free(name: str, columns: Sequence[EditedColumn]) -> None:
+    for column in columns:
+        if column.field.name.lower() == name.lower():
+            raise InvalidOptionError(f"There is a column {column.field.name} already. Choose another name than {name}.")
+
+
+def _check_wider(name: str, old: DataType, new: DataType) -> None:
+    if not is_wider(old, new):
+        widths = ", ".join(f"{one} to {' or '.join(others)}" for one, others in _WIDER.items())
+        raise UnsupportedOperationError(
+            f"Column {name} cannot be changed from {old.simpleString()} to {new.simpleString()}, because events that "
+            f"were written before could not be read. Possible are {widths}; varchar to a longer one or to string. Add "
+            "a column of the other type, or create another table and INSERT INTO it."
+        )
+
+
+def is_wider(old: DataType, new: DataType) -> bool:
+    """Tell whether every value of a type is the same value in another one, however it was written."""
+    if old == new:
+        return True
+    if isinstance(old, VarcharType):
+        return new == StringType() or (isinstance(new, VarcharType) and new.length >= old.length)
+    if isinstance(old, DecimalType) or isinstance(new, DecimalType):
+        return False
+    return new.simpleString() in _WIDER.get(old.simpleString(), ())
