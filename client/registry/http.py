@@ -7,6 +7,7 @@ libraries for them.
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ from urllib3.exceptions import (
 
 from ..config import Endpoint
 
-_KEPT = 8
-"""Idle connections that are kept at most."""
+_KEPT = 64
+"""Idle connections that are kept at most: of many statements at the same time, each with several requests."""
+
+# That one more connection is not kept is nobody's concern.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
 class NotTakenError(Exception):

@@ -33,8 +33,8 @@ class PartialGroups:
     - Arrow adds values one after the other, as Spark does, beginning with the sum of the rows before. So sums of
       floating-point numbers have the same roundings. If rows are returned before the last one, all rows behind them
       are returned one by one, so that Spark goes on adding.
-    - Whole numbers are only added where no sum on the way can be too large. Spark gets others as they are, and makes an
-      error of them or not.
+    - Whole numbers are only added where no sum on the way can be too large, together with what was returned before.
+      Spark gets others as they are, and makes an error of them or not.
     - Floating-point numbers are compared by whole numbers that have Spark's order, in which NaN is the greatest. Where
       the least or greatest is a zero and there is a -0.0, rows are returned as they are: Spark takes the first zero.
 
@@ -61,6 +61,8 @@ class PartialGroups:
         self._fed = 0
         """Rows that the groups were made of."""
         self._one_by_one = False
+        self._returned = dict.fromkeys(self._added, 0)
+        """How far from 0 the sums of any group can be that Spark has made of what was returned."""
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows, and yield what cannot be kept."""
@@ -110,21 +112,22 @@ class PartialGroups:
         groups = self._with(pending)
         if groups is None:
             self._one_by_one = self._adds_floating
-            yield from self._groups.to_batches()
+            for name in self._added:
+                self._returned[name] += len(pending) * _size(pending.column(name))
+            yield from self._let_go()
             yield from pending.to_batches()
-            self._start_again()
             return
         self._groups = groups
         self._fed += len(pending)
         if len(groups) > MOST_GROUPS or _bytes(groups) > MOST_BYTES:
             self._one_by_one = self._adds_floating or self._fed < 2 * len(groups)
-            yield from groups.to_batches()
-            self._start_again()
+            yield from self._let_go()
 
     def _with(self, pending: pa.Table) -> pa.Table | None:
         """Return the groups with more rows, None if the result might not be Spark's."""
         for name in self._added:
-            if _size(self._groups.column(name)) + len(pending) * _size(pending.column(name)) > _LARGEST:
+            before = self._returned[name] + _size(self._groups.column(name))
+            if before + len(pending) * _size(pending.column(name)) > _LARGEST:
                 return None
         rows = pa.concat_tables([self._groups, pending])
         for name in self._ordered:
@@ -144,9 +147,12 @@ class PartialGroups:
             columns[name] = _of_ranks(columns[name], self._schema.field(name).type)
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
-    def _start_again(self) -> None:
-        self._groups = self._schema.empty_table()
-        self._fed = 0
+    def _let_go(self) -> Iterator[pa.RecordBatch]:
+        """Return the groups, and begin new ones."""
+        for name in self._added:
+            self._returned[name] += _size(self._groups.column(name))
+        groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
+        yield from groups.to_batches()
 
 
 def _bytes(rows: pa.Table) -> int:

@@ -127,8 +127,9 @@ def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, 
 
 
 def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
-    """Return partitions for slices: small ones are put together, as many as are still small together.
+    """Return partitions for slices: small neighbours are put together, as many as are still small together.
 
+    Only neighbours, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
     What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
     """
     lengths = [each.read.end - each.read.start for each in slices]
@@ -143,9 +144,6 @@ def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSli
             small.clear()
 
     for each, length in zip(slices, lengths, strict=True):
-        if length > small_bytes:
-            partitions.append(each)
-            continue
         if size + length > small_bytes:
             close()
             size = 0

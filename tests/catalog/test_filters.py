@@ -106,7 +106,9 @@ def test_conditions_that_may_fail_are_not_overtaken(spark: SparkSession, rows: P
         assert shown in filters and ("id = ?" in filters) == bool(shown), text
     with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
         table.where("1 / i > 0 AND id = 5").collect()
-    assert table.where(f"id IN ({', '.join(map(str, range(0, 2000, 2)))})").count() == ROWS / 2
+    long = table.where(f"id IN ({', '.join(map(str, range(0, 2000, 2)))}) AND b IS NULL").select("id")
+    assert "filters: IS NULL b" in scan(long).toString()
+    assert 0 < len(long.collect()) == spark.read.parquet(str(rows)).where("id % 2 = 0 AND b IS NULL").count()
 
 
 def bad_events(frame: DataFrame) -> int:

@@ -145,6 +145,21 @@ def test_what_is_begun_leads_to_the_same(
     assert folded(aggregation, rows_begun) == expected
 
 
+@pytest.mark.parametrize("groups", [(), (("k",),)])
+def test_sums_of_what_was_returned_count_for_those_that_follow(
+    groups: tuple[tuple[str, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that lead over the limit and back again are not put together to nothing."""
+    monkeypatch.setattr(partial_groups, "PENDING_ROWS", 2)
+    aggregation = Aggregation((AggregateFunction("Sum", ("l",)),), groups)
+    begun = PartialGroups(aggregation, COLUMNS, StructType([COLUMNS["k"], COLUMNS["l"]]))
+    numbers = [2**63 - 6, 0, 10, -10]
+    batches = [pa.record_batch([pa.array(["a"] * 2), pa.array(numbers[at : at + 2])], ["k", "l"]) for at in (0, 2)]
+    returned = [row for batch in batches for row in begun.feed(batch)] + list(begun.rest())
+    rows = [tuple(row.values()) for batch in returned for row in batch.to_pylist()]
+    assert folded(aggregation, ((row[:-1], [row[-1]]) for row in rows)) == {("a",) * len(groups): [(2**63 - 6, True)]}
+
+
 def test_a_group_is_one_row_and_groups_have_bounds() -> None:
     aggregation = Aggregation((AggregateFunction("CountStar", ()), AggregateFunction("Sum", ("n",))), (("k",),))
     numbers = pa.array(range(300_000), pa.int32())

@@ -2,6 +2,7 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
 import java.util.Base64;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
@@ -24,11 +25,18 @@ final class PushedConditions {
       add(terms, predicate);
       if (terms.size() > MOST_TERMS) {
         terms.removeAll();
-        term(terms, "", 0);
+        term(terms, isPlainList(predicate) ? "IN" : "", 0); // nothing that can be evaluated
       }
       conditions.addObject().set("terms", terms);
     }
     return conditions;
+  }
+
+  /** Tells that a condition is an IN of a column and literals, which cannot fail. */
+  private static boolean isPlainList(Predicate predicate) {
+    Expression[] children = predicate.children();
+    return predicate.name().equals("IN") && children[0] instanceof NamedReference
+        && Arrays.stream(children).skip(1).allMatch(Literal.class::isInstance);
   }
 
   private static void add(ArrayNode terms, Expression expression) {
