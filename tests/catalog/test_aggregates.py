@@ -199,7 +199,7 @@ def test_other_tables(spark: SparkSession, scope: str) -> None:
     def read(name: str, pushed: str) -> DataFrame:
         reader = spark.read.option("push-down-aggregates", pushed)
         if name == "several":
-            return reader.format("pravega").options(scope=scope, streams="a,b,empty").load()
+            return reader.format("pravega").options(catalog="pravega", scope=scope, streams="a,b,empty").load()
         return reader.table(f"pravega.`{scope}`.`{name}`")
 
     ask: dict[str, Callable[[DataFrame], DataFrame]] = {

@@ -137,7 +137,7 @@ def test_other_tables(spark: SparkSession, events: list[Row], scope: str) -> Non
     for name in ("a", "b"):
         spark.sql(f"CREATE TABLE pravega.`{scope}`.{name} (id INT) TBLPROPERTIES ('format'='json')")
         spark.sql(f"INSERT INTO pravega.`{scope}`.{name} VALUES (1), (2)")
-    both = spark.read.format("pravega").options(scope=scope, streams="a,b").load()
+    both = spark.read.format("pravega").options(catalog="pravega", scope=scope, streams="a,b").load()
     found = both.where(f"_segment = '{scope}/a/0.#epoch.0' AND _offset > 0").select("_stream", "id")
     assert [row._stream for row in found.collect()] == ["a"] and read(found)[0] == 1
     found = both.where(f"_segment = '{scope}/b/0.#epoch.0'")
