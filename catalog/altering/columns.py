@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.types import DataType, DecimalType, StringType, StructField, StructType, VarcharType
+from pyspark.sql.types import DataType, StringType, StructField, StructType, VarcharType
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.edited_columns import EditedColumn
+from pyspark_pravega.formats.core.number_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
 
 from ..requests import TableChange
 
@@ -24,12 +25,7 @@ COLUMN_CHANGES: Mapping[str, str] = {
 }
 """Spark's classes of changes that a table can have, and the statements that ask for them."""
 
-_WIDER = {
-    "tinyint": ("smallint", "int", "bigint", "float", "double"),
-    "smallint": ("int", "bigint", "float", "double"),
-    "int": ("bigint", "double"),
-    "float": ("double",),
-}
+_NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
 
 
 def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[EditedColumn]:
@@ -128,12 +124,16 @@ def _check_free(name: str, columns: Sequence[EditedColumn]) -> None:
 
 def _check_wider(name: str, old: DataType, new: DataType) -> None:
     if not is_wider(old, new):
-        widths = ", ".join(f"{one} to {' or '.join(others)}" for one, others in _WIDER.items())
+        widths = ", ".join(f"{one.simpleString()} to {' or '.join(_wider(one))}" for one in _NUMBERS if _wider(one))
         raise UnsupportedOperationError(
             f"Column {name} cannot be changed from {old.simpleString()} to {new.simpleString()}, because events that "
             f"were written before could not be read. Possible are {widths}; varchar to a longer one or to string. Add "
             "a column of the other type, or create another table and INSERT INTO it."
         )
+
+
+def _wider(number: DataType) -> list[str]:
+    return [each.simpleString() for each in _NUMBERS if each != number and holds_number(each, number)]
 
 
 def is_wider(old: DataType, new: DataType) -> bool:
@@ -142,6 +142,4 @@ def is_wider(old: DataType, new: DataType) -> bool:
         return True
     if isinstance(old, VarcharType):
         return new == StringType() or (isinstance(new, VarcharType) and new.length >= old.length)
-    if isinstance(old, DecimalType) or isinstance(new, DecimalType):
-        return False
-    return new.simpleString() in _WIDER.get(old.simpleString(), ())
+    return holds_number(new, old)

@@ -11,6 +11,9 @@ from pyspark_pravega.errors import IncompatibleSchemaError
 
 from .columns import is_wider
 
+CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
+"""What can be done about a policy that does not allow a change."""
+
 _BACKWARD = ("Backward", "BackwardTransitive", "Full", "FullTransitive")
 _FORWARD = ("Forward", "ForwardTransitive", "Full", "FullTransitive")
 
@@ -31,8 +34,7 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
             reasons += _unreadable(new, old, "programs that know the columns of before")
         if reasons:
             raise IncompatibleSchemaError(
-                f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. ALTER TABLE ... SET "
-                "TBLPROPERTIES ('compatibility'='...') changes the policy"
+                f"the policy of its schema group does not allow the change: {'; '.join(reasons)}. {CHANGE_POLICY}"
             )
 
 

@@ -26,7 +26,6 @@ from .columns import COLUMN_CHANGES
 from .schemas import change_columns
 
 _STATEMENTS = {
-    **COLUMN_CHANGES,
     "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",

@@ -21,7 +21,7 @@ from .. import table_properties
 from ..connections import Catalog
 from ..requests import TableChange
 from .columns import edited_columns
-from .compatibility import check_compatible
+from .compatibility import CHANGE_POLICY, check_compatible
 
 
 def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[TableChange]) -> None:
@@ -99,8 +99,7 @@ def _register(
         gone = {field.name for field in table.schema} - {each.source for each in edited}
         raise IncompatibleSchemaError(
             f"{error.message}. The policy of its schema group is '{policy}'; changed are "
-            f"{', '.join(filter(None, [changed, *sorted(gone)])) or 'the order and comments'}. ALTER TABLE ... SET "
-            "TBLPROPERTIES ('compatibility'='...') changes the policy"
+            f"{', '.join(filter(None, [changed, *sorted(gone)])) or 'the order and comments'}. {CHANGE_POLICY}"
         ) from None
     between = range(current.version.id + 1, added.id)
     if any(each.version.id in between and each.version.type == added.type for each in registry.versions(group)):

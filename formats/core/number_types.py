@@ -15,3 +15,16 @@ def wider_number(one: DataType, other: DataType) -> DataType | None:
         if type(one) in family and type(other) in family:
             return max(one, other, key=lambda each: family.index(type(each)))
     return None
+
+
+_EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
+    ByteType: (FloatType, DoubleType),
+    ShortType: (FloatType, DoubleType),
+    IntegerType: (DoubleType,),
+}
+"""Floating-point types that hold all values of a type of whole numbers."""
+
+
+def holds_number(wide: DataType, narrow: DataType) -> bool:
+    """Tell whether a type of numbers holds every value of another exactly; False for types of anything else."""
+    return wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
