@@ -202,6 +202,8 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         # With the default of 128 MiB a fast writer fills the cache before it is flushed, and the server gives up for
         # good (CacheFullException). It is direct memory, taken as it is needed.
         CACHE_SIZE: str(CACHE_BYTES),
+        # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
+        "writer.flush.threshold.milliseconds": "1000",
     }
     if settings.storage is not None:
         values["pravegaservice.storage.impl.name"] = "FILESYSTEM"
