@@ -79,9 +79,4 @@ def load_changes(
     with errors_about("Table", described.name):
         schema = kind.changes_schema(table, permissive=permissive)
         changes.bounds()
-    return replace(
-        described,
-        schema=schema,
-        table=replace(table, changes=changes),
-        row_key=tuple(kind.row_key(table)),
-    )
+    return replace(described, schema=schema, table=replace(table, changes=changes))

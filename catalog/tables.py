@@ -86,6 +86,7 @@ def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissiv
         table=table,
         id=identity(catalog, stream),
         events_are_rows=kind.events_are_rows,
+        row_key=tuple(kind.row_key(table)),
     )
 
 

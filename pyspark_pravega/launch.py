@@ -17,7 +17,14 @@ from typing import NoReturn
 from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, conf_of, hide_secrets, leading_options
+from pyspark_pravega.spark_arguments import (
+    add_driver_class_path,
+    add_jar,
+    conf_of,
+    hide_secrets,
+    leading_options,
+    split_mixed,
+)
 from pyspark_pravega.spark_logging import quiet_logging
 
 
@@ -32,6 +39,10 @@ class Program:
     """False: it does not start Spark, and takes none of Spark's arguments."""
     server: bool = False
     """True: it logs what it does, as Spark configures that."""
+    confs: Mapping[str, str] = field(default_factory=dict)
+    """What is set unless the user sets it."""
+    resource: str = ""
+    """What stands between Spark's options and the program's own; empty if Spark takes them mixed."""
 
 
 PROGRAMS: Mapping[str, Program] = {
@@ -40,11 +51,14 @@ PROGRAMS: Mapping[str, Program] = {
         "spark-submit",
         (
             "--class",
-            "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+            "io.github.pysparkpravega.thriftserver.BrowsableThriftServer",
             "--name",
             "Thrift JDBC/ODBC Server",
         ),
         server=True,
+        confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
+        # The launcher mixes arguments for classes of Spark's only.
+        resource="spark-internal",
     ),
     "connect-server": Program(
         "spark-submit",
@@ -100,8 +114,9 @@ def plan(
         with_jar = add_driver_class_path(
             with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
-    if not conf_of(DAEMON_CONF, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
-        confs += ["--conf", f"{DAEMON_CONF}={DAEMON_MODULE}"]
+    for key, text in {DAEMON_CONF: DAEMON_MODULE, **program.confs}.items():
+        if not conf_of(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
+            confs += ["--conf", f"{key}={text}"]
     if name == "pipelines":
         # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
         options = leading_options(with_jar, without=("--remote",))
@@ -110,6 +125,9 @@ def plan(
         added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
+    if program.resource:
+        of_spark, of_server = split_mixed(with_jar)
+        with_jar = [*of_spark, program.resource, *of_server]
     # Later confs win, so the user's own count.
     return Launch((script, *program.leading, *confs, *with_jar), added)
 

@@ -86,6 +86,20 @@ def leading_options(arguments: Sequence[str], *, without: Collection[str]) -> li
     return result
 
 
+def split_mixed(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the mixed arguments of a server into Spark's own and the server's, in their orders."""
+    of_spark: list[str] = []
+    of_server: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        part = [argument]
+        if argument in _WITH_VALUE or argument in _SHELL_WITH_VALUE:
+            part += itertools.islice(remaining, 1)
+        spark = argument in _SWITCHES or argument.partition("=")[0] in _WITH_VALUE
+        (of_spark if spark else of_server).extend(part)
+    return of_spark, of_server
+
+
 def take_program(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """Take the first argument that is neither an option of Spark's nor its value; returns it and the rest."""
     rest = list(arguments)

@@ -6,36 +6,53 @@ import java.sql.SQLException;
 import java.sql.Statement;
 
 /**
- * Looks at a Thrift server as a tool over JDBC does: Jdbc.java URL NAMESPACE QUERY...
+ * Looks at a Thrift server as a tool over JDBC does: Jdbc.java URL CALL...
  *
- * <p>Prints one line for each row: the call that gave it, and its cells, separated by tabs.
+ * <p>A call is its name and its arguments, separated by tabs; an argument "null" is null. Prints one line for each row:
+ * the number of the call and its cells, separated by tabs, or "error" and the message.
  */
 public final class Jdbc {
     public static void main(String[] arguments) throws SQLException {
-        String namespace = arguments[1];
-        try (Connection connection = DriverManager.getConnection(arguments[0])) {
-            try (Statement statement = connection.createStatement()) {
-                for (int number = 2; number < arguments.length; number++) {
-                    show("query", statement.executeQuery(arguments[number]));
+        try (Connection connection = DriverManager.getConnection(arguments[0]);
+                Statement statement = connection.createStatement()) {
+            for (int number = 1; number < arguments.length; number++) {
+                try (ResultSet rows = call(connection.getMetaData(), statement, arguments[number].split("\t"))) {
+                    show(number, rows);
+                } catch (SQLException e) {
+                    System.out.println(number + "\terror\t" + e.getMessage().replaceAll("\\s", " "));
                 }
             }
-            DatabaseMetaData metadata = connection.getMetaData();
-            show("catalogs", metadata.getCatalogs());
-            show("schemas", metadata.getSchemas(null, namespace));
-            show("tables", metadata.getTables(null, namespace, "%", null));
-            show("columns", metadata.getColumns(null, namespace, "%", "%"));
         }
     }
 
-    private static void show(String call, ResultSet rows) throws SQLException {
+    private static ResultSet call(DatabaseMetaData metadata, Statement statement, String[] parts) throws SQLException {
+        String[] given = new String[6];
+        for (int i = 1; i < parts.length; i++) {
+            given[i] = parts[i].equals("null") ? null : parts[i];
+        }
+        return switch (parts[0]) {
+            case "query" -> statement.executeQuery(given[1]);
+            case "catalogs" -> metadata.getCatalogs();
+            case "schemas" -> metadata.getSchemas(given[1], given[2]);
+            case "tables" -> metadata.getTables(
+                    given[1], given[2], given[3], given[4] == null ? null : given[4].split(","));
+            case "columns" -> metadata.getColumns(given[1], given[2], given[3], given[4]);
+            case "keys" -> metadata.getPrimaryKeys(given[1], given[2], given[3]);
+            case "types" -> metadata.getTypeInfo();
+            case "table types" -> metadata.getTableTypes();
+            case "functions" -> metadata.getFunctions(given[1], given[2], given[3]);
+            default -> throw new SQLException("no such call: " + parts[0]);
+        };
+    }
+
+    private static void show(int number, ResultSet rows) throws SQLException {
         int width = rows.getMetaData().getColumnCount();
         while (rows.next()) {
-            StringBuilder line = new StringBuilder(call);
+            StringBuilder line = new StringBuilder().append(number);
             for (int column = 1; column <= width; column++) {
-                line.append('\t').append(rows.getString(column));
+                line.append('\t').append(String.valueOf(rows.getString(column)).replaceAll("\\s", " "));
             }
             System.out.println(line);
         }
-        rows.close();
     }
 }

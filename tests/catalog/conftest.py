@@ -98,10 +98,9 @@ def thrift_url(
     more_arguments, more_environment = _secure_arguments(secure_cluster)
     port = _free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
-    metadata = _as_options({"spark.sql.thriftServer.catalogMetadata.enabled": "true"})
     log = (directory / "log").open("w")
     server = subprocess.Popen(
-        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *more_arguments, *metadata, *hive],
+        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive],
         env={**os.environ, **environment, **more_environment},
         cwd=directory,
         stdin=subprocess.DEVNULL,

@@ -1,47 +1,153 @@
-"""Other programs than beeline at the Thrift server: the JDBC driver in a Java program, by the catalog's own URLs."""
+"""Other programs than beeline at the Thrift server: the JDBC driver in a Java program, as tools use it to browse."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.java import find_java
-from tests.sql_clients import SqlClient
+from tests.sql_clients import Rows, SqlClient
 
 PROGRAM = Path(__file__).with_name("Jdbc.java")
 DRIVER = Path(str(pyspark.__file__)).parent / "jars" / "*"
+ON = [("jdbc", "secure")]
+"""The front end that the tests set up their tables with, and the catalog of these."""
 
 
-def answers(url: str, namespace: str, *queries: str) -> dict[str, list[tuple[str, ...]]]:
-    """What Jdbc.java shows: the rows of the queries, and those of each metadata call."""
+def answers(url: str, *calls: tuple[str | None, ...]) -> list[Rows]:
+    """What Jdbc.java shows: the rows of each call, which is its name and its arguments."""
     java: list[str | Path] = [find_java().executable, "-XX:TieredStopAtLevel=1", "-cp", DRIVER, PROGRAM]
-    done = subprocess.run([*java, url, namespace, *queries], capture_output=True, text=True, timeout=120)
+    texts = ["\t".join("null" if part is None else part for part in call) for call in calls]
+    done = subprocess.run([*java, url, *texts], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[tuple[str, ...]]] = {"query": [], "catalogs": [], "schemas": [], "tables": [], "columns": []}
+    found: list[Rows] = [[] for _ in calls]
     for line in done.stdout.splitlines():
-        call, *cells = line.split("\t")
-        found[call].append(tuple(cells))
+        number, *cells = line.split("\t")
+        found[int(number) - 1].append(tuple(cells))
     return found
 
 
-@pytest.mark.parametrize(("sql", "catalog_name"), [("jdbc", "secure")], indirect=True)
-def test_a_url_names_catalog_and_namespace(thrift_url: str, sql: SqlClient, catalog_name: str, fresh_name: str) -> None:
-    current = "SELECT current_catalog(), current_schema()"
-    sql.run(f"CREATE NAMESPACE {catalog_name}.{fresh_name}")
+@pytest.fixture
+def namespace(sql: SqlClient, catalog_name: str, fresh_name: str) -> Iterator[str]:
+    """A namespace of the test's own, and what it is in."""
+    name = f"{catalog_name}.{fresh_name}"
+    sql.run(f"CREATE NAMESPACE {name}")
+    yield name
+    sql.run(f"DROP NAMESPACE {name} CASCADE")
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_a_url_names_catalog_and_namespace(thrift_url: str, sql: SqlClient, namespace: str) -> None:
+    catalog, schema = namespace.split(".")
+    sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
+    sql.run(f"INSERT INTO {namespace}.t VALUES (1), (2)")
+    current = ("query", "SELECT current_catalog(), current_schema()")
+    assert answers(f"{thrift_url}/{catalog}", current) == [[(catalog, "")]]
+    whole = answers(f"{thrift_url}/{namespace}", current, ("query", "SELECT sum(id) FROM t"))
+    assert whole == [[(catalog, schema)], [("3",)]]
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_tools_browse_all_catalogs(
+    thrift_url: str, sql: SqlClient, namespace: str, secure_client_config: Callable[..., ClientConfig]
+) -> None:
+    catalog, schema = namespace.split(".")
+    columns = "id INT NOT NULL COMMENT 'its number', price DECIMAL(10,2), tags ARRAY<STRING>, at TIMESTAMP, name STRING"
+    sql.run(f"CREATE TABLE {namespace}.sensor ({columns}) USING pravega COMMENT 'all sensors'")
+    sql.run(f"CREATE TABLE {namespace}.sensors (id INT) USING pravega")
+    debezium = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='region, id')"
+    sql.run(f"CREATE TABLE {namespace}.customers (id INT, region STRING, name STRING) USING pravega {debezium}")
+    sql.run(f"CREATE TABLE {namespace}.broken (id INT) USING pravega")
+    with connect(secure_client_config()) as pravega:
+        pravega.registry(schema).delete_group("broken")
+    sql.run(f"CREATE TABLE spark_catalog.default.{schema} (id INT COMMENT 'local')")
     try:
-        sql.run(f"CREATE TABLE {catalog_name}.{fresh_name}.t (id BIGINT) USING pravega")
-        sql.run(f"INSERT INTO {catalog_name}.{fresh_name}.t VALUES (1), (2)")
-        whole = answers(f"{thrift_url}/{catalog_name}", fresh_name, current)
-        one = answers(f"{thrift_url}/{catalog_name}.{fresh_name}", fresh_name, current, "SELECT sum(id) FROM t")
+        (
+            catalogs,
+            everywhere,
+            schemas,
+            no_schemas,
+            tables,
+            _,
+            views,
+            escaped,
+            elsewhere,
+            sensor,
+            ids,
+            local,
+            refused,
+            keys,
+            no_keys,
+            types,
+            table_types,
+            functions,
+        ) = answers(
+            thrift_url,
+            ("catalogs",),
+            ("schemas", None, None),
+            ("schemas", catalog, schema[:-1] + "_"),
+            ("schemas", "pravega", schema),
+            ("tables", None, schema, "%", None),
+            ("query", f"CREATE TEMPORARY VIEW {schema}_view AS SELECT 1 AS one"),
+            ("tables", None, schema, "%", "VIEW"),
+            ("tables", None, schema, "sensor\\_", "TABLE,VIEW"),
+            ("tables", None, "default", schema, "TABLE"),
+            ("columns", catalog, schema, "sensor", None),
+            ("columns", None, schema, "%", "i_"),
+            ("columns", None, "default", schema, None),
+            ("columns", catalog, schema, "broken", None),
+            ("keys", catalog, schema, "customers"),
+            ("keys", None, schema, "sensor"),
+            ("types",),
+            ("table types",),
+            ("functions", None, "default", "abs"),
+        )
     finally:
-        sql.run(f"DROP NAMESPACE {catalog_name}.{fresh_name} CASCADE")
-    assert whole["query"] == [(catalog_name, "")]
-    assert one["query"] == [(catalog_name, fresh_name), ("3",)]
-    # With spark.sql.thriftServer.catalogMetadata.enabled; docs/deployment.md says what the metadata calls show.
-    for found in (whole, one):
-        assert (catalog_name,) in found["catalogs"]
-        assert found["schemas"] == [(fresh_name, catalog_name)]
-        assert found["tables"] == found["columns"] == []
+        sql.run(f"DROP TABLE spark_catalog.default.{schema}")
+    assert catalogs == [("pravega",), (catalog,), ("spark_catalog",)]
+    assert {(schema, catalog), ("default", "spark_catalog"), ("global_temp", "spark_catalog")} <= set(everywhere)
+    assert schemas == [(schema, catalog)] and no_schemas == []
+    nothing = ("null",) * 5
+    assert [row for row in tables if row[2] != "broken"] == [
+        (catalog, schema, "customers", "TABLE", "null", *nothing),
+        (catalog, schema, "sensor", "TABLE", "all sensors", *nothing),
+        (catalog, schema, "sensors", "TABLE", "null", *nothing),
+    ]
+    (broken,) = (row for row in tables if row[2] == "broken")
+    assert broken[4].startswith("[PRAVEGA_SCHEMA_NOT_FOUND] ")
+    assert [row[:4] for row in views] == [("spark_catalog", "null", f"{schema}_view", "VIEW")]
+    assert escaped == []
+    assert [row[:4] for row in elsewhere] == [("spark_catalog", "default", schema, "TABLE")]
+    # Name, number, type, size, digits, whether it may be null, comment, position, the same again.
+    assert [tuple(row[cell] for cell in (3, 4, 5, 6, 8, 10, 11, 16, 17)) for row in sensor] == [
+        ("id", "4", "INT", "10", "0", "0", "its number", "1", "NO"),
+        ("price", "3", "DECIMAL(10,2)", "10", "2", "1", "null", "2", "YES"),
+        ("tags", "2003", "ARRAY<STRING>", "null", "null", "1", "null", "3", "YES"),
+        ("at", "93", "TIMESTAMP", "26", "6", "1", "null", "4", "YES"),
+        ("name", "12", "STRING", "null", "null", "1", "null", "5", "YES"),
+    ]
+    assert [row[:4] for row in ids] == [(catalog, schema, name, "id") for name in ("customers", "sensor", "sensors")]
+    assert [row[:4] + row[11:12] for row in local] == [("spark_catalog", "default", schema, "id", "local")]
+    assert refused[0][0] == "error" and "[PRAVEGA_SCHEMA_NOT_FOUND]" in refused[0][1]
+    assert keys == [
+        (catalog, schema, "customers", "region", "1", "primary_key"),
+        (catalog, schema, "customers", "id", "2", "primary_key"),
+    ]
+    assert no_keys == []
+    assert "BIGINT" in {row[0] for row in types} and table_types == [("TABLE",), ("VIEW",)]
+    assert functions[0][:3] == ("", "default", "abs")
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_a_conf_of_spark_turns_it_off(thrift_url: str, sql: SqlClient, namespace: str) -> None:
+    catalog, schema = namespace.split(".")
+    sql.run(f"CREATE TABLE {namespace}.t (id BIGINT) USING pravega")
+    off = f"{thrift_url}/{catalog}?spark.sql.thriftServer.catalogMetadata.enabled=false"
+    catalogs, schemas, tables = answers(off, ("catalogs",), ("schemas", None, None), ("tables", None, schema, "%"))
+    assert catalogs == tables == [] and ("default", "") in schemas

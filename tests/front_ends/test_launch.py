@@ -36,6 +36,19 @@ def test_the_catalog_is_configured_before_the_users_own_confs() -> None:
     assert command[command.index("--jars") + 1] == str(adapter_jar())
 
 
+def test_the_thrift_server_is_ours_with_its_own_arguments_behind_sparks(tmp_path: Path) -> None:
+    conf = "spark.sql.thriftServer.catalogMetadata.enabled"
+    mixed = ("--hiveconf", "a=b", "--master", "local", "--verbose", "--hiveconf", "c=d", "--conf", "e=f")
+    command = planned("thriftserver", *mixed).command
+    assert command[1:3] == ("--class", "io.github.pysparkpravega.thriftserver.BrowsableThriftServer")
+    of_server = command.index("spark-internal")
+    assert command[of_server - 5 : of_server] == ("--master", "local", "--verbose", "--conf", "e=f")
+    assert command[of_server + 1 :] == ("--hiveconf", "a=b", "--hiveconf", "c=d")
+    assert f"{conf}=true" in command
+    (tmp_path / "spark-defaults.conf").write_text(f"{conf} false\n")
+    assert f"{conf}=true" not in planned("thriftserver", SPARK_CONF_DIR=str(tmp_path)).command
+
+
 def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
     assert planned("pyspark").environment["PYSPARK_PYTHON"] == sys.executable
     chosen = planned("pyspark", PYSPARK_PYTHON="/usr/bin/python3.11", PYSPARK_DRIVER_PYTHON="jupyter").environment

@@ -68,8 +68,12 @@ final class PravegaChangelog implements Changelog {
 
   @Override
   public NamedReference[] rowId() {
+    return references(rowKey);
+  }
+
+  static NamedReference[] references(JsonNode names) {
     List<NamedReference> columns = new ArrayList<>();
-    rowKey.forEach(column -> columns.add(Expressions.column("`" + column.asText().replace("`", "``") + "`")));
+    names.forEach(column -> columns.add(Expressions.column("`" + column.asText().replace("`", "``") + "`")));
     return columns.toArray(new NamedReference[0]);
   }
 

@@ -19,6 +19,8 @@ import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -74,6 +76,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public Column[] columns() {
     return CatalogV2Util.structTypeToV2Columns(struct(description.get("schema").asText()), false);
+  }
+
+  /** The primary key, which nothing checks: it tells the rows of a table of changes. */
+  @Override
+  public Constraint[] constraints() {
+    NamedReference[] columns = PravegaChangelog.references(description.get("row_key"));
+    return columns.length == 0
+        ? new Constraint[0]
+        : new Constraint[] {Constraint.primaryKey("primary_key", columns).enforced(false).build()};
   }
 
   @Override

@@ -1,0 +1,41 @@
+package io.github.pysparkpravega.thriftserver;
+
+import java.util.Comparator;
+import java.util.List;
+import org.apache.hive.service.cli.FetchOrientation;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.hive.service.cli.RowSet;
+import org.apache.hive.service.cli.RowSetFactory;
+import org.apache.hive.service.cli.TableSchema;
+import org.apache.hive.service.cli.operation.MetadataOperation;
+import org.apache.hive.service.rpc.thrift.TRowSet;
+
+/** The rows of a metadata call, in the order of some of their columns; what is null comes first. */
+final class Answer {
+  private final RowSet rows;
+
+  Answer(MetadataOperation operation, List<Object[]> rows, int... order) throws HiveSQLException {
+    this.rows = RowSetFactory.create(
+        new TableSchema(operation.getResultSetSchema()), operation.getProtocolVersion(), false);
+    Comparator<Object[]> comparator = (one, other) -> 0;
+    for (int column : order) {
+      comparator = comparator.thenComparing(
+          row -> (String) row[column], Comparator.nullsFirst(Comparator.naturalOrder()));
+    }
+    rows.stream().sorted(comparator).forEach(this.rows::addRow);
+  }
+
+  /** A row that Spark has of its own catalog, with that catalog's name: Spark leaves it out for some connections. */
+  static Object[] ofSessionCatalog(Object[] row) {
+    Object[] named = row.clone(); // they all share one array
+    named[0] = Catalogs.SESSION_CATALOG;
+    return named;
+  }
+
+  TRowSet next(FetchOrientation orientation, long limit) {
+    if (orientation == FetchOrientation.FETCH_FIRST) {
+      rows.setStartOffset(0);
+    }
+    return rows.extractSubset((int) limit).toTRowSet();
+  }
+}

@@ -1,0 +1,52 @@
+package io.github.pysparkpravega.thriftserver;
+
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import org.apache.hive.service.cli.CLIService;
+import org.apache.hive.service.cli.session.HiveSession;
+import org.apache.hive.service.cli.session.SessionManager;
+import org.apache.hive.service.server.HiveServer2;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.sql.hive.thriftserver.HiveThriftServer2;
+import org.apache.spark.sql.hive.thriftserver.ReflectionUtils;
+import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
+import scala.Option;
+
+/**
+ * Spark's Thrift server, whose metadata calls show what is in all catalogs: Spark's own one lists the session catalog.
+ *
+ * <p>Fields are set by reflection, in the way that Spark makes this server of Hive's.
+ */
+public final class BrowsableThriftServer {
+  private BrowsableThriftServer() {}
+
+  /** Runs the server until Spark's context is stopped. SparkSubmit may stop the context when a main method returns. */
+  public static void main(String[] arguments) throws InterruptedException {
+    HiveThriftServer2.main(arguments);
+    if (HiveThriftServer2.listener() == null) {
+      return; // asked for help
+    }
+    CountDownLatch ended = new CountDownLatch(1);
+    SparkContext.getOrCreate().addSparkListener(new SparkListener() {
+      @Override
+      public void onApplicationEnd(SparkListenerApplicationEnd event) {
+        ended.countDown();
+      }
+    });
+    Option<HiveServer2> server = ReflectionUtils.getAncestorField(HiveThriftServer2.listener(), 0, "server");
+    makeBrowsable(server.get());
+    ended.await();
+  }
+
+  /** Makes a running server browsable, for the connections that it has and for those to come. */
+  public static void makeBrowsable(HiveServer2 server) {
+    CLIService service = ReflectionUtils.getSuperField(server, "cliService");
+    SessionManager sessions = service.getSessionManager();
+    CatalogOperations operations = new CatalogOperations((SparkSQLOperationManager) sessions.getOperationManager());
+    ReflectionUtils.setSuperField(sessions, "operationManager", operations);
+    Map<?, HiveSession> open = ReflectionUtils.getSuperField(sessions, "handleToSession");
+    open.values().forEach(session -> session.setOperationManager(operations));
+  }
+}

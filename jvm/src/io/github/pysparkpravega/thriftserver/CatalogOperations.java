@@ -1,0 +1,137 @@
+package io.github.pysparkpravega.thriftserver;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.hive.service.cli.OperationHandle;
+import org.apache.hive.service.cli.operation.ExecuteStatementOperation;
+import org.apache.hive.service.cli.operation.GetCatalogsOperation;
+import org.apache.hive.service.cli.operation.GetColumnsOperation;
+import org.apache.hive.service.cli.operation.GetCrossReferenceOperation;
+import org.apache.hive.service.cli.operation.GetFunctionsOperation;
+import org.apache.hive.service.cli.operation.GetPrimaryKeysOperation;
+import org.apache.hive.service.cli.operation.GetSchemasOperation;
+import org.apache.hive.service.cli.operation.GetTableTypesOperation;
+import org.apache.hive.service.cli.operation.GetTypeInfoOperation;
+import org.apache.hive.service.cli.operation.MetadataOperation;
+import org.apache.hive.service.cli.operation.Operation;
+import org.apache.hive.service.cli.operation.OperationManager;
+import org.apache.hive.service.cli.session.HiveSession;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * Spark's operations, with others for the metadata calls of JDBC that are about what is in catalogs.
+ *
+ * <p>Spark's conf of catalogs in metadata turns them off: then they are Spark's own, too.
+ */
+final class CatalogOperations extends OperationManager {
+  private final SparkSQLOperationManager spark;
+
+  CatalogOperations(SparkSQLOperationManager spark) {
+    this.spark = spark;
+  }
+
+  private SparkSession session(HiveSession connection) {
+    return spark.sessionToContexts().get(connection.getSessionHandle());
+  }
+
+  private boolean isBrowsable(HiveSession connection) {
+    SparkSession session = session(connection);
+    return session != null
+        && (Boolean) session.sessionState().conf().getConf(SQLConf.THRIFTSERVER_CATALOG_METADATA_ENABLED());
+  }
+
+  private <T extends Operation> T registered(T operation) {
+    synchronized (spark) {
+      spark.handleToOperation().put(operation.getHandle(), operation);
+    }
+    return operation;
+  }
+
+  @Override
+  public GetCatalogsOperation newGetCatalogsOperation(HiveSession connection) {
+    return isBrowsable(connection)
+        ? registered(new CatalogsOperation(session(connection), connection))
+        : spark.newGetCatalogsOperation(connection);
+  }
+
+  @Override
+  public GetSchemasOperation newGetSchemasOperation(HiveSession connection, String catalog, String schema) {
+    return isBrowsable(connection)
+        ? registered(new SchemasOperation(session(connection), connection, catalog, schema))
+        : spark.newGetSchemasOperation(connection, catalog, schema);
+  }
+
+  @Override
+  public MetadataOperation newGetTablesOperation(
+      HiveSession connection, String catalog, String schema, String table, List<String> types) {
+    return isBrowsable(connection)
+        ? registered(new TablesOperation(session(connection), connection, catalog, schema, table, types))
+        : spark.newGetTablesOperation(connection, catalog, schema, table, types);
+  }
+
+  @Override
+  public GetColumnsOperation newGetColumnsOperation(
+      HiveSession connection, String catalog, String schema, String table, String column) {
+    return isBrowsable(connection)
+        ? registered(new ColumnsOperation(session(connection), connection, catalog, schema, table, column))
+        : spark.newGetColumnsOperation(connection, catalog, schema, table, column);
+  }
+
+  @Override
+  public GetPrimaryKeysOperation newGetPrimaryKeysOperation(
+      HiveSession connection, String catalog, String schema, String table) {
+    return isBrowsable(connection)
+        ? registered(new PrimaryKeysOperation(session(connection), connection, catalog, schema, table))
+        : spark.newGetPrimaryKeysOperation(connection, catalog, schema, table);
+  }
+
+  // All else is Spark's own.
+
+  @Override
+  public ExecuteStatementOperation newExecuteStatementOperation(
+      HiveSession connection, String statement, Map<String, String> confs, boolean async, long timeout) {
+    return spark.newExecuteStatementOperation(connection, statement, confs, async, timeout);
+  }
+
+  @Override
+  public GetTypeInfoOperation newGetTypeInfoOperation(HiveSession connection) {
+    return spark.newGetTypeInfoOperation(connection);
+  }
+
+  @Override
+  public GetTableTypesOperation newGetTableTypesOperation(HiveSession connection) {
+    return spark.newGetTableTypesOperation(connection);
+  }
+
+  @Override
+  public GetFunctionsOperation newGetFunctionsOperation(
+      HiveSession connection, String catalog, String schema, String function) {
+    return spark.newGetFunctionsOperation(connection, catalog, schema, function);
+  }
+
+  @Override
+  public GetCrossReferenceOperation newGetCrossReferenceOperation(
+      HiveSession connection, String catalog, String schema, String table, String otherCatalog, String otherSchema,
+      String otherTable) {
+    return spark.newGetCrossReferenceOperation(
+        connection, catalog, schema, table, otherCatalog, otherSchema, otherTable);
+  }
+
+  @Override
+  public Operation getOperation(OperationHandle handle) throws HiveSQLException {
+    return spark.getOperation(handle);
+  }
+
+  @Override
+  public void closeOperation(OperationHandle handle) throws HiveSQLException {
+    spark.closeOperation(handle);
+  }
+
+  @Override
+  public List<Operation> removeExpiredOperations(OperationHandle[] handles) {
+    return spark.removeExpiredOperations(handles);
+  }
+}

@@ -1,0 +1,138 @@
+package io.github.pysparkpravega.thriftserver;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What a session's catalogs have in them, all but Spark's own one, as a metadata call asks for it.
+ *
+ * <p>What the call names may fail. What it has listed among others is left out if it fails, and the log says why.
+ */
+final class Catalogs {
+  static final String SESSION_CATALOG = CatalogManager.SESSION_CATALOG_NAME();
+  private static final Logger LOG = LoggerFactory.getLogger(Catalogs.class);
+  private static final Pattern CONF = Pattern.compile("spark\\.sql\\.catalog\\.([^.]+)");
+
+  private final SparkSession session;
+  private final String wanted;
+
+  /** A catalog of null or "" stands for all. */
+  Catalogs(SparkSession session, String wanted) {
+    this.session = session;
+    this.wanted = wanted == null || wanted.isEmpty() ? null : wanted;
+  }
+
+  /** A namespace of one of the catalogs. */
+  record Namespace(String catalog, TableCatalog tables, String[] parts) {
+    String name() {
+      return String.join(".", parts);
+    }
+  }
+
+  record Found(Namespace namespace, String name, Table table) {}
+
+  /** The names of all catalogs that the session's conf has. Spark lists those that were used. */
+  static List<String> names(SparkSession session) {
+    TreeSet<String> names = new TreeSet<>(List.of(SESSION_CATALOG));
+    CollectionConverters.asJava(session.sessionState().conf().getAllConfs()).keySet().forEach(key -> {
+      Matcher conf = CONF.matcher(key);
+      if (conf.matches()) {
+        names.add(conf.group(1));
+      }
+    });
+    return List.copyOf(names);
+  }
+
+  boolean haveSessionCatalog() {
+    return wanted == null || wanted.equals(SESSION_CATALOG);
+  }
+
+  List<Namespace> namespaces(SearchPattern schema) throws HiveSQLException {
+    List<Namespace> found = new ArrayList<>();
+    for (String name : names(session)) {
+      if (!name.equals(SESSION_CATALOG) && (wanted == null || wanted.equals(name))) {
+        found.addAll(attempt(wanted != null, "catalog " + name, List.of(), () -> namespaces(name, schema)));
+      }
+    }
+    return found;
+  }
+
+  private List<Namespace> namespaces(String name, SearchPattern schema) throws NoSuchNamespaceException {
+    List<Namespace> found = new ArrayList<>();
+    CatalogPlugin plugin = session.sessionState().catalogManager().catalog(name);
+    if (plugin instanceof TableCatalog tables && plugin instanceof SupportsNamespaces namespaces) {
+      for (String[] parts : namespaces.listNamespaces()) {
+        Namespace namespace = new Namespace(name, tables, parts);
+        if (schema.fits(namespace.name())) {
+          found.add(namespace);
+        }
+      }
+    }
+    return found;
+  }
+
+  /** The tables whose names fit, without looking into one of them. */
+  List<Identifier> tables(Namespace namespace, SearchPattern schema, SearchPattern table) throws HiveSQLException {
+    boolean named = wanted != null && schema.literal != null;
+    String what = "namespace " + namespace.catalog() + "." + namespace.name();
+    return attempt(named, what, List.of(), () -> {
+      List<Identifier> found = new ArrayList<>();
+      for (Identifier ident : namespace.tables().listTables(namespace.parts())) {
+        if (table.fits(ident.name())) {
+          found.add(ident);
+        }
+      }
+      return found;
+    });
+  }
+
+  /** The tables whose names fit, loaded. If only one name fits, the others are not even listed. */
+  List<Found> loaded(SearchPattern schema, SearchPattern table) throws HiveSQLException {
+    boolean named = wanted != null && schema.literal != null && table.literal != null;
+    List<Found> found = new ArrayList<>();
+    for (Namespace namespace : namespaces(schema)) {
+      List<Identifier> idents = table.literal == null
+          ? tables(namespace, schema, table)
+          : List.of(Identifier.of(namespace.parts(), table.literal));
+      for (Identifier ident : idents) {
+        String what = "table " + namespace.catalog() + "." + ident;
+        Table one = attempt(named, what, null, () -> namespace.tables().loadTable(ident));
+        if (one != null) {
+          found.add(new Found(namespace, ident.name(), one));
+        }
+      }
+    }
+    return found;
+  }
+
+  private static <T> T attempt(boolean named, String what, T otherwise, Callable<T> work) throws HiveSQLException {
+    try {
+      return work.call();
+    } catch (NoSuchNamespaceException | NoSuchTableException e) {
+      return otherwise;
+    } catch (Exception e) {
+      if (named) {
+        throw new HiveSQLException(e.getMessage(), e);
+      }
+      LOG.warn("A metadata call leaves out {}: {}", what, e.toString());
+      return otherwise;
+    }
+  }
+}

@@ -1,0 +1,76 @@
+package io.github.pysparkpravega.thriftserver;
+
+import io.github.pysparkpravega.thriftserver.Catalogs.Namespace;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hive.service.cli.FetchOrientation;
+import org.apache.hive.service.cli.HiveSQLException;
+import org.apache.hive.service.cli.session.HiveSession;
+import org.apache.hive.service.rpc.thrift.TRowSet;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.hive.thriftserver.SparkGetTablesOperation;
+
+/** getTables: the tables of all catalogs, those of the session catalog and temporary views as Spark lists them. */
+final class TablesOperation extends SparkGetTablesOperation {
+  /** Of more tables than these, none is loaded for its comment. */
+  private static final int COMMENTS = 100;
+
+  private final Catalogs catalogs;
+  private final SearchPattern schema;
+  private final SearchPattern table;
+  private final boolean tablesWanted;
+  private Answer answer;
+
+  TablesOperation(
+      SparkSession session, HiveSession connection, String catalog, String schema, String table, List<String> types) {
+    super(session, connection, catalog, schema, table, types);
+    this.catalogs = new Catalogs(session, catalog);
+    this.schema = SearchPattern.of(schema);
+    this.table = SearchPattern.of(table);
+    this.tablesWanted = types == null || types.isEmpty() || types.contains("TABLE");
+  }
+
+  @Override
+  public void runInternal() {
+    super.runInternal();
+    Running.run(this, () -> {
+      List<Object[]> rows = new ArrayList<>();
+      if (catalogs.haveSessionCatalog()) {
+        rowSet.forEach(row -> rows.add(Answer.ofSessionCatalog(row)));
+      }
+      if (tablesWanted) {
+        addTables(rows);
+      }
+      answer = new Answer(this, rows, 3, 0, 1, 2);
+    });
+  }
+
+  private void addTables(List<Object[]> rows) throws HiveSQLException {
+    Map<Identifier, Namespace> found = new LinkedHashMap<>();
+    for (Namespace namespace : catalogs.namespaces(schema)) {
+      catalogs.tables(namespace, schema, table).forEach(ident -> found.put(ident, namespace));
+    }
+    found.forEach((ident, namespace) -> rows.add(new Object[] {
+        namespace.catalog(), namespace.name(), ident.name(), "TABLE",
+        found.size() <= COMMENTS ? comment(namespace, ident) : null, null, null, null, null, null}));
+  }
+
+  /** What is wrong with a table, if it cannot be loaded: it is in the list all the same. */
+  private static String comment(Namespace namespace, Identifier ident) {
+    try {
+      return namespace.tables().loadTable(ident).properties().get(TableCatalog.PROP_COMMENT);
+    } catch (Exception e) {
+      return e.getMessage();
+    }
+  }
+
+  @Override
+  public TRowSet getNextRowSet(FetchOrientation orientation, long limit) throws HiveSQLException {
+    validateDefaultFetchOrientation(orientation);
+    return answer.next(orientation, limit);
+  }
+}
