@@ -18,6 +18,7 @@ from . import tables
 from .connections import Catalog
 from .naming import errors_about
 from .replies import TableDescription
+from .spelling import subject, table_name
 
 _SPARKS = {
     name.lower(): name
@@ -62,10 +63,9 @@ class AskedFor:
 def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[AskedFor]:
     """Resolve the options of a query with CHANGES; errors are told to be about its changes."""
     assert table.changes is not None
-    name = f"changes of {catalog.named(table.stream.scope, table.stream.name)}"
-    with errors_about("The", name):
+    with errors_about("The", f"changes of {subject(catalog, table)}"):
         resolved = catalog.options(read=without_sparks(options), properties=table.scan_properties)
-        yield AskedFor(name, table, table.changes, resolved)
+        yield AskedFor(f"changes of {table_name(catalog, table)}", table, table.changes, resolved)
 
 
 def load_changes(

@@ -19,15 +19,15 @@ from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_
 from pyspark_pravega.sql.refusals import refusal
 
 from .connections import Catalog
-from .naming import scope_of
-from .tables import drop_stream
+from .dropping import drop_stream
+from .spelling import as_in_pravega, listed, scope_named
 
 _SPARK_SETS = frozenset(("owner",))
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
     """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
-    return sorted(scope for scope in catalog.pravega.controller.list_scopes() if not is_internal(scope))
+    return listed(catalog, catalog.pravega.controller.list_scopes())
 
 
 def default_namespace(catalog: Catalog) -> list[str]:
@@ -37,11 +37,11 @@ def default_namespace(catalog: Catalog) -> list[str]:
 
 
 def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
-    """Return a namespace's properties: none, a scope has no place for any. Raises ScopeNotFoundError."""
-    scope = scope_of(namespace)
+    """Return a namespace's properties: the name of its scope in Pravega. Raises ScopeNotFoundError."""
+    scope = scope_named(catalog, namespace)
     if not catalog.pravega.controller.scope_exists(scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
-    return {}
+    return {"location": scope}
 
 
 def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
@@ -52,8 +52,8 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
             f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
         )
     for name in namespace:
-        check_new_scope(name)
-    scope = scope_of(namespace)
+        check_new_scope(as_in_pravega(catalog, name))
+    scope = scope_named(catalog, namespace)
     if set(properties) - _SPARK_SETS:
         statement = "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES"
         raise UnsupportedOperationError(refusal(statement, catalog.named(scope)))
@@ -62,7 +62,7 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
 
 def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
     """Drop a scope, with `cascade` all its streams, tables and schema groups. Raises ScopeNotEmptyError."""
-    scope = scope_of(namespace)
+    scope = scope_named(catalog, namespace)
     controller = catalog.pravega.controller
     if is_internal(scope):
         raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")

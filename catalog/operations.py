@@ -36,10 +36,12 @@ from . import changes, namespaces, several, sources, streams, tables, tables_of_
 from . import requests as r
 from .altering.properties import alter
 from .connections import Catalog, Connections
+from .dropping import drop_stream
 from .inserts import Inserts
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
 from .reads import planned_read
 from .replies import InsertBegun, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
+from .spelling import subject, table_name
 
 Reply: TypeAlias = (
     TableDescription
@@ -128,6 +130,10 @@ class Operations:
             case r.DropTable(namespace, name):
                 with shielded():
                     return tables.drop(catalog, namespace, name)
+            case r.UndoCreation(table):
+                with shielded():
+                    drop_stream(catalog, table.stream)
+                return None
             case r.Refuse(namespace, name, statement):
                 if catalog.by_options and statement == "INSERT OVERWRITE":
                     statement = "mode('overwrite')"
@@ -187,7 +193,7 @@ class Operations:
 
     def _begin_insert(self, number: int, catalog: Catalog, request: r.BeginInsert | r.BeginEpoch) -> InsertBegun:
         table, given, query = request.table, request.options, None
-        with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
+        with errors_about("Table", subject(catalog, table)):
             if isinstance(request, r.BeginEpoch):
                 given, query = tables_of_streams.write_options(table, given), request.query
             options = catalog.options(write=given)
@@ -211,7 +217,7 @@ def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
 
 def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     table = request.table
-    name = catalog.named(table.stream.scope, table.stream.name)
+    name = table_name(catalog, table)
     ends = request.ends or ScanEnds()
     kind, aggregation = kind_of(table), request.aggregation
     conditions, places = request.conditions, None
@@ -223,7 +229,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         required, limit = request.columns, _limit(request)
     else:
         required, limit = aggregation.operands(request.columns), None  # a limit of groups is none of events
-    with errors_about("Table", name):
+    with errors_about("Table", subject(catalog, table)):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = bounds_text(options)
@@ -251,7 +257,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
 
 def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     table, given = request.table, request.options
-    with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
+    with errors_about("Table", subject(catalog, table)):
         read = given if table.changes is None else changes.without_sparks(given)
         options = catalog.options(read=read, properties=table.scan_properties)
     if not options.get(o.PUSH_DOWN_FILTERS):
@@ -263,7 +269,7 @@ def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 
 def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     table = request.table
-    with errors_about("Table", catalog.named(table.stream.scope, table.stream.name)):
+    with errors_about("Table", subject(catalog, table)):
         options = catalog.options(read=request.options, properties=table.scan_properties)
     return (
         options.get(o.PUSH_DOWN_AGGREGATES)

@@ -22,6 +22,7 @@ from .connections import Catalog
 from .naming import READ_ANEW, errors_about, errors_about_dropped_streams
 from .reads import planned_read
 from .replies import MicroBatchEnd, PlannedRead
+from .spelling import subject, table_name
 
 
 def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
@@ -86,7 +87,7 @@ def plan_micro_batch(
             request.checkpoint,
             times,
         )
-        return planned_read(_name(catalog, read), read.table, request.columns, planned)
+        return planned_read(table_name(catalog, read.table), read.table, request.columns, planned)
 
 
 def plan_real_time(
@@ -104,7 +105,7 @@ def plan_real_time(
         planned = kind_of(read.table).plan_micro_batch(
             catalog.pravega, read.table, stream.open_slices(since), request.columns, read.options, request.checkpoint
         )
-        return planned_read(_name(catalog, read), read.table, request.columns, following(planned))
+        return planned_read(table_name(catalog, read.table), read.table, request.columns, following(planned))
 
 
 def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:
@@ -132,12 +133,7 @@ def _asked_for(
     catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
 ) -> Iterator[tuple[StreamedTable, TableStream]]:
     table = request.table
-    name = catalog.named(table.stream.scope, kind_of(table).name(table))
-    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
+    with errors_about("Table", subject(catalog, table)), errors_about_dropped_streams(READ_ANEW):
         options = catalog.options(read=request.options, properties=table.scan_properties)
         read = StreamedTable(table, request.id, request.columns, options)
         yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)
-
-
-def _name(catalog: Catalog, read: StreamedTable) -> str:
-    return catalog.named(read.stream.scope, kind_of(read.table).name(read.table))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.client.registry.types import Compatibility
-from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, StreamConfiguration
+from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.declared import format_traits
 from pyspark_pravega.datasource.tables.loading import LoadedTable, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
@@ -171,6 +171,11 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     if configuration.rollover_size_bytes:
         properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
     return properties
+
+
+def place(stream: Stream) -> dict[str, str]:
+    """Return the properties that tell which stream a table is, whatever SQL calls it. No statement gives them."""
+    return {"location": str(stream), "is_managed_location": "true"}
 
 
 def _amount(value: int, units: tuple[tuple[int, str], ...]) -> str:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.consumers.consumer import drop_consumers_of
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.commit_log import CommitLog, origin_of
+from pyspark_pravega.datasource.commit_log import origin_of
 from pyspark_pravega.datasource.kinds.dispatch import kind_of, kind_with_format
 from pyspark_pravega.datasource.kinds.dispatch import load as load_part
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
@@ -44,19 +43,16 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from . import adopting, table_properties
 from .connections import Catalog
 from .constraints import with_primary_key
-from .naming import errors_about, scope_of
+from .dropping import delete_if_there, delete_stream, drop_stream
+from .naming import errors_about
 from .registering import register
 from .replies import HiddenColumn, TableDescription
 from .requests import Constraint
+from .spelling import listed, scope_named, stream_named, table_name, with_stream
 
 LOG = logging.getLogger(__name__)
 _CREATION_SECONDS, _PAUSE = 1.0, 0.1
 """How long a stream may be there before its schema, and the pause between looks."""
-
-
-def stream_of(namespace: Sequence[str], name: str) -> Stream:
-    """Return the stream of a table identifier. Raises the errors of `scope_of`."""
-    return Stream(scope_of(namespace), name)
 
 
 def _impossible(namespace: Sequence[str], name: str) -> bool:
@@ -68,20 +64,29 @@ def _impossible(namespace: Sequence[str], name: str) -> bool:
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
     """Return the streams of a scope, with or without a schema; Pravega's internal ones are hidden."""
-    names = catalog.pravega.controller.list_streams(scope_of(namespace))
-    return sorted(name for name in names if not is_internal(name))
+    return listed(catalog, catalog.pravega.controller.list_streams(scope_named(catalog, namespace)))
 
 
-def describe(catalog: Catalog, stream: Stream, loaded: LoadedTable, *, permissive: bool = False) -> TableDescription:
+def describe(
+    catalog: Catalog,
+    stream: Stream,
+    loaded: LoadedTable,
+    *,
+    permissive: bool = False,
+    called: tuple[str, str] | None = None,
+) -> TableDescription:
     """Return what the adapter shows of a table and hands back when it is scanned or written.
 
-    `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL.
+    `permissive`: bad events are rows of nulls, so that to Spark no column is NOT NULL. `called`: the scope and the
+    stream as the statement spells them.
     """
     table, kind = loaded.table, kind_of(loaded.table)
+    if called is not None and called != (stream.scope, stream.name):
+        table = replace(table, called=called)
     return TableDescription(
-        name=catalog.named(stream.scope, kind.name(table)),
+        name=table_name(catalog, table),
         schema=nullable(table.schema) if permissive else table.schema,
-        properties=table_properties.shown(loaded),
+        properties=table_properties.shown(loaded) | table_properties.place(stream),
         metadata_columns=hidden_columns(table, table.schema),
         table=table,
         id=identity(catalog, stream),
@@ -121,17 +126,17 @@ def load(
     changes. Raises StreamNotFoundError and the errors of `load_table`.
     """
     stream_name, sign, part = name.partition(TYPE_SIGN)
-    stream = stream_of(namespace, stream_name)
+    stream = stream_named(catalog, namespace, stream_name)
     shown = catalog.named(*namespace, name)
     if _impossible(namespace, stream_name) or (sign and not part):
         raise StreamNotFoundError(f"There is no table {shown}.")
-    read = {} if writing else options or {}
-    with errors_about("Table", shown) if read or sign else nullcontext():
+    read, called = {} if writing else options or {}, (namespace[0], stream_name)
+    with errors_about("Table", with_stream(shown, called, stream)) if read or sign else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
         loaded = _loaded(catalog, stream, part, version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
     try:
-        return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing)
+        return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing, called=called)
     except StreamNotFoundError:
         catalog.pravega.controller.current_segments(stream)  # which says so when the stream was not made to its end
         raise
@@ -153,9 +158,9 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     """Tell whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted."""
     if _impossible(namespace, name):
         return False
-    stream = stream_of(namespace, name)
     if TYPE_SIGN in name:
         return not creating and _part_exists(catalog, namespace, name)
+    stream = stream_named(catalog, namespace, name)
     if not catalog.pravega.controller.stream_exists(stream):
         return False
     try:
@@ -193,7 +198,8 @@ def create(
         check_new_stream(name)
     shown = catalog.named(*namespace, name)
     with errors_about("Table", shown):
-        stream = stream_of(namespace, name)
+        stream = stream_named(catalog, namespace, name)
+    with errors_about("Table", with_stream(shown, (namespace[0], name), stream)):
         if is_internal(stream.scope):
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
@@ -207,12 +213,14 @@ def create(
             schema = adopting.columns_of_events(catalog, stream, settings)
         settings = _check_columns(schema, settings)
         bad_event_rule(options, stream)
-        return _create(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
+        called = namespace[0], name
+        return _create(catalog, stream, called, schema, settings, options, properties.get("comment"), adopt)
 
 
 def _create(
     catalog: Catalog,
     stream: Stream,
+    called: tuple[str, str],
     schema: StructType,
     settings: TableSettings,
     options: o.Options,
@@ -247,7 +255,7 @@ def _create(
             with cancellation.shielded():
                 register(catalog, stream, settings, text, undo)
         cancellation.check()
-        return describe(catalog, stream, load_table(catalog.pravega, stream))
+        return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
 
 def _create_stream(
@@ -257,9 +265,9 @@ def _create_stream(
         catalog.pravega.controller.create_stream(stream, configuration)
     except (ServerFailedError, ServerTimeoutError, ServerUnavailableError):
         # The server may have made it, or a part of it. After other errors a stream of this name is somebody else's.
-        undo.append(lambda: _delete_if_there(catalog, stream))
+        undo.append(lambda: delete_if_there(catalog, stream))
         raise
-    undo.append(lambda: _delete_stream(catalog, stream))
+    undo.append(lambda: delete_stream(catalog, stream))
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
@@ -342,51 +350,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
         raise UnsupportedOperationError(
             f"{catalog.named(*namespace, name)} is a part of {stream}, and cannot be dropped alone. Drop {stream}."
         )
-    return drop_stream(catalog, stream_of(namespace, name))
+    return drop_stream(catalog, stream_named(catalog, namespace, name))
 
 
-def drop_stream(catalog: Catalog, stream: Stream) -> bool:
-    """Drop a stream and all that belongs to it; False when there is none.
-
-    The stream goes last: as long as it is there, DROP TABLE can be given again after a failure. It is sealed first,
-    which shows that the user may delete it.
-    """
-    controller = catalog.pravega.controller
-    if not controller.stream_exists(stream):
-        return False
-    try:
-        if catalog.pravega.config.registry_uri is not None:
-            registry = catalog.pravega.registry(stream.scope)
-            try:
-                registry.group(stream.name)
-                _seal(catalog, stream)
-                registry.delete_group(stream.name)
-            except SchemaNotFoundError:
-                LOG.debug("Stream %s had no schema group.", stream)
-        _delete_stream(catalog, stream)
-    except StreamNotFoundError:
-        LOG.debug("Stream %s was dropped by another user at the same time.", stream)
-    CommitLog(catalog.pravega, stream).remove()
-    return True
-
-
-def _delete_stream(catalog: Catalog, stream: Stream) -> None:
-    if _seal(catalog, stream):
-        drop_consumers_of(catalog.pravega, stream)
-    catalog.pravega.controller.delete_stream(stream)
-
-
-def _delete_if_there(catalog: Catalog, stream: Stream) -> None:
-    if catalog.pravega.controller.stream_exists(stream):
-        _delete_stream(catalog, stream)
-
-
-def _seal(catalog: Catalog, stream: Stream) -> bool:
-    """Seal a stream that is to be deleted; False for one that was not made to its end, which the server never seals."""
-    if catalog.pravega.controller.half_made(stream):
-        return False
-    catalog.pravega.controller.seal_stream(stream)
-    return True
-
-
-__all__ = ["create", "describe", "drop", "drop_stream", "exists", "list_tables", "load", "stream_of"]
+__all__ = ["create", "describe", "drop", "exists", "list_tables", "load"]

@@ -17,6 +17,7 @@ from pyspark_pravega.sql.refusals import refusal
 
 from . import tables
 from .connections import Catalog
+from .dropping import drop_stream
 from .replies import TableDescription
 
 _APPEND = "append"
@@ -33,11 +34,11 @@ def settle(
     output mode that tables do not have, the table is dropped again, and UnsupportedOperationError raised.
     """
     stream = table.stream
-    namespace, name = (stream.scope,), stream.name
-    shown = catalog.named(*namespace, name)
+    scope, name = table.called or (stream.scope, stream.name)
+    shown = catalog.named(scope, name)
     if output_mode != _APPEND:
         if not _is_written(catalog, stream):
-            tables.drop(catalog, namespace, name)
+            drop_stream(catalog, stream)
         raise UnsupportedOperationError(refusal(f"writeStream.outputMode('{output_mode}')", shown))
     properties = {
         option.key: text
@@ -45,14 +46,14 @@ def settle(
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
     if not properties:
-        return tables.load(catalog, namespace, name)
+        return tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):
         raise StreamExistsError(
             f"Table {shown} was made for this query, and somebody has written to it before its properties were set: "
             f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
-    tables.drop(catalog, namespace, name)
-    return tables.create(catalog, namespace, name, schema, (), properties, adopt=False)
+    drop_stream(catalog, stream)
+    return tables.create(catalog, (scope,), name, schema, (), properties, adopt=False)
 
 
 def _is_written(catalog: Catalog, stream: Stream) -> bool:

@@ -34,7 +34,7 @@ from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.spark_logging import quiet_logging
-from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.identifiers import hyphenated, quote_all
 from pyspark_pravega.sql.options import resolve
 
 EXAMPLES = Path(__file__).resolve().parent
@@ -46,9 +46,9 @@ QUESTION = (
     "SELECT location, min(min) AS lowest, max(max) AS highest, count(*) AS days, sum(count) AS readings "
     "FROM {table} GROUP BY location ORDER BY location"
 )
-STREAM_TABLES = ("sensor-live", "sensor-daily")
+STREAM_TABLES = ("sensor_live", "sensor_daily")
 """What the streaming form of the pipeline makes."""
-TABLES = ("sensor", "sensor-agg", *STREAM_TABLES)
+TABLES = ("sensor", "sensor_agg", *STREAM_TABLES)
 """What the demo makes."""
 FILES = 4
 """The readings come to the stream in as many files, each a micro-batch."""
@@ -56,8 +56,8 @@ FILES = 4
 COMPARISON = """SELECT count(*), count(batch.location), count(stream.location), sum(stream.count),
   count_if(batch.min = stream.min AND batch.max = stream.max AND batch.count = stream.count
     AND abs(batch.avg - stream.avg) < 0.011)
-FROM (SELECT * FROM {scope}.`sensor-agg` WHERE date < '2010-12-31') AS batch
-FULL JOIN {scope}.`sensor-daily` AS stream ON batch.location = stream.location AND batch.date = stream.date"""
+FROM (SELECT * FROM {scope}.sensor_agg WHERE date < '2010-12-31') AS batch
+FULL JOIN {scope}.sensor_daily AS stream ON batch.location = stream.location AND batch.date = stream.date"""
 # Quiet, and no more parallel than a laptop.
 CONFS = {
     "spark.log.level": "ERROR",
@@ -104,7 +104,7 @@ def run(namespace: str, keep: bool) -> int:
                     file=sys.stderr,
                 )
                 return 1
-            question = QUESTION.format(table=f"pravega.{quote_all((namespace, 'sensor-agg'))}")
+            question = QUESTION.format(table=f"pravega.{quote_all((namespace, 'sensor_agg'))}")
             spark = session()
             try:
                 with pipeline(spark, namespace, keep=keep or not stays):
@@ -135,9 +135,10 @@ def taken(namespace: str) -> list[str]:
     with connect(client_config(resolve(env=os.environ))) as pravega:
         for name in TABLES:
             shown = quote_all((namespace, name))
-            if pravega.controller.stream_exists(Stream(namespace, name)):
+            stream = Stream(namespace, hyphenated(name))
+            if pravega.controller.stream_exists(stream):
                 found.append(f"the stream {shown}")
-            if has_schemas(pravega, namespace, name):
+            if has_schemas(pravega, namespace, stream.name):
                 found.append(f"the schema group {shown}")
     return found
 
@@ -213,7 +214,7 @@ def pipeline(spark: SparkSession, namespace: str, *, keep: bool) -> Iterator[Non
 
 def in_pyspark(spark: SparkSession, namespace: str, question: str) -> Rows:
     """Look at the result and ask the question."""
-    select = f"SELECT * FROM pravega.{quote_all((namespace, 'sensor-agg'))} ORDER BY date, location LIMIT 6"
+    select = f"SELECT * FROM pravega.{quote_all((namespace, 'sensor_agg'))} ORDER BY date, location LIMIT 6"
     step(f"PySpark: {select}")
     spark.sql(select).show()
     print(question)
@@ -275,9 +276,9 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
     log = scratch / "stream.log"
 
     def days() -> int:
-        return spark.table(f"{scope}.`sensor-daily`").count() if "started" in log.read_text() else 0
+        return spark.table(f"{scope}.sensor_daily").count() if "started" in log.read_text() else 0
 
-    every = spark.sql(f"SELECT * FROM {scope}.`sensor-agg` WHERE date < '2010-12-31'").count()
+    every = spark.sql(f"SELECT * FROM {scope}.sensor_agg WHERE date < '2010-12-31'").count()
     runs = (
         (signal.SIGKILL, 1, "killed with SIGKILL"),
         (signal.SIGINT, every, "started again, stopped with SIGINT"),

@@ -16,12 +16,12 @@ TBLPROPERTIES ('format'='avro', 'routing-key'='sensorId', 'scaling.min-segments'
 -- An INSERT is one transaction: all of it becomes visible, or nothing.
 INSERT INTO pravega.iot.sensor SELECT timestamp, sensorId, location, temp FROM temperatures;
 
-CREATE TABLE pravega.iot.`sensor-agg` (
+CREATE TABLE pravega.iot.sensor_agg (
   location STRING, date DATE, min DOUBLE, max DOUBLE, avg DOUBLE, count BIGINT)
 USING pravega
 TBLPROPERTIES ('format'='json', 'routing-key'='location', 'scaling.min-segments'='2');
 
-INSERT INTO pravega.iot.`sensor-agg`
+INSERT INTO pravega.iot.sensor_agg
 SELECT location, to_date(timestamp), min(temp), max(temp), round(avg(temp), 2), count(*)
 FROM pravega.iot.sensor
 GROUP BY location, to_date(timestamp);

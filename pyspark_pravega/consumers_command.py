@@ -100,11 +100,13 @@ def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
 
 def _stream(table: str) -> Any:
     from pyspark_pravega.client.stream import Stream
+    from pyspark_pravega.sql.identifiers import hyphenated
 
     parts = _parts(table)
     if len(parts) == 3:
         parts = parts[1:]  # the catalog's name
-    return Stream(*_two_parts(".".join(f"`{part}`" for part in parts), "table", "iot.sensor"))
+    scope, name = _two_parts(".".join(f"`{part}`" for part in parts), "table", "iot.sensor")
+    return Stream(hyphenated(scope), hyphenated(name))  # as in SQL
 
 
 def _two_parts(name: str, kind: str, example: str) -> tuple[str, str]:

@@ -1,8 +1,7 @@
 """Names: how they are quoted in SQL, and which of them Pravega can hold.
 
-Pravega's clients take letters, digits, `.` and `-` only (NameUtils.validateUserStreamName and
-validateUserScopeName). The server would let `_` through, and Java clients could then not open the stream,
-so such names are refused when something is created. Existing names of any kind stay readable.
+Pravega takes letters, digits, `.` and `-` only; names of its own may begin with `_` (NameUtils.validateStreamName and
+validateScopeName in the controller, validateUserStreamName and validateUserScopeName in clients).
 """
 
 from __future__ import annotations
@@ -37,6 +36,17 @@ def quote_all(parts: Iterable[str]) -> str:
 def is_internal(name: str) -> bool:
     """Tell whether a scope, stream or key-value table is hidden: Pravega's and our own begin with `_`."""
     return name.startswith("_")
+
+
+def hyphenated(name: str) -> str:
+    """Return a name with `-` for each `_`; internal names, which begin with `_`, as they are."""
+    return name if is_internal(name) else name.replace("_", "-")
+
+
+def underscored(name: str) -> str:
+    """Return the name from which `hyphenated` makes this one, the name itself if there is none but that."""
+    other = name.replace("-", "_")
+    return other if hyphenated(other) == name else name
 
 
 def check_new_scope(name: str) -> None:

@@ -21,7 +21,8 @@ from ..connections import Catalog
 from ..naming import errors_about
 from ..replies import TableDescription
 from ..requests import TableChange
-from ..tables import describe, stream_of, undo_on_failure
+from ..spelling import stream_named, with_stream
+from ..tables import describe, undo_on_failure
 from .columns import COLUMN_CHANGES
 from .schemas import change_columns
 
@@ -46,29 +47,30 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."
         )
-    stream = stream_of(namespace, name)
-    loaded = load_table(catalog.pravega, stream)
+    loaded = load_table(catalog.pravega, stream_named(catalog, namespace, name))
+    stream, called = loaded.table.stream, (namespace[0], name)
+    about = with_stream(shown, called, stream)
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):
         try:
-            with errors_about("Table", shown):
+            with errors_about("Table", about):
                 change_columns(catalog, loaded, changes)
         except UnsupportedOperationError as error:
-            raise UnsupportedOperationError(f"Table {shown}: {error.message}") from None
-        return describe(catalog, stream, load_table(catalog.pravega, stream))
+            raise UnsupportedOperationError(f"Table {about}: {error.message}") from None
+        return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
     for change in changes:
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
             raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
         if change.property == "location":
             raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
-    with errors_about("Table", shown):
+    with errors_about("Table", about):
         properties = _changed(catalog, table_properties.shown(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         bad_event_rule(options, stream)
         settings = _check(loaded, settings)
         _apply(catalog, loaded, settings, properties.get("comment"))
-    return describe(catalog, stream, load_table(catalog.pravega, stream))
+    return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
 
 def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[TableChange]) -> dict[str, str]:

@@ -87,6 +87,13 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class UndoCreation:
+    """Take back the table that CREATE TABLE AS SELECT has made, because the SELECT failed."""
+
+    table: StreamTable
+
+
+@dataclass(frozen=True)
 class SettleTable:
     """The `TableDescription` of a table that toTable has made, with the properties that the query's options name.
 
@@ -143,6 +150,15 @@ class Refuse:
 
 
 TableRequest: TypeAlias = (
-    ListTables | LoadTable | LoadChangelog | TableExists | CreateTable | SettleTable | AlterTable | DropTable | Refuse
+    ListTables
+    | LoadTable
+    | LoadChangelog
+    | TableExists
+    | CreateTable
+    | UndoCreation
+    | SettleTable
+    | AlterTable
+    | DropTable
+    | Refuse
 )
 """Requests about tables."""

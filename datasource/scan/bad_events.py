@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidOptionError, shorten
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import hyphenated
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = "failfast", "permissive", "dropmalformed"
 
@@ -61,4 +62,5 @@ def _stream(text: str, source: Stream) -> Stream:
             f"'dead-letter'='{shorten(text)}' is no stream. Write the name of a stream of the same scope, "
             "or scope/stream."
         )
-    return Stream(parts[0], parts[1]) if len(parts) == 2 else Stream(source.scope, parts[0])
+    scope = hyphenated(parts[0]) if len(parts) == 2 else source.scope
+    return Stream(scope, hyphenated(parts[-1]))

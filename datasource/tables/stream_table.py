@@ -83,6 +83,9 @@ class StreamTable:
     """The tables that are read as this one. It then has the columns of all of them, and for a stream its scope and what
     named the streams."""
 
+    called: tuple[str, str] | None = None
+    """The scope and the stream as the statement spelled them that loaded the table, if that is not as in Pravega."""
+
     @property
     def framed(self) -> bool:
         """Tell whether events carry the registry's header."""
@@ -107,6 +110,7 @@ class StreamTable:
             "event_type": self.event_type,
             "changes": None if self.changes is None else self.changes.to_json(),
             "members": [member.to_json() for member in self.members],
+            "called": self.called,
         }
 
     @classmethod
@@ -128,6 +132,7 @@ class StreamTable:
             event_type=value["event_type"],
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
             members=tuple(map(cls.from_json, value["members"])),
+            called=None if value["called"] is None else tuple(value["called"]),
         )
 
 

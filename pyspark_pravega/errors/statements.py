@@ -18,8 +18,10 @@ class InvalidNameError(PravegaError):
 
     condition = "PRAVEGA_INVALID_NAME"
     sql_state = "42602"
-    cure = "Take the name that the message suggests. Scopes and streams take letters, digits, `-` and `.`; put names \
-with `-` or `.` in backticks."
+    cure = (
+        "Take the name that the message suggests. Scopes and streams take letters, digits, `-` and `.`. In SQL write \
+`_` for `-`, and put names with `.` in backticks."
+    )
 
 
 class UnsupportedOperationError(PravegaError):

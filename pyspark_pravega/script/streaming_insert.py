@@ -32,6 +32,7 @@ PREFIX = "pravega.stream."
 """What the keys of script settings begin with."""
 
 _INSERT = "InsertIntoStatement"
+_APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
 _INSTEAD = (
     "only INSERT INTO table [WITH (options)] [(columns) | BY NAME] query can read a STREAM. Create the table before, "
@@ -43,11 +44,13 @@ _INSTEAD = (
 class StreamingInsert:
     """An analyzed INSERT: the full name of its table, its write options and its rows, as the table's columns.
 
+    `known_as`: the same name with a stream of Pravega spelled as Pravega does, whatever the statement calls it.
     `into_files`: the table is one of Spark's own, of files.
     """
 
     statement: Statement
     table: tuple[str, ...]
+    known_as: tuple[str, ...]
     into_files: bool
     options: Mapping[str, str]
     rows: DataFrame
@@ -88,8 +91,9 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
+    table = _full_name(spark, parts)
     into_files = _kind(analyzed) == _INSERT_INTO_FILES
-    return StreamingInsert(statement, _full_name(spark, parts), into_files, options, DataFrame(rows, spark))
+    return StreamingInsert(statement, table, _known_as(table, analyzed), into_files, options, DataFrame(rows, spark))
 
 
 def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
@@ -117,7 +121,7 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
 
 def name_of(insert: StreamingInsert, settings: Options) -> str:
     """Return the name of a streaming statement."""
-    return settings.get(STREAM_NAME) or ".".join(insert.table)
+    return settings.get(STREAM_NAME) or ".".join(insert.known_as)
 
 
 def ends_by_itself(settings: Options) -> bool:
@@ -145,6 +149,16 @@ def _without_quotes(text: str) -> str:
     stripped = text.strip()
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
     return stripped[1:-1] if quoted else stripped
+
+
+def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
+    """Return the name by which a statement's checkpoint is found again, however the statement spells its table."""
+    if _kind(analyzed) != _APPEND or _kind(analyzed.table()) != _RELATION:
+        return table
+    properties = analyzed.table().table().properties()
+    if properties.get("provider") != "pravega" or properties.get("location") is None:
+        return table
+    return (table[0], *str(properties.get("location")).split("/", 1))
 
 
 def _full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..names_elsewhere import BY_OPTIONS
-from ..option_types import TEXT, Option, SettableAs, optional
+from ..option_types import TEXT, Option, SettableAs, one_of, optional
 from .places import CONNECTION, QUERY
 
 PYTHON = Option(
@@ -14,6 +14,15 @@ PYTHON = Option(
     "Python interpreter of the catalog service on the driver; it must have this package. Not set: the driver's Python "
     "(`spark.pyspark.driver.python`, `PYSPARK_DRIVER_PYTHON`) if it is a Python, else the tasks' Python "
     "(`spark.pyspark.python`, `PYSPARK_PYTHON`, then `python3`).",
+)
+SPELLING = Option(
+    "names",
+    one_of("sql", "exact"),
+    "sql",
+    SettableAs.CATALOG,
+    "How SQL spells the names of scopes and streams. `sql`: `_` also means `-`, because Pravega's names have no `_`; "
+    "lists show `_`. `exact`: as Pravega does.",
+    "sql",
 )
 SCOPE = Option(
     "scope",

@@ -171,7 +171,7 @@ CLAUSES = [
 ]  # fmt: skip
 
 NAMES = [
-    refusal("CREATE TABLE {n}.a_b (id INT) USING pravega", NAME, "a_b", "'_'", "Use for example `a-b`"),
+    refusal("CREATE TABLE {n}.`a_b c` (id INT) USING pravega", NAME, "`a_b c`", "' '", "Use for example `a-b-c`"),
     refusal("CREATE TABLE {n}._a (id INT) USING pravega", NAME, "_a", "internal", "Use for example `a`"),
     refusal("CREATE TABLE {n}.`größe` (id INT) USING pravega", NAME, "`größe`", "Use for example"),
     refusal("CREATE TABLE {n}.`a/b` (id INT) USING pravega", NAME, "`a/b`", "Use for example `a-b`"),
@@ -190,7 +190,7 @@ NAMES = [
     refusal("DROP TABLE pravega._system._requeststream", "TABLE_OR_VIEW_NOT_FOUND", "`_requeststream`"),
     refusal("SELECT * FROM pravega._system._requeststream", "TABLE_OR_VIEW_NOT_FOUND", "`_requeststream`"),
     refusal("CREATE NAMESPACE pravega.a.b", NAME, "a.b", "2 parts", "`a-b`"),
-    refusal("CREATE NAMESPACE pravega.a_b", NAME, "a_b", "'_'", "`a-b`"),
+    refusal("CREATE NAMESPACE pravega.`a_b c`", NAME, "a-b c", "' '", "`a-b-c`"),
     refusal("CREATE NAMESPACE pravega._x", NAME, "_x", "internal"),
     refusal("CREATE NAMESPACE pravega.``", NAME, "may not be empty"),
     refusal(f"CREATE NAMESPACE pravega.{'y' * 256}", NAME, "256 characters", "at most 255"),
@@ -359,7 +359,7 @@ def test_clauses_of_create_table(watched: Watched, case: Refusal) -> None:
 @pytest.mark.parametrize("case", NAMES)
 def test_names(watched: Watched, case: Refusal) -> None:
     watched.refuse(case)
-    assert not {"extra", "a-b", "a_b", "_x"} & set(watched.pravega.controller.list_scopes())
+    assert not {"extra", "a-b", "a-b c", "_x"} & set(watched.pravega.controller.list_scopes())
 
 
 @pytest.mark.parametrize("case", STATEMENTS)
@@ -380,7 +380,7 @@ EVERYWHERE = [
     properties("'fromat'='avro'", "'fromat'", "'avro'", "Did you mean 'format'?"),
     properties(f"'pasword'='{SECRET}'", "'pasword'", "Valid are"),
     columns("id INT, s STRUCT<a: ARRAY<INTERVAL DAY>>", TYPE, NEW, "'s.a.element'", "interval day"),
-    refusal("CREATE TABLE {n}.a_b (id INT) USING pravega", NAME, "a_b", "Use for example `a-b`"),
+    refusal("CREATE TABLE {n}.`a b` (id INT) USING pravega", NAME, "`a b`", "Use for example `a-b`"),
     refusal("CREATE TABLE {n}.t (id INT) USING pravega", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
     refusal("TRUNCATE TABLE {n}.t", OPERATION, "TRUNCATE TABLE", TABLE, "DROP TABLE"),
     refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),

@@ -72,7 +72,7 @@ def traced(spark: SparkSession, cluster: ClusterInfo, tmp_path: Path) -> Iterato
 
 
 def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str) -> None:
-    table = f"{traced.catalog}.`{scope}`.t"
+    table = f"{traced.catalog}.`{scope}`.of_a_day"
     properties = "'scaling.min-segments'='4'"
     traced.run(f"CREATE TABLE {table} (id BIGINT, name STRING) USING pravega TBLPROPERTIES ({properties})")
     insert, count = f"INSERT INTO {table} VALUES (1, 'one')", f"SELECT count(*) FROM {table}"

@@ -7,8 +7,9 @@ import pytest
 from pyspark_pravega.catalog import requests as r
 from pyspark_pravega.catalog import several
 from pyspark_pravega.catalog.connections import BY_OPTIONS, Catalog
+from pyspark_pravega.catalog.dropping import drop_stream
 from pyspark_pravega.catalog.replies import MicroBatchEnd, PlannedRead
-from pyspark_pravega.catalog.tables import create, drop_stream
+from pyspark_pravega.catalog.tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream

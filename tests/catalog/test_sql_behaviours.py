@@ -172,7 +172,32 @@ def test_odd_names(sql: SqlClient, namespace: str) -> None:
     sql.run(f"INSERT INTO {namespace}.`a-b.c` VALUES (1, 'x')")
     assert sql.run(f"SELECT `größe mit blank`, `select` FROM {namespace}.`a-b.c`") == [("x", "1")]
     with pytest.raises(SqlError, match="PRAVEGA_INVALID_NAME.*`a-b`"):
-        sql.run(f"CREATE TABLE {namespace}.a_b (a INT) USING pravega")
+        sql.run(f"CREATE TABLE {namespace}.`a b` (a INT) USING pravega")
+
+
+def test_underscores_mean_hyphens_too(sql: SqlClient, namespace: str, fresh_name: str) -> None:
+    """The stream is `sensor-agg`, and SQL may spell it either way."""
+    table, exact = f"{namespace}.sensor_agg", f"{namespace}.`sensor-agg`"
+    sql.run(f"CREATE TABLE {table} (id INT NOT NULL) USING pravega")
+    sql.run(f"CREATE TABLE IF NOT EXISTS {exact} (other INT) USING pravega")
+    with pytest.raises(SqlError, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        sql.run(f"CREATE TABLE {table} (id INT) USING pravega")
+    sql.run(f"INSERT INTO {table} VALUES (1)")
+    sql.run(f"INSERT INTO {exact} VALUES (2)")
+    for spelled in (table, exact):
+        assert sql.run(f"SELECT id FROM {spelled} ORDER BY id") == [("1",), ("2",)]
+        assert sql.run(f"SELECT count(*) FROM {spelled} CHANGES FROM VERSION 2") == [("1",)]
+    assert tables(sql, namespace) == ["sensor_agg"]
+    assert len(sql.run(f"SHOW TABLES IN {namespace} LIKE 'sensor_*'")) == 1
+    described = {row[0]: row[1] for row in sql.run(f"DESCRIBE TABLE EXTENDED {table}") if len(row) > 1}
+    assert described["Location"] == f"{fresh_name}/sensor-agg"
+    assert any("sensor_agg" in value for value in described.values())
+    sql.run(f"ALTER TABLE {table} SET TBLPROPERTIES ('comment'='of all halls')")
+    [created] = ["\n".join(line for row in sql.run(f"SHOW CREATE TABLE {table}") for line in row)]
+    assert "sensor_agg" in created and "LOCATION" not in created and "of all halls" in created
+    sql.run(f"DROP TABLE {table}")
+    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql.run(f"SELECT * FROM {exact}")
 
 
 def test_hidden_metadata_columns(sql: SqlClient, namespace: str) -> None:

@@ -94,6 +94,17 @@ def test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped(
     assert scripts.rows() == [(1, "a", 7), (2, "b", 7), (3, "c", 7)]
 
 
+def test_a_statement_goes_on_however_it_spells_its_table(scripts: Scripts) -> None:
+    job = "INSERT INTO <target> SELECT id FROM STREAM <source>"
+    for spelled in ("two_words", "`two-words`"):
+        scripts.names["target"] = f"pravega.`{scripts.scope}`.{spelled}"
+        scripts.spark.sql(scripts.text("CREATE TABLE IF NOT EXISTS <target> (number INT) USING pravega"))
+        scripts.stream(job)
+        assert scripts.rows() == [(1,), (2,)]
+    [checkpoint] = Path(scripts.names["checkpoint"]).iterdir()
+    assert checkpoint.name == f"pravega.{scripts.scope}.two-words"
+
+
 def test_views_watermarks_and_variables(scripts: Scripts) -> None:
     scripts.stream("""
     SET first = 2020;

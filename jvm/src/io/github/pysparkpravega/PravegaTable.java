@@ -159,7 +159,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public void abortStagedChanges() {
-    service.finish("drop_table", PravegaCatalog.arguments(ident));
+    finish("undo_creation", Service.JSON.createObjectNode());
   }
 
   /** Spark makes the table of toTable without the query's options; they come with the first micro-batch. */
