@@ -11,8 +11,8 @@ from pyspark.sql.types import StructField
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import REVISION, EditedColumn
-from ..core.schema_texts import split_comment
-from .spark_to_schema import spark_field_to_avro
+from ..core.schema_texts import SPARK_METADATA, split_comment
+from .spark_to_schema import spark_field_to_avro, with_avro_default
 
 
 def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None) -> str:
@@ -40,6 +40,8 @@ def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str)
         return fresh
     before = old[column.source]
     field = fresh | {key: before[key] for key in ("aliases", "order") if key in before} if column.retyped else before
+    if column.retyped and before.get("default") is not None:
+        field = with_avro_default(field, before["default"])
     aliases = [] if column.source == column.field.name else [column.source]
     aliases = [*field.get("aliases", []), *aliases]
     field = field | {"name": column.field.name} | ({"aliases": aliases} if aliases else {})
@@ -47,6 +49,6 @@ def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str)
 
 
 def _described(field: dict[str, Any], column: StructField) -> dict[str, Any]:
-    comment, _ = split_comment(column.metadata)
-    rest = {key: value for key, value in field.items() if key != "doc"}
-    return rest if comment is None else rest | {"doc": comment}
+    comment, metadata = split_comment(column.metadata)
+    said = ({} if comment is None else {"doc": comment}) | ({SPARK_METADATA: metadata} if metadata else {})
+    return {key: value for key, value in field.items() if key not in ("doc", SPARK_METADATA)} | said

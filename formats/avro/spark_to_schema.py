@@ -10,13 +10,15 @@
 | array, map<string, v>, struct | array, map, record named after its path |
 
 A nullable column is the union [null, T] with the default null, so that it may be added to a table or
-dropped later. A column's comment is its "doc", other metadata is kept in "spark.metadata".
+dropped later; if it has another default, it is [T, null], because a default belongs to the first. A column's comment is
+its "doc", other metadata is kept in "spark.metadata".
 """
 
 from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql.types import (
@@ -44,6 +46,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidNameError
 
+from ..core.defaults import initial_value, kept_metadata
 from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
@@ -144,12 +147,30 @@ def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}
     if field.nullable:
         result["default"] = None
-    comment, metadata = split_comment(field.metadata)
+    default = initial_value(field)
+    if default is not None:
+        result = with_avro_default(result, _avro_default(default))
+    comment, metadata = split_comment(kept_metadata(field.metadata or {}))
     if comment is not None:
         result["doc"] = comment
     if metadata:
         result[SPARK_METADATA] = metadata
     return result
+
+
+def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
+    """Return a field with a default that is not null, as JSON."""
+    avro_type = field["type"]
+    if isinstance(avro_type, list) and avro_type[0] == "null":
+        avro_type = [*avro_type[1:], "null"]
+    return field | {"type": avro_type, "default": default}
+
+
+def _avro_default(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        unscaled = int(value.scaleb(-int(value.as_tuple().exponent)))
+        value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
 def _nullable(avro_type: Any, nullable: bool) -> Any:

@@ -103,15 +103,19 @@ class Leaf(Column):
 
 @dataclass(frozen=True)
 class Member:
-    """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it."""
+    """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it.
+
+    `missing` is the value where a dict has no such key.
+    """
 
     key: Any
     column: Column
     nullable: bool
+    missing: Any = None
 
 
 class StructColumn(Column):
-    """Builds a struct, parsed as a dict (a missing key is null) or as a list of its members' values.
+    """Builds a struct, parsed as a dict (a missing key is null, or the member's default) or as a list of values.
 
     `taken` says of each field of a writer's record whether its value is in such a list.
     """
@@ -153,7 +157,7 @@ class StructColumn(Column):
                 return list(zip(*map(self._getter, values), strict=True))
             except KeyError:
                 pass  # Some member is missing somewhere, so each is asked for.
-        return [[value.get(member.key) for value in values] for member in self.members]
+        return [[value.get(member.key, member.missing) for value in values] for member in self.members]
 
     def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         parts = list(zip(*values, strict=True))

@@ -5,7 +5,7 @@ What is accepted, so that every reader of this project agrees:
 * exactly one document, with JSON white space around it; a byte order mark before it is skipped;
 * RFC 8259 to the letter: no NaN, no comments, no control characters in strings, no trailing comma;
 * a property that occurs twice counts as its last value; properties without column are ignored;
-* null and a missing property are null;
+* null and a missing property are null, but a missing one is the default of its column, if that has one;
 * nesting up to 512 levels, whether or not the nested part is read;
 * trailing NULs after decompression, which the official serializer leaves there.
 
@@ -35,6 +35,7 @@ from ..core.framing import Undecodable
 from ..native.plans import NO_COLUMNS, one_column
 from ..native.reader import json_plan, native_reader
 from . import schema_model as model
+from .defaults import json_defaults
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edited_json
 from .native_plan import json_column, json_struct
@@ -61,8 +62,11 @@ class JsonFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        epoch = timestamp_format(settings) != ISO
-        return portable(spark_to_json_schema(schema, comment, name, epoch_timestamps=epoch))
+        timestamps = timestamp_format(settings)
+        defaults = json_defaults(schema, timestamps)
+        return portable(
+            spark_to_json_schema(schema, comment, name, epoch_timestamps=timestamps != ISO, defaults=defaults)
+        )
 
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)
@@ -70,8 +74,7 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        epoch = timestamp_format(settings) != ISO
-        return edited_json(schema_text, columns, revision, epoch_timestamps=epoch)
+        return edited_json(schema_text, columns, revision, timestamp_format(settings))
 
     def type_name(self, schema_text: str) -> str:
         """Return the "title", else the last part of the "$id" or "id", else `object`."""

@@ -15,7 +15,8 @@ def json_struct(columns: StructColumn) -> Spec:
 def json_column(column: Column, nullable: bool) -> Spec:
     """Plan a column of JSON values. Raises Unplanned."""
     if isinstance(column, StructColumn):
-        members = [json_column(member.column, member.nullable) for member in column.members]
+        # What a default stands for is left to the reference, with the nulls of such a column.
+        members = [json_column(each.column, each.nullable and each.missing is None) for each in column.members]
         return ("struct", column.type, nullable, [member.key for member in column.members], members)
     if type(column) in (ListColumn, ByteList):
         assert isinstance(column, ListColumn)

@@ -22,7 +22,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 REL = "spark-schema"
 _PREFIX = "data:application/schema+json;base64,"
-_SHARED = ("title", "description", "format")
+_SHARED = ("title", "description", "format", "default")
 
 
 def portable(text: str) -> str:

@@ -44,6 +44,8 @@ class Node:
     nullable: bool = field(default=True, kw_only=True)
     comment: str | None = field(default=None, kw_only=True)
     metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    default: Any = field(default=None, kw_only=True)
+    """What a column of ours has where its property is missing, as JSON; defaults of others are remarks."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ class _Parser:
             annotations["comment"] = value["description"]
         if isinstance(value.get(SPARK_METADATA), dict):
             annotations["metadata"] = value[SPARK_METADATA]
+        if SPARK_TYPE in value:
+            annotations["default"] = value.get("default")
         for key in ("anyOf", "oneOf", "allOf"):
             choices = value.get(key)
             if isinstance(choices, list) and "type" not in value and "properties" not in value:

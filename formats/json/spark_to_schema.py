@@ -18,12 +18,14 @@
 
 "spark.type" tells the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
 and maps whose elements are NOT NULL say so by "spark.containsNull". A comment is the "description", other
-metadata of a column is kept in "spark.metadata".
+metadata of a column is kept in "spark.metadata". A column's "default" is as its values are.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql.types import (
@@ -43,6 +45,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from ..core.defaults import kept_metadata
 from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
@@ -69,19 +72,27 @@ NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType)
 
 
 def spark_to_json_schema(
-    schema: StructType, comment: str | None = None, name: str | None = None, *, epoch_timestamps: bool = False
+    schema: StructType,
+    comment: str | None = None,
+    name: str | None = None,
+    *,
+    epoch_timestamps: bool = False,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return the JSON Schema of a table. `json_schema_to_spark` gives back exactly the same columns.
 
-    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. Raises UnsupportedTypeError naming the
-    column by its path.
+    `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. `defaults` are those of columns, as
+    documents have them. Raises UnsupportedTypeError naming the column by its path.
     """
     head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
     if name is not None:
         head["title"] = name
     if comment is not None:
         head["description"] = comment
-    return json.dumps(head | _SparkToJsonSchema(epoch_timestamps).visit(schema), ensure_ascii=False)
+    root = _SparkToJsonSchema(epoch_timestamps).visit(schema)
+    for column, value in defaults.items():
+        root["properties"][column]["default"] = value
+    return json.dumps(head | root, ensure_ascii=False)
 
 
 class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
@@ -96,7 +107,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         properties = {}
         for field, node in members:
             described = _nullable(node, field.nullable)
-            comment, metadata = split_comment(field.metadata)
+            comment, metadata = split_comment(kept_metadata(field.metadata or {}))
             if comment is not None:
                 described["description"] = comment
             if metadata:

@@ -105,8 +105,15 @@ def struct_column(struct: StructType, path: str, node: model.Node | None, timest
     members = []
     for field in struct.fields:
         column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name), timestamps)
-        members.append(Member(field.name, column, field.nullable))
+        members.append(Member(field.name, column, field.nullable, _missing(properties.get(field.name))))
     return StructColumn(path, arrow_type_of(struct), members, dict)
+
+
+def _missing(node: model.Node | None) -> Any:
+    """Return what a missing property stands for, as a document would have it."""
+    if node is None or type(node.default) is not float:
+        return None if node is None else node.default
+    return repr(node.default).encode()
 
 
 def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:

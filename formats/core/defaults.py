@@ -1,0 +1,93 @@
+"""Defaults of columns: what an INSERT writes where it names no value, and what events without the column read as."""
+
+from __future__ import annotations
+
+import base64
+import math
+from decimal import Context, Decimal
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    StructField,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from pyspark_pravega.errors import UnsupportedTypeError, shorten
+
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+"""Spark's key in a column's metadata: the SQL of what an INSERT writes."""
+
+EXISTING_DEFAULT = "EXISTS_DEFAULT"
+"""Spark's key in a column's metadata: the SQL of what rows without the column have. It wants both or none."""
+
+INITIAL_VALUE = "spark.initial"
+"""Our key in the metadata of a column that is about to be written into a schema: its default, evaluated, as text."""
+
+NO_VALUE = "NULL"
+_DIGITS = Context(prec=76)
+_WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType)
+
+
+def with_default(field: StructField, sql: str, initial: str | None) -> StructField:
+    """Return a column with this default. `initial`: what it is now, as text; None if it is NULL or no constant."""
+    metadata = dict(field.metadata or {})
+    metadata[CURRENT_DEFAULT] = sql
+    metadata.setdefault(EXISTING_DEFAULT, NO_VALUE if initial is None else sql)
+    if initial is not None:
+        metadata[INITIAL_VALUE] = initial
+    return StructField(field.name, field.dataType, field.nullable, metadata)
+
+
+def is_read_as_default(field: StructField) -> bool:
+    """Tell whether events without the column have a value in it all the same."""
+    return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
+
+
+def kept_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a column without what only says how its schema is to be written."""
+    return {key: value for key, value in metadata.items() if key != INITIAL_VALUE}
+
+
+def initial_value(field: StructField) -> Any:
+    """Return the default of a new column: days and microseconds of dates and timestamps; None if there is none.
+
+    Raises UnsupportedTypeError for values that no schema can say.
+    """
+    text = (field.metadata or {}).get(INITIAL_VALUE)
+    if text is None:
+        return None
+    value = _value(field.dataType, text)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        raise UnsupportedTypeError(
+            f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can say "
+            "defaults of numbers, strings, booleans, dates, timestamps and bytes, and not this "
+            f"{field.dataType.simpleString()}. Leave DEFAULT out, and write COALESCE where the column is read"
+        )
+    return value
+
+
+def _value(data_type: DataType, text: str) -> Any:
+    match data_type:
+        case BooleanType():
+            return text == "true"
+        case StringType() | CharType() | VarcharType():
+            return text
+        case FloatType() | DoubleType():
+            return float(text)
+        case DecimalType():
+            return Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
+        case BinaryType():
+            return base64.b64decode(text)
+    return int(text) if isinstance(data_type, _WHOLE) else None
