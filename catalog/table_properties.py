@@ -13,7 +13,7 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
-from pyspark_pravega.sql.table_settings import TableSettings
+from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
 
 PROVIDER = "pravega"
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
@@ -38,6 +38,7 @@ _STREAM_OPTIONS = (
     o.RETENTION_MINIMUM,
     o.RETENTION_MAXIMUM,
     o.ROLLOVER_SIZE,
+    o.TAGS,
 )
 
 
@@ -102,7 +103,7 @@ def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> St
     return StreamConfiguration(
         scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
         retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
-        tags=tags_for(kept),
+        tags=tags_for(kept, settings.tags),
         rollover_size_bytes=settings.rollover_size or 0,
         timestamp_aggregation_timeout_ms=settings.event_time_timeout,
     )
@@ -170,6 +171,8 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
         properties["event-time-timeout"] = _amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
     if configuration.rollover_size_bytes:
         properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
+    if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
+        properties["tags"] = ",".join(sorted(tags))
     return properties
 
 

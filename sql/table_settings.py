@@ -12,6 +12,11 @@ from pyspark_pravega.errors import InvalidOptionError, shorten
 from . import options as o
 from .option_types import BYTE_SIZE, DURATION
 
+TAG_PREFIX = "spark."
+"""What the tags begin with that keep properties of tables."""
+LONGEST_TAG = 256
+"""Most characters that Pravega takes for a tag."""
+
 ScalingKind = Literal["fixed", "by-rate-kb", "by-rate-events"]
 RetentionKind = Literal["time", "size"]
 
@@ -50,6 +55,8 @@ class TableSettings:
     rollover_size: int | None
     event_time_timeout: int
     """In milliseconds; 0: none."""
+    tags: tuple[str, ...]
+    """Those of users; tags that keep properties of the table are none of them."""
     format_settings: Mapping[str, str]
     scan_properties: Mapping[str, str]
     """The texts of the properties that count for scans."""
@@ -91,6 +98,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
         retention=_retention(options),
         rollover_size=options.get(o.ROLLOVER_SIZE),
         event_time_timeout=0 if timeout is None else round(timeout.total_seconds() * 1000),
+        tags=_tags(options),
         format_settings=format_settings(options, format, traits),
         scan_properties={
             option.key: text
@@ -188,6 +196,17 @@ def _retention(options: o.Options) -> Retention | None:
             f"'retention.minimum'='{options.text(o.RETENTION_MINIMUM)}'."
         )
     return Retention(cast(RetentionKind, kind), minimum, maximum)
+
+
+def _tags(options: o.Options) -> tuple[str, ...]:
+    tags = options.get(o.TAGS) or ()
+    for tag in tags:
+        if len(tag) > LONGEST_TAG or tag.startswith(TAG_PREFIX):
+            raise InvalidOptionError(
+                f"'{shorten(tag)}' in 'tags' cannot be a tag: it has at most {LONGEST_TAG} characters, and those that "
+                f"begin with '{TAG_PREFIX}' keep properties of tables."
+            )
+    return tags
 
 
 def _amount(options: o.Options, option: o.Option[str | None], kind: str) -> int | None:

@@ -24,15 +24,14 @@ from ..requests import TableChange
 from ..spelling import stream_named, with_stream
 from ..tables import describe, undo_on_failure
 from .columns import COLUMN_CHANGES
+from .framing import check_framing
 from .schemas import change_columns
 
 _STATEMENTS = {
-    "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
     "ClusterBy": "CLUSTER BY",
     "AddConstraint": "ADD CONSTRAINT",
     "DropConstraint": "DROP CONSTRAINT",
 }
-_FIXED = (o.FORMAT, o.FRAMING, o.ROLLOVER_SIZE)
 
 
 def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequence[TableChange]) -> TableDescription:
@@ -61,14 +60,17 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
         kind = change.kind
         if kind not in ("SetProperty", "RemoveProperty"):
             raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {_STATEMENTS.get(kind, kind)}", shown))
-        if change.property == "location":
-            raise UnsupportedOperationError(refusal("ALTER TABLE ... SET LOCATION", shown))
+        if change.property in ("location", "collation"):
+            clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
+            raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {clause}", shown))
     with errors_about("Table", about):
         properties = _changed(catalog, table_properties.shown(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         bad_event_rule(options, stream)
         settings = _check(loaded, settings)
+        if settings.framing != loaded.table.framing:
+            check_framing(catalog.pravega, loaded.table, settings.framing)
         _apply(catalog, loaded, settings, properties.get("comment"))
     return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
@@ -77,9 +79,8 @@ def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[
     asked = {str(change.property).lower(): change.value for change in changes}
     # Unknown keys and ill-typed values are refused before the old properties can get into the message.
     catalog.options(properties={key: value or "" for key, value in asked.items() if value is not None})
-    for option in _FIXED:
-        if option.key in asked and asked[option.key] != properties.get(option.key):
-            raise InvalidOptionError(f"'{option.key}' is fixed when a table is created. Create another table.")
+    if asked.get(o.FORMAT.key, properties["format"]) != properties["format"]:
+        raise InvalidOptionError("'format' is fixed when a table is created. Create another table.")
     new = dict(properties)
     for kind in ("scaling", "retention"):
         if f"{kind}.type" in asked and asked[f"{kind}.type"] != properties.get(f"{kind}.type"):
@@ -113,12 +114,13 @@ def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comme
         del kept["format"]  # a stream that no table was made of may still become one of any format
     if SCHEMA_KEY in loaded.stored:
         kept[SCHEMA_KEY] = loaded.stored[SCHEMA_KEY]
-    tags = tags_for(kept, old.tags)
+    tags = tags_for(kept, settings.tags)
     new = replace(
         old,
         scaling=wanted.scaling,
         retention=wanted.retention,
         tags=tags,
+        rollover_size_bytes=wanted.rollover_size_bytes,
         timestamp_aggregation_timeout_ms=wanted.timestamp_aggregation_timeout_ms,
     )
     with undo_on_failure("ALTER TABLE") as undo:

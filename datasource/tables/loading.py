@@ -20,15 +20,14 @@ from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaN
 from pyspark_pravega.formats.changes.feed import table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX
 
 from .stream_table import RAW_SCHEMA, Kind, StreamTable, kind_of_format
 
-TAG_PREFIX = "spark."
 TYPE_SIGN = "$"
 """Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
 SCHEMA_KEY = "schema"
 """The tag of a table whose schema no registry has: the schema text of its format."""
-_TAG_LIMIT = 256
 _TAGS_LIMIT = 128
 
 
@@ -233,7 +232,7 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
     tags = [tag for tag in others if not tag.startswith(TAG_PREFIX)]
     for key, value in sorted(properties.items()):
         text = _packed(value)
-        room = _TAG_LIMIT - len(f"{TAG_PREFIX}{key}#000=")
+        room = LONGEST_TAG - len(f"{TAG_PREFIX}{key}#000=")
         if len(text) <= room:
             tags.append(f"{TAG_PREFIX}{key}={text}")
             continue
@@ -242,7 +241,7 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
     if len(tags) > _TAGS_LIMIT:
         longest = max(properties, key=lambda key: len(properties[key]))
         raise InvalidNameError(
-            f"The table's properties do not fit into the {_TAGS_LIMIT} tags of {_TAG_LIMIT} characters that a stream "
+            f"The table's properties do not fit into the {_TAGS_LIMIT} tags of {LONGEST_TAG} characters that a stream "
             f"can have; shorten '{longest}' ({len(properties[longest])} characters)."
         )
     return tuple(tags)

@@ -8,6 +8,7 @@ from ..option_types import (
     BYTE_SIZE,
     DURATION,
     FORMAT_NAME,
+    NAMES,
     TEXT,
     Option,
     SettableAs,
@@ -187,4 +188,11 @@ ROLLOVER_SIZE = Option(
     None,
     SettableAs.PROPERTY,
     "Size at which a segment's file in long-term storage is closed and a new one begun. Not set: the server's default.",
+)
+TAGS = Option(
+    "tags",
+    optional(NAMES),
+    None,
+    SettableAs.PROPERTY,
+    "Tags of the stream, by which Pravega's own clients find it. Not set: none.",
 )
