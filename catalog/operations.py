@@ -34,18 +34,22 @@ from pyspark_pravega.sql.refusals import refusal
 
 from . import changes, namespaces, several, sources, streams, tables, tables_of_streams
 from . import requests as r
+from .altering.columns import takes_change
 from .altering.properties import alter
 from .connections import Catalog, Connections
 from .dropping import drop_stream
+from .functions import key_space
 from .inserts import Inserts
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
 from .reads import planned_read
-from .replies import InsertBegun, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
-from .spelling import subject, table_name
+from .replies import InsertBegun, KeySpace, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
+from .spelling import stream_named, subject, table_name
+from .truncating import truncate
 
 Reply: TypeAlias = (
     TableDescription
     | SourceDescription
+    | KeySpace
     | PlannedRead
     | InsertBegun
     | MicroBatchEnd
@@ -134,6 +138,14 @@ class Operations:
                 with shielded():
                     drop_stream(catalog, table.stream)
                 return None
+            case r.TakesChange(table, change):
+                return takes_change(table, change)
+            case r.LoadSegments(namespace, name):
+                return key_space(catalog, stream_named(catalog, namespace, name))
+            case r.TruncateTable(table):
+                with shielded():
+                    truncate(catalog, table)
+                return None
             case r.Refuse(namespace, name, statement):
                 if catalog.by_options and statement == "INSERT OVERWRITE":
                     statement = "mode('overwrite')"
@@ -212,6 +224,7 @@ def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
         request.properties,
         request.adopt,
         request.constraints,
+        request.defaults,
     )
 
 

@@ -41,6 +41,17 @@ class TableDescription:
 
 
 @dataclass(frozen=True)
+class KeySpace:
+    """The segments of a stream that take events now, in the order of their keys.
+
+    `ends` are where in [0, 1] they end, as texts of numbers.
+    """
+
+    names: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SourceDescription:
     """A table that options name. `connection` goes with every request about it, as the conf of a catalog.
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import MappingProxyType
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
@@ -43,6 +44,7 @@ from pyspark_pravega.sql.table_settings import TableSettings
 from . import adopting, table_properties
 from .connections import Catalog
 from .constraints import with_primary_key
+from .defaults import with_defaults
 from .dropping import delete_if_there, delete_stream, drop_stream
 from .naming import errors_about
 from .registering import register
@@ -187,10 +189,12 @@ def create(
     properties: Mapping[str, str],
     adopt: bool,
     constraints: Sequence[Constraint] = (),
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> TableDescription:
     """Create a table as one unit: the stream, its schema group and its schema, or nothing.
 
-    With `adopt` a stream that exists without a schema gets one and keeps its events and settings. Raises
+    With `adopt` a stream that exists without a schema gets one and keeps its events and settings. `defaults` are those
+    of columns, as text. Raises
     StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
     column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
@@ -212,6 +216,7 @@ def create(
         if kind_with_format(settings.format).columns_in_events and not schema.fields and adopt:
             schema = adopting.columns_of_events(catalog, stream, settings)
         settings = _check_columns(schema, settings)
+        schema = with_defaults(shown, schema, defaults, settings.format)
         bad_event_rule(options, stream)
         called = namespace[0], name
         return _create(catalog, stream, called, schema, settings, options, properties.get("comment"), adopt)

@@ -13,10 +13,8 @@ _ADAPTER = (
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
-    "DELETE": "events cannot be taken out of a stream. Filter when reading, or write the rest to a new table",
-    # Spark hands both to a table as one call.
-    "TRUNCATE TABLE or DELETE without WHERE": "a table is not emptied and kept. Use DROP TABLE and CREATE TABLE, or "
-    "the table property 'retention.type'",
+    "DELETE": "single events cannot be taken out of a stream. Filter when reading, write the rest to a new table, or "
+    "empty the table with TRUNCATE TABLE",
     "UPDATE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
     "MERGE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
@@ -35,6 +33,21 @@ _INSTEAD = {
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
+    "ANALYZE TABLE": "there is nothing to compute. Every query asks the servers for the bytes of the segments that it "
+    "reads, and Spark plans with them. Leave the statement out",
+    "ANALYZE TABLE ... FOR COLUMNS": "a stream keeps no statistics of columns. Leave the statement out; Spark plans "
+    "with the bytes of the segments that a query reads",
+    "LOAD DATA": "a stream takes rows, not files. Read the files with Spark, and write the rows: INSERT INTO <table> "
+    "SELECT * FROM parquet.`<path>`",
+    "MSCK REPAIR TABLE": "a stream has no partitions to find. Leave the statement out; every query finds new segments",
+    "ALTER TABLE ... RECOVER PARTITIONS": "a stream has no partitions to find. Leave the statement out; every query "
+    "finds new segments",
+    "ALTER TABLE ... SET SERDE": "events are encoded as the table property 'format' says, which is fixed when a table "
+    "is created. Create another table, and INSERT INTO it",
+    "CREATE INDEX": "a stream has no indexes. Conditions on _segment and _offset limit what is read",
+    "DROP INDEX": "a stream has no indexes",
+    "DESCRIBE TABLE ... AS JSON": "Spark makes that JSON of its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
+    "TBLPROPERTIES, or spark.table('...').schema.json() for the columns",
     "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
     "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
@@ -48,8 +61,8 @@ _INSTEAD = {
 
 def refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table or namespace."""
-    kind = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
-    reason = _INSTEAD.get(kind, "streams do not support it")
+    general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
+    reason = _INSTEAD.get(statement) or _INSTEAD.get(general, "streams do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from pyspark.sql.types import DataType, StringType, StructField, StructType, VarcharType
 
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
 from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.number_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
 
@@ -22,6 +24,7 @@ COLUMN_CHANGES: Mapping[str, str] = {
     "UpdateColumnNullability": "ALTER COLUMN ... DROP NOT NULL",
     "UpdateColumnComment": "ALTER COLUMN ... COMMENT",
     "UpdateColumnPosition": "ALTER COLUMN ... FIRST or AFTER",
+    "UpdateColumnDefaultValue": "ALTER COLUMN ... DEFAULT",
 }
 """Spark's classes of changes that a table can have, and the statements that ask for them."""
 
@@ -45,21 +48,31 @@ def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[
     return edited
 
 
+def takes_change(table: StreamTable, change: TableChange) -> bool:
+    """Tell whether an INSERT whose rows ask for it may make a change: a new column, or a wider type."""
+    if len(change.column) != 1:
+        return False
+    if change.kind == "AddColumn":
+        return True
+    (name,) = change.column
+    old = {field.name: field.dataType for field in table.schema}.get(name)
+    if change.kind != "UpdateColumnType" or old is None or change.field is None:
+        return False
+    return is_wider(old, change.field.fields[0].dataType)
+
+
 def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColumn]:
     (name,) = change.column
     if change.kind == "AddColumn":
         assert change.field is not None
         _check_free(name, columns)
-        if change.property == "default":
-            raise UnsupportedOperationError(
-                f"Column {name} cannot be added with DEFAULT {change.value}: no schema here has defaults but NULL. "
-                "Leave DEFAULT out, and write COALESCE where the column is read."
-            )
         (field,) = change.field
-        if not field.nullable:
+        if change.property == "default":
+            field = with_default(field, str(change.value), change.initial)
+        if not field.nullable and change.initial is None:
             raise UnsupportedOperationError(
                 f"Column {name} cannot be added as NOT NULL: events that were written before have no value for it. "
-                "Leave NOT NULL out."
+                "Leave NOT NULL out, or give it a DEFAULT."
             )
         return _placed(columns, EditedColumn(field, None), change.after)
     place = _place(columns, name)
@@ -81,6 +94,10 @@ def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColum
             metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != "comment"}
             comment = {"comment": change.value} if change.value else {}
             column = replace(column, field=_field(column.field, metadata=metadata | comment))
+        case "UpdateColumnDefaultValue":
+            metadata = {key: value for key, value in (column.field.metadata or {}).items() if key != CURRENT_DEFAULT}
+            field = _field(column.field, metadata=metadata)
+            column = replace(column, field=with_default(field, change.value, None) if change.value else field)
         case "UpdateColumnNullability":
             if change.value != "true":
                 raise UnsupportedOperationError(

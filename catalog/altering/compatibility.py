@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.errors import IncompatibleSchemaError
+from pyspark_pravega.formats.core.defaults import is_read_as_default
 
 from .columns import is_wider
 
@@ -43,7 +44,7 @@ def _unreadable(written: StructType, read: StructType, who: str) -> Iterable[str
     for field in read:
         other = before.get(field.name)
         if other is None:
-            if not field.nullable:
+            if not field.nullable and not is_read_as_default(field):
                 yield f"column {field.name} is NOT NULL for one side and not there for the other ({who})"
         elif not is_wider(other.dataType, field.dataType):
             types = f"{other.dataType.simpleString()} is not read as {field.dataType.simpleString()}"

@@ -75,7 +75,10 @@ class Constraint:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table."""
+    """CREATE TABLE: the new table's `TableDescription`. `adopt`: a stream without a schema may become the table.
+
+    `defaults` are those of columns as they are now, as text; their SQL is in the metadata of the columns.
+    """
 
     namespace: tuple[str, ...]
     name: str
@@ -84,6 +87,7 @@ class CreateTable:
     constraints: tuple[Constraint, ...]
     properties: Mapping[str, str]
     adopt: bool
+    defaults: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ class TableChange:
 
     Of a column, the parts of its name; with `field`, what it is to be, the only one of a struct; with `after`, the
     column that it is to follow ("": none, it is to be the first). `value` is a new name, a comment, or `true` for a
-    column that may be null; of a new column with the property `default`, the default's SQL.
+    column that may be null; of a new column with the property `default`, the default's SQL, and `initial` is what that
+    is now, as text. Of a new default it is the SQL too, empty if there is to be none.
     """
 
     kind: str
@@ -121,6 +126,7 @@ class TableChange:
     column: tuple[str, ...] = ()
     field: StructType | None = None
     after: str | None = None
+    initial: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,29 @@ class DropTable:
 
     namespace: tuple[str, ...]
     name: str
+
+
+@dataclass(frozen=True)
+class TakesChange:
+    """Whether INSERT may change a column of a table so, where it is allowed to evolve the schema."""
+
+    table: StreamTable
+    change: TableChange
+
+
+@dataclass(frozen=True)
+class LoadSegments:
+    """The `KeySpace` of a table."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class TruncateTable:
+    """TRUNCATE TABLE, and DELETE without WHERE; no reply."""
+
+    table: StreamTable
 
 
 @dataclass(frozen=True)
@@ -159,6 +188,9 @@ TableRequest: TypeAlias = (
     | SettleTable
     | AlterTable
     | DropTable
+    | TakesChange
+    | LoadSegments
+    | TruncateTable
     | Refuse
 )
 """Requests about tables."""

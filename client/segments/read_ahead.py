@@ -25,7 +25,7 @@ class ReadAhead(Generic[Item]):
         self._abort = abort
         self._wanted = threading.Semaphore(1)
         self._ready: queue.SimpleQueue[Item | BaseException] = queue.SimpleQueue()
-        self._closed = self._ended = False
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -44,7 +44,6 @@ class ReadAhead(Generic[Item]):
             with cancellation.ending(self._abort):
                 item = self._ready.get()
                 if isinstance(item, StopIteration):
-                    self._ended = True
                     return
                 if isinstance(item, BaseException):
                     raise item
@@ -53,9 +52,8 @@ class ReadAhead(Generic[Item]):
             del item
 
     def close(self) -> None:
-        """End the thread and wait for it. Nothing is aborted after the last item."""
+        """End the thread and wait for it."""
         self._closed = True
         self._wanted.release()
-        if not self._ended:
-            self._abort()
+        self._abort()
         self._thread.join()

@@ -141,6 +141,31 @@ COLUMNS = [
     keyed("id INT, s STRUCT<a: INT>", "s.a", OPTION, "id, s"),
 ]  # fmt: skip
 
+
+def defaulted(column: str, condition: str, *words: str, format: str = "avro") -> object:
+    """A CREATE TABLE with a DEFAULT that cannot be."""
+    statement = f"CREATE TABLE {{n}}.new (id INT, {column}) USING pravega TBLPROPERTIES ('format'='{format}')"
+    return refusal(statement, condition, *words)
+
+
+DEFAULTS = [
+    defaulted("a INT DEFAULT 5", OPERATION, NEW, "DEFAULT 5 of column a", "'format'='csv'", "'avro'", format="csv"),
+    defaulted("a INT DEFAULT 5", OPERATION, NEW, "'format'='debezium-json'", "'avro'", format="debezium-json"),
+    defaulted("a ARRAY<INT> DEFAULT array(1)", TYPE, NEW, "'a'", "DEFAULT array(1)", "COALESCE"),
+    defaulted("a ARRAY<INT> DEFAULT array(1)", TYPE, NEW, "'a'", "DEFAULT array(1)", "COALESCE", format="json"),
+    defaulted("a STRUCT<b: INT> DEFAULT named_struct('b', 1)", TYPE, NEW, "'a'", "struct<b:int>"),
+    defaulted("a DOUBLE DEFAULT double('NaN')", TYPE, NEW, "'a'", "double('NaN')", "COALESCE"),
+    defaulted("a FLOAT DEFAULT float('Infinity')", TYPE, NEW, "'a'", "COALESCE", format="json"),
+    defaulted(
+        "a DECIMAL(38, 10) DEFAULT 1234567890123456789.5", TYPE, NEW, "'a'", "15 digits", "'avro'", format="json"
+    ),
+    defaulted("a INT DEFAULT 'abc'", "INVALID_DEFAULT_VALUE", "`a`", '"INT"'),
+    defaulted("a INT DEFAULT (SELECT 1)", "INVALID_DEFAULT_VALUE", "`a`", "subquery"),
+    defaulted("a DOUBLE DEFAULT rand()", "INVALID_DEFAULT_VALUE", "`a`", "non-deterministic"),
+    defaulted("a INT DEFAULT id", "INVALID_DEFAULT_VALUE", "`a`"),
+    defaulted("a INT DEFAULT nothing(1)", "UNRESOLVED_ROUTINE", "`nothing`"),
+]
+
 CREATE = "CREATE TABLE {n}.new (id INT, b STRING) "
 CLAUSES = [
     refusal(CREATE + "USING parquet", OPTION, NEW, "USING parquet", "USING pravega"),
@@ -153,7 +178,20 @@ CLAUSES = [
     refusal(CREATE + "USING pravega PARTITIONED BY (bucket(4, id))", OPERATION, NEW, "bucket(4, id)", "'routing-key'"),
     refusal(CREATE + "USING pravega CLUSTERED BY (id) INTO 4 BUCKETS", OPERATION, NEW, "CLUSTERED BY", "'routing-key'"),
     refusal(CREATE + "USING pravega CLUSTER BY (id)", OPERATION, NEW, "CLUSTER BY", "'routing-key'"),
-    refusal("CREATE TABLE {n}.new (id INT DEFAULT 5) USING pravega", "UNSUPPORTED_FEATURE", "default value"),
+    refusal(CREATE + "USING pravega PARTITIONED BY (months(id))", OPERATION, NEW, "months(id)", "'routing-key'"),
+    refusal(CREATE + "STORED AS ORC", OPERATION, NEW, "STORED AS", "'format'"),
+    refusal("CREATE TABLE {n}.new (id INT, id2 INT UNIQUE) USING pravega", OPERATION, NEW, "UNIQUE", "nothing checks"),
+    refusal(
+        "CREATE TABLE {n}.new (id INT REFERENCES {n}.t(id)) USING pravega",
+        OPERATION, NEW, "FOREIGN KEY", "nothing checks",
+    ),
+    refusal("CREATE TABLE {n}.new LIKE {n}.t USING parquet", OPTION, NEW, "USING parquet", "USING pravega"),
+    refusal("CREATE TABLE {n}.new LIKE {n}.t LOCATION '/tmp/x'", OPERATION, NEW, "/tmp/x", "Leave LOCATION out"),
+    refusal("CREATE TABLE {n}.new LIKE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("CREATE TABLE {n}.t LIKE {n}.t", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
+    refusal("CREATE TABLE {n}.`a_b c` LIKE {n}.t", NAME, "`a_b c`", "Use for example `a-b-c`"),
+    refusal("CREATE TABLE {n}.new LIKE {n}.t TBLPROPERTIES ('foo'='bar')", OPTION, NEW, "'foo'", "Valid are"),
+    refusal("CREATE TABLE {n}.new LIKE {n}.t TBLPROPERTIES ('format'='raw')", OPTION, NEW, "'compatibility'", "'raw'"),
     refusal("CREATE TABLE {n}.new (id INT, c INT GENERATED ALWAYS AS (id + 1)) USING pravega", "UNSUPPORTED_FEATURE"),
     refusal("CREATE TABLE {n}.new (id BIGINT GENERATED ALWAYS AS IDENTITY) USING pravega", "UNSUPPORTED_FEATURE"),
     refusal("CREATE TABLE {n}.new (id INT PRIMARY KEY) USING pravega", OPERATION, NEW, "PRIMARY KEY", "'avro'"),
@@ -232,7 +270,64 @@ def altered(text: str, condition: str, *words: str) -> object:
 TABLE = "pravega.{s}.t"
 STATEMENTS = [
     altered("ADD COLUMN c INT NOT NULL", OPERATION, TABLE, "Column c", "NOT NULL out"),
-    altered("ADD COLUMN c INT DEFAULT 5", OPERATION, TABLE, "Column c", "DEFAULT 5", "COALESCE"),
+    altered("ADD COLUMN c ARRAY<INT> DEFAULT array(1)", TYPE, TABLE, "'c'", "DEFAULT array(1)", "COALESCE"),
+    altered("ADD COLUMN c INT NOT NULL DEFAULT NULL", OPERATION, TABLE, "Column c", "NOT NULL out"),
+    altered("ADD COLUMN c INT DEFAULT 'x'", "INVALID_DEFAULT_VALUE", "`c`"),
+    altered("ADD COLUMN c DOUBLE DEFAULT rand()", "INVALID_DEFAULT_VALUE", "`c`", "non-deterministic"),
+    altered("ADD COLUMN id INT", "FIELD_ALREADY_EXISTS", "`id`"),
+    altered("ADD COLUMN ID INT", "FIELD_ALREADY_EXISTS", "`ID`"),
+    altered("ADD COLUMN b.c INT", "INVALID_FIELD_NAME", "`b`"),
+    altered("ADD COLUMN c INT AFTER nothing", "FIELD_NOT_FOUND", "`c`"),
+    altered("ALTER COLUMN id SET DEFAULT 'x'", "INVALID_DEFAULT_VALUE", "`id`"),
+    altered("ALTER COLUMN nothing SET DEFAULT 1", "UNRESOLVED_COLUMN", "`nothing`", "`id`"),
+    altered("ALTER COLUMN nothing TYPE BIGINT", "UNRESOLVED_COLUMN", "`nothing`", "`id`"),
+    altered("ALTER COLUMN id TYPE SMALLINT", "NOT_SUPPORTED_CHANGE_COLUMN", "`id`"),
+    altered("DROP COLUMN id", OPTION, TABLE, "'routing-key' names 'id'"),
+    altered("DROP COLUMN nothing", "UNRESOLVED_COLUMN", "`nothing`"),
+    altered("RENAME COLUMN id TO b", "FIELD_ALREADY_EXISTS", "`b`"),
+    altered("RENAME COLUMN nothing TO c", "UNRESOLVED_COLUMN", "`nothing`"),
+    altered("RENAME COLUMN id TO c", OPTION, TABLE, "'routing-key' names 'id'", "no column"),
+    altered("RENAME COLUMN b TO `b c`", "PRAVEGA_INVALID_NAME", TABLE, "'b c'"),
+    altered("DEFAULT COLLATION UTF8_LCASE", OPERATION, "DEFAULT COLLATION", TABLE),
+    altered("CLUSTER BY NONE", OPERATION, "CLUSTER BY", TABLE),
+    altered("DROP CONSTRAINT c", OPERATION, "CONSTRAINT", TABLE),
+    altered("ADD CONSTRAINT c PRIMARY KEY (id)", OPERATION, "CONSTRAINT", TABLE),
+    altered("ADD CONSTRAINT c UNIQUE (id)", OPERATION, "CONSTRAINT", TABLE),
+    altered("DROP PARTITION (id=1)", "INVALID_PARTITION_OPERATION", "`t`"),
+    altered("PARTITION (id=1) RENAME TO PARTITION (id=2)", "INVALID_PARTITION_OPERATION", "`t`"),
+    altered("RECOVER PARTITIONS", OPERATION, "RECOVER PARTITIONS", TABLE, "Leave the statement out"),
+    altered("SET SERDEPROPERTIES ('a'='b')", OPERATION, "SET SERDE", TABLE, "'format'"),
+    altered("SET TBLPROPERTIES ('tags'='a,,b')", OPTION, TABLE, "'tags'", "with commas between them"),
+    altered("SET TBLPROPERTIES ('tags'='spark.format=raw')", OPTION, TABLE, "'spark.format=raw'", "keep properties"),
+    altered(f"SET TBLPROPERTIES ('tags'='{'x' * 257}')", OPTION, TABLE, "'tags'", "256"),
+    altered("SET TBLPROPERTIES ('rollover-size'='0')", OPTION, TABLE, "'rollover-size'", "at least 1"),
+    altered("SET TBLPROPERTIES ('rollover-size'='big')", OPTION, TABLE, "'big'", "64k"),
+    altered("SET TBLPROPERTIES ('scaling.type'='by-rate-kb')", OPTION, TABLE, "needs 'scaling.target-rate'"),
+    altered("SET TBLPROPERTIES ('scaling.target-rate'='10')", OPTION, TABLE, "'scaling.type'='fixed'"),
+    altered("SET TBLPROPERTIES ('scaling.factor'='4')", OPTION, TABLE, "'scaling.type'='fixed'"),
+    altered(
+        "SET TBLPROPERTIES ('scaling.type'='by-rate-kb', 'scaling.target-rate'='0')",
+        OPTION, TABLE, "'0'", "out of range",
+    ),
+    altered("SET TBLPROPERTIES ('retention.maximum'='7d')", OPTION, TABLE, "needs 'retention.type'"),
+    altered(
+        "SET TBLPROPERTIES ('retention.type'='size', 'retention.minimum'='7d')", OPTION, TABLE, "'7d'", "bytes"
+    ),
+    altered(
+        "SET TBLPROPERTIES ('retention.type'='size', 'retention.minimum'='2g', 'retention.maximum'='1g')",
+        OPTION, TABLE, "must be more than",
+    ),
+    altered("SET TBLPROPERTIES ('retention.type'='time', 'retention.minimum'='0s')", OPTION, TABLE, "more than 0"),
+    altered("SET TBLPROPERTIES ('event-time-timeout'='0ms')", OPTION, TABLE, "'event-time-timeout'", "1ms to 3650d"),
+    altered("SET TBLPROPERTIES ('event-time'='b')", "PRAVEGA_UNSUPPORTED_TYPE", TABLE, "'event-time'='b'"),
+    altered("SET TBLPROPERTIES ('event-time'='nothing')", OPTION, TABLE, "'event-time' names 'nothing'"),
+    altered("SET TBLPROPERTIES ('compatibility'='sometimes')", OPTION, TABLE, "'sometimes'", "backward"),
+    altered("SET TBLPROPERTIES ('mode'='sometimes')", OPTION, TABLE, "'sometimes'", "permissive"),
+    altered("SET TBLPROPERTIES ('csv.quote'='x')", OPTION, TABLE, "'csv.quote' has no meaning", "'csv'"),
+    altered("SET TBLPROPERTIES ('json.timestamp-format'='iso')", OPTION, TABLE, "'json.timestamp-format'"),
+    altered("SET TBLPROPERTIES ('primary-key'='id')", OPTION, TABLE, "'primary-key' has no meaning"),
+    altered("SET TBLPROPERTIES ('read-window'='8m')", OPTION, TABLE, "'read-window' cannot be a table property"),
+    altered("SET TBLPROPERTIES ('controller-uri'='tcp://x:1')", OPTION, TABLE, "'controller-uri'"),
     altered("ADD COLUMN `c-d` INT", "PRAVEGA_INVALID_NAME", TABLE, "'c-d'", "format json"),
     altered("ADD COLUMN c INTERVAL DAY", "PRAVEGA_UNSUPPORTED_TYPE", TABLE, "'c'"),
     altered("ALTER COLUMN id TYPE STRING", OPERATION, TABLE, "Column id", "int to string", "int to bigint"),
@@ -244,7 +339,7 @@ STATEMENTS = [
     altered("RENAME TO {n}.u", OPERATION, "RENAME", TABLE, "INSERT INTO it"),
     altered("SET TBLPROPERTIES ('foo'='bar')", OPTION, TABLE, "'foo'", "'bar'", "Valid are"),
     altered("SET TBLPROPERTIES ('format'='json')", OPTION, TABLE, "'format' is fixed", "another table"),
-    altered("SET TBLPROPERTIES ('framing'='none')", OPTION, TABLE, "'framing' is fixed", "another table"),
+    altered("SET TBLPROPERTIES ('framing'='none')", OPTION, TABLE, "'framing'='none' does not fit", "have the header"),
     altered("SET TBLPROPERTIES ('routing-key'='nothing')", OPTION, TABLE, "'routing-key' names 'nothing'", "id, b"),
     altered("SET TBLPROPERTIES ('codec'='zstd')", OPTION, TABLE, "'zstd'", "none, gzip, snappy"),
     altered("SET TBLPROPERTIES ('scaling.min-segments'='4')", OPTION, TABLE, "'scaling.min-segments' stays 1"),
@@ -252,9 +347,47 @@ STATEMENTS = [
     altered("SET TBLPROPERTIES ('retention.minimum'='1d')", OPTION, TABLE, "needs 'retention.type'"),
     altered(f"SET TBLPROPERTIES ('security.password'='{SECRET}')", OPTION, TABLE, "'security.password'"),
     refusal("ALTER TABLE {n}.missing SET TBLPROPERTIES ('codec'='gzip')", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
-    refusal("TRUNCATE TABLE {n}.t", OPERATION, "TRUNCATE TABLE", TABLE, "DROP TABLE"),
-    refusal("DELETE FROM {n}.t", OPERATION, "DELETE", TABLE, "DROP TABLE"),
-    refusal("DELETE FROM {n}.t WHERE id = 1", OPERATION, "DELETE", TABLE, "Filter when reading"),
+    refusal("TRUNCATE TABLE {n}.t PARTITION (id=1)", "INVALID_PARTITION_OPERATION", "`t`"),
+    refusal("TRUNCATE TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("DELETE FROM {n}.t WHERE id = 1", OPERATION, "DELETE", TABLE, "Filter when reading", "TRUNCATE TABLE"),
+    refusal("DELETE FROM {n}.t WHERE id IN (SELECT 1)", OPERATION, "DELETE", TABLE, "Filter when reading"),
+    refusal("DELETE FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("UPDATE {n}.t SET nothing = 1", "UNRESOLVED_COLUMN", "`nothing`"),
+    refusal(
+        "MERGE INTO {n}.t USING (SELECT 1 AS k) s ON {n}.t.id = s.k WHEN MATCHED THEN DELETE",
+        OPERATION, "MERGE", TABLE, "Append the new state",
+    ),
+    refusal("INSERT INTO {n}.t REPLACE USING (id) SELECT 1, 'z'", "UNSUPPORTED_FEATURE", "REPLACE"),
+    refusal(
+        "INSERT WITH SCHEMA EVOLUTION INTO {n}.t BY NAME SELECT 'x' AS id, 'y' AS b",
+        "INCOMPATIBLE_DATA_FOR_TABLE", "`id`",
+    ),
+    refusal(
+        "INSERT WITH SCHEMA EVOLUTION INTO {n}.t BY NAME SELECT 1 AS id, INTERVAL 1 DAY AS i",
+        "UNSUPPORTED_AUTO_SCHEMA_EVOLUTION_CHANGES", "`t`", TYPE, "'i'", "interval day",
+    ),
+    refusal("INSERT INTO {n}.t BY NAME SELECT 1 AS id, 2 AS nothing", "INCOMPATIBLE_DATA_FOR_TABLE", "`nothing`"),
+    refusal("SELECT pravega.system.nothing(1)", "UNRESOLVED_ROUTINE", "`nothing`"),
+    refusal("SELECT {n}.missing.segment_of('a')", "TABLE_OR_VIEW_NOT_FOUND", "missing"),
+    refusal("SELECT {n}.t.nothing('a')", "UNRESOLVED_ROUTINE", "`nothing`"),
+    refusal("DROP FUNCTION {n}.f", "MISSING_CATALOG_ABILITY", "pravega"),
+    refusal("ALTER VIEW {n}.t AS SELECT 1 AS a", "MISSING_CATALOG_ABILITY", "views"),
+    refusal("SHOW VIEWS IN {n}", "MISSING_CATALOG_ABILITY", "views"),
+    refusal("DESCRIBE TABLE EXTENDED {n}.t AS JSON", OPERATION, "AS JSON", TABLE, "SHOW TBLPROPERTIES"),
+    refusal("CREATE INDEX i ON {n}.t (id)", OPERATION, "CREATE INDEX", TABLE, "_offset"),
+    refusal("DROP INDEX i ON {n}.t", OPERATION, "DROP INDEX", TABLE),
+    refusal("ANALYZE TABLE {n}.missing COMPUTE STATISTICS", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("ANALYZE TABLE {n}.t COMPUTE STATISTICS FOR ALL COLUMNS", OPERATION, "FOR COLUMNS", TABLE, "Leave"),
+    refusal("SHOW CREATE TABLE {n}.t AS SERDE", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "AS SERDE"),
+    refusal("SHOW TABLE EXTENDED IN {n} LIKE 't' PARTITION (id=1)", "INVALID_PARTITION_OPERATION", "`t`"),
+    refusal("CACHE TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("REFRESH TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("COMMENT ON TABLE {n}.missing IS 'x'", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("COMMENT ON COLUMN {n}.t.nothing IS 'x'", "UNRESOLVED_COLUMN", "`nothing`"),
+    refusal("SHOW TBLPROPERTIES {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("SHOW COLUMNS IN {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
+    refusal("DESCRIBE {n}.t nothing", "UNRESOLVED_COLUMN", "`nothing`"),
+    refusal("DROP TABLE {n}.missing PURGE", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("UPDATE {n}.t SET b = 'z'", OPERATION, "UPDATE", TABLE, "Append the new state"),
     refusal(
         "MERGE INTO {n}.t USING (SELECT 1 AS k) s ON {n}.t.id = s.k WHEN MATCHED THEN UPDATE SET b = 'z'",
@@ -276,11 +409,10 @@ STATEMENTS = [
     refusal("SELECT * FROM {n}.missing VERSION AS OF 1", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("CREATE VIEW {n}.v AS SELECT 1 AS a", "MISSING_CATALOG_ABILITY", "pravega", "views"),
     refusal("CREATE FUNCTION {n}.f AS 'x.Y'", "MISSING_CATALOG_ABILITY", "pravega"),
-    refusal("ANALYZE TABLE {n}.t COMPUTE STATISTICS", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "ANALYZE TABLE"),
-    refusal("LOAD DATA INPATH '/tmp/x' INTO TABLE {n}.t", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "LOAD DATA"),
-    refusal("MSCK REPAIR TABLE {n}.t", "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "MSCK REPAIR TABLE"),
+    refusal("ANALYZE TABLE {n}.t COMPUTE STATISTICS", OPERATION, "ANALYZE TABLE", TABLE, "Leave the statement out"),
+    refusal("LOAD DATA INPATH '/tmp/x' INTO TABLE {n}.t", OPERATION, "LOAD DATA", TABLE, "INSERT INTO"),
+    refusal("MSCK REPAIR TABLE {n}.t", OPERATION, "MSCK REPAIR TABLE", TABLE, "Leave the statement out"),
     refusal("SHOW PARTITIONS {n}.t", "INVALID_PARTITION_OPERATION", "`t`"),
-    refusal("DROP TABLE {n}.t PURGE", "UNSUPPORTED_FEATURE", "Purge table"),
     refusal("DROP VIEW {n}.t", "MISSING_CATALOG_ABILITY", "views"),
 ]  # fmt: skip
 
@@ -351,6 +483,11 @@ def test_columns(watched: Watched, case: Refusal) -> None:
     watched.refuse(case)
 
 
+@pytest.mark.parametrize("case", DEFAULTS)
+def test_defaults(watched: Watched, case: Refusal) -> None:
+    watched.refuse(case)
+
+
 @pytest.mark.parametrize("case", CLAUSES)
 def test_clauses_of_create_table(watched: Watched, case: Refusal) -> None:
     watched.refuse(case)
@@ -382,7 +519,7 @@ EVERYWHERE = [
     columns("id INT, s STRUCT<a: ARRAY<INTERVAL DAY>>", TYPE, NEW, "'s.a.element'", "interval day"),
     refusal("CREATE TABLE {n}.`a b` (id INT) USING pravega", NAME, "`a b`", "Use for example `a-b`"),
     refusal("CREATE TABLE {n}.t (id INT) USING pravega", "TABLE_OR_VIEW_ALREADY_EXISTS", "`t`"),
-    refusal("TRUNCATE TABLE {n}.t", OPERATION, "TRUNCATE TABLE", TABLE, "DROP TABLE"),
+    refusal("DELETE FROM {n}.t WHERE id = 1", OPERATION, "DELETE", TABLE, "TRUNCATE TABLE"),
     refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     inserted("VALUES (NULL, 'z')", ROW, "{s}/t", "'id' is null", "coalesce(id, ...)"),
     inserted("SELECT 3, repeat('x', 8 * 1024 * 1024)", "PRAVEGA_EVENT_TOO_LARGE", "{s}/t", "8,388,608"),

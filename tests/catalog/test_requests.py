@@ -62,15 +62,21 @@ def test_java_writes_the_fields_of_requests() -> None:
 def test_java_reads_the_fields_of_replies() -> None:
     read = named(READ) - PIPE
     described = fields(
-        (replies.SourceDescription, replies.PlannedRead, replies.InsertBegun, replies.MicroBatchEnd, Limits)
+        (
+            replies.SourceDescription,
+            replies.KeySpace,
+            replies.PlannedRead,
+            replies.InsertBegun,
+            replies.MicroBatchEnd,
+            Limits,
+        )
     )
     # Java also reads some fields of its own requests again, and of an INSERT's handle the transaction.
     assert read - {"checkpoint", "columns", "options", "transaction"} == described
 
 
 def test_java_writes_all_fields_of_what_is_in_a_list() -> None:
-    [create] = re.findall(r" PravegaTable create\(.*?\n  }\n", SOURCES["PravegaCatalog"], re.DOTALL)
-    assert set(get_type_hints(requests.Constraint)) <= set(WRITTEN.findall(create))
+    assert set(get_type_hints(requests.Constraint)) <= set(WRITTEN.findall(SOURCES["NewTables"]))
     assert set(get_type_hints(requests.TableChange)) == set(WRITTEN.findall(SOURCES["TableChanges"]))
 
 
@@ -98,6 +104,7 @@ MESSAGES: list[Any] = [
         (requests.Constraint("PrimaryKey", "PRIMARY KEY (a)", False, ("a",)),),
         {"k" * 60_000: "v"},
         True,
+        {"a": "5"},
     ),
     requests.AlterTable(("iot",), "sensor", (requests.TableChange("RemoveProperty", "x", None),)),
     requests.AlterTable(

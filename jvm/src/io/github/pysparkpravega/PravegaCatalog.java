@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
-import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -29,10 +29,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
-import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -50,6 +47,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     this.name = name;
     this.service = PravegaService.of(options);
     service.conf().addArray().add("catalog-name").add(name);
+    RefusedCommands.in(SparkSession.active());
   }
 
   @Override
@@ -57,10 +55,10 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return name;
   }
 
-  /** Constraints of CREATE TABLE come to createTable, which takes primary keys and refuses the others. */
+  /** Constraints and defaults of CREATE TABLE come to createTable, which refuses those that a stream cannot have. */
   @Override
   public Set<TableCatalogCapability> capabilities() {
-    return Set.of(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+    return Set.of(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT, TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
   }
 
   PravegaService service() {
@@ -248,27 +246,20 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return create(ident, info, properties, true);
   }
 
+  /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
+  @Override
+  public Table createTableLike(Identifier ident, TableInfo info, Table source)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Map<String, String> properties = new HashMap<>(source instanceof PravegaTable ? source.properties() : Map.of());
+    properties.putAll(info.properties());
+    return create(ident, NewTables.withoutPartitions(info), properties, false);
+  }
+
   private PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    ObjectNode arguments = arguments(ident);
-    arguments.put("schema", CatalogV2Util.v2ColumnsToStructType(info.columns()).json());
-    ArrayNode partitions = arguments.putArray("partitions");
-    for (Object transform : info.partitions()) {
-      partitions.add(transform.toString());
-    }
-    ArrayNode constraints = arguments.putArray("constraints");
-    for (Constraint constraint : info.constraints()) {
-      ObjectNode one = constraints.addObject().put("kind", constraint.getClass().getSimpleName());
-      one.put("text", constraint.toDDL()).put("enforced", constraint.enforced());
-      ArrayNode columns = one.putArray("columns");
-      if (constraint instanceof PrimaryKey key) {
-        for (NamedReference column : key.columns()) {
-          columns.add(String.join(".", column.fieldNames()));
-        }
-      }
-    }
+    ObjectNode arguments = arguments(ident).put("adopt", adopt);
     arguments.set("properties", Service.pairs(properties));
-    arguments.put("adopt", adopt);
+    NewTables.describe(info, arguments);
     try {
       return new PravegaTable(service, ident, call("create_table", arguments));
     } catch (Exception e) {
@@ -298,6 +289,12 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return call("drop_table", arguments(ident)).asBoolean();
   }
 
+  /** The events of a dropped table are gone in any case. */
+  @Override
+  public boolean purgeTable(Identifier ident) {
+    return dropTable(ident);
+  }
+
   @Override
   public void renameTable(Identifier from, Identifier to) {
     refuse(from, "RENAME");
@@ -312,7 +309,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public StagedTable stageCreate(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return create(ident, info, info.properties(), false);
+    return create(ident, NewTables.ofQuery(info), info.properties(), false);
   }
 
   @Override
@@ -327,10 +324,13 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return null;
   }
 
-  // Functions: there are none, which is not the same as a catalog that could not have any.
+  // Functions: those of the namespace `system`, and one of each table.
 
   @Override
   public Identifier[] listFunctions(String[] namespace) throws NoSuchNamespaceException {
+    if (PravegaFunctions.isSystem(namespace)) {
+      return PravegaFunctions.ofSystem();
+    }
     if (namespace.length > 0) {
       loadNamespaceMetadata(namespace);
     }
@@ -339,7 +339,21 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
-    throw new NoSuchFunctionException(ident);
+    String[] path = ident.namespace();
+    UnboundFunction found = PravegaFunctions.isSystem(path) ? PravegaFunctions.ofSystem(ident.name()) : null;
+    if (path.length == 2 && ident.name().equalsIgnoreCase(PravegaFunctions.SEGMENT_OF)) {
+      Identifier table = Identifier.of(new String[] {path[0]}, path[1]);
+      try {
+        return PravegaFunctions.segmentOf(call("load_segments", arguments(table)));
+      } catch (Exception e) {
+        throw PravegaException.unchecked(
+            PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND") ? new NoSuchTableException(table) : e);
+      }
+    }
+    if (found == null) {
+      throw new NoSuchFunctionException(ident);
+    }
+    return found;
   }
 
   // Arguments and errors

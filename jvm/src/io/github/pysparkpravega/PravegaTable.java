@@ -16,8 +16,10 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -33,7 +35,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
 final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
-    SupportsRowLevelOperations, TruncatableTable {
+    SupportsRowLevelOperations, SupportsSchemaEvolution, TruncatableTable {
   private final PravegaService service;
   private final Identifier ident;
   private volatile JsonNode description;
@@ -96,7 +98,14 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   public Set<TableCapability> capabilities() {
     // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
     return new Capabilities(this::isStreamed, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
-        TableCapability.OVERWRITE_DYNAMIC);
+        TableCapability.OVERWRITE_DYNAMIC, TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+  }
+
+  @Override
+  public boolean supportsColumnChange(TableChange.ColumnChange change) {
+    ObjectNode arguments = Service.JSON.createObjectNode();
+    TableChanges.describe(change, arguments.putObject("change"));
+    return call("takes_change", arguments).asBoolean();
   }
 
   private boolean isStreamed() {
@@ -145,8 +154,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public boolean truncateTable() {
-    refuse("TRUNCATE TABLE or DELETE without WHERE");
-    return false;
+    finish("truncate_table", Service.JSON.createObjectNode());
+    return true;
   }
 
   @Override

@@ -2,6 +2,9 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Base64;
+import java.util.Objects;
+import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.types.StructType;
 
@@ -20,6 +23,12 @@ final class TableChanges {
     }
   }
 
+  /** Return what a default is now, as text; null if it is NULL or no constant. */
+  static String initial(ColumnDefaultValue value) {
+    Object now = value.getValue() == null ? null : value.getValue().value();
+    return now instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : Objects.toString(now, null);
+  }
+
   private static void describeColumn(TableChange.ColumnChange change, ObjectNode one) {
     ArrayNode name = one.putArray("column");
     for (String part : change.fieldNames()) {
@@ -34,6 +43,7 @@ final class TableChanges {
       position = add.position();
       if (add.defaultValue() != null) {
         one.put("property", "default").put("value", add.defaultValue().getSql());
+        one.put("initial", initial(add.defaultValue()));
       }
     } else if (change instanceof TableChange.UpdateColumnType update) {
       one.put("field", new StructType().add(last, update.newDataType()).json());
@@ -41,6 +51,8 @@ final class TableChanges {
       one.put("value", String.valueOf(update.nullable()));
     } else if (change instanceof TableChange.UpdateColumnComment update) {
       one.put("value", update.newComment());
+    } else if (change instanceof TableChange.UpdateColumnDefaultValue update) {
+      one.put("value", update.newCurrentDefault() == null ? "" : update.newCurrentDefault().getSql());
     } else if (change instanceof TableChange.UpdateColumnPosition update) {
       position = update.position();
     } else if (change instanceof TableChange.RenameColumn rename) {
