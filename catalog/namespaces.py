@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import TABLE_NAME
+from pyspark_pravega.datasource.commit_log import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.errors import (
     InvalidNameError,
     KeyValueTableNotFoundError,
+    PermissionDeniedError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
@@ -20,9 +23,19 @@ from pyspark_pravega.sql.refusals import refusal
 
 from .connections import Catalog
 from .dropping import drop_stream
+from .requests import NamespaceChange
+from .scope_table import TABLE_NAME as SCOPE_TABLE
+from .scope_table import RowKind, ScopeTable
 from .spelling import as_in_pravega, listed, scope_named
+from .tables import undo_on_failure
 
-_SPARK_SETS = frozenset(("owner",))
+LOG = logging.getLogger(__name__)
+_OWN_TABLES = (COMMIT_LOG, SCOPE_TABLE)
+"""Key-value tables that come and go with the scope."""
+_PROPERTIES = "properties"
+_SPARK_SETS = "owner"
+_REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
+"""What Spark hands over as properties, and a scope cannot have."""
 
 
 def list_namespaces(catalog: Catalog) -> list[str]:
@@ -36,16 +49,41 @@ def default_namespace(catalog: Catalog) -> list[str]:
     return [] if scope is None else [scope]
 
 
+def namespace_exists(catalog: Catalog, namespace: Sequence[str]) -> bool:
+    """Tell whether there is such a scope."""
+    try:
+        scope = scope_named(catalog, namespace)
+    except ScopeNotFoundError:
+        return False
+    return catalog.pravega.controller.scope_exists(scope)
+
+
 def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
-    """Return a namespace's properties: the name of its scope in Pravega. Raises ScopeNotFoundError."""
+    """Return a namespace's properties, with the name of its scope in Pravega. Raises ScopeNotFoundError.
+
+    A user who may not read them sees none.
+    """
+    scope = _existing(catalog, namespace)
+    try:
+        row = ScopeTable(catalog.pravega, scope).read(RowKind.NAMESPACE, "") or {}
+    except PermissionDeniedError as error:
+        LOG.debug("The properties of scope %s are left out: %s", scope, error)
+        row = {}
+    return {**row.get(_PROPERTIES, {}), "location": scope}
+
+
+def _existing(catalog: Catalog, namespace: Sequence[str]) -> str:
     scope = scope_named(catalog, namespace)
     if not catalog.pravega.controller.scope_exists(scope):
         raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
-    return {"location": scope}
+    return scope
 
 
 def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
-    """Create a scope. Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for properties."""
+    """Create a scope with its properties, or nothing.
+
+    Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for a location or a collation.
+    """
     if len(namespace) > 1:
         raise InvalidNameError(
             f"The namespace {quote_all(namespace)} has {len(namespace)} parts, but a namespace is one Pravega scope. "
@@ -54,10 +92,45 @@ def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Map
     for name in namespace:
         check_new_scope(as_in_pravega(catalog, name))
     scope = scope_named(catalog, namespace)
-    if set(properties) - _SPARK_SETS:
-        statement = "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES"
-        raise UnsupportedOperationError(refusal(statement, catalog.named(scope)))
-    catalog.pravega.controller.create_scope(scope)
+    for key, clause in _REFUSED.items():
+        if key in properties:
+            raise UnsupportedOperationError(refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace)))
+    kept = {key: value for key, value in properties.items() if key != _SPARK_SETS}
+    with undo_on_failure("CREATE NAMESPACE") as undo, cancellation.shielded():
+        catalog.pravega.controller.create_scope(scope)
+        if kept:
+            undo.append(lambda: _delete(catalog, scope, (SCOPE_TABLE,)))
+            _change(catalog, scope, kept)
+
+
+def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequence[NamespaceChange]) -> None:
+    """Set and unset properties of a namespace, all of them or none.
+
+    Raises ScopeNotFoundError, UnsupportedOperationError for a location or a collation, PermissionDeniedError.
+    """
+    scope = _existing(catalog, namespace)
+    if is_internal(scope):
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not changed.")
+    for change in changes:
+        if change.property in _REFUSED:
+            statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
+            raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace)))
+    wanted = {change.property: change.value for change in changes}
+    if wanted.get("comment") == "":
+        wanted["comment"] = None  # which Spark gives for IS NULL too
+    with cancellation.shielded():
+        _change(catalog, scope, wanted)
+
+
+def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
+    """Set properties of a scope, and take away those without a value."""
+
+    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        old = row.get(_PROPERTIES, {})
+        new = {key: value for key, value in {**old, **wanted}.items() if value is not None}
+        return row if new == old else {**row, _PROPERTIES: new}
+
+    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", changed)
 
 
 def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
@@ -68,7 +141,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
     streams = controller.list_streams(scope)
     visible = [name for name in streams if not is_internal(name)]
-    others = [name for name in controller.list_key_value_tables(scope) if name != TABLE_NAME]
+    others = [name for name in controller.list_key_value_tables(scope) if name not in _OWN_TABLES]
     if not cascade and (visible or others):
         raise ScopeNotEmptyError(
             f"The scope {quote_all(namespace)} has {len(visible)} streams and {len(others)} key-value tables. Drop "
@@ -78,19 +151,26 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         cancellation.check()
         with cancellation.shielded():
             drop_stream(catalog, Stream(scope, name))
-    for name in (*others, TABLE_NAME):
-        try:
-            controller.delete_key_value_table(scope, name)
-        except KeyValueTableNotFoundError:
-            continue  # the commit log is made by the first INSERT
-    controller.delete_scope(scope)
+    _delete(catalog, scope, (*others, *_OWN_TABLES))
     return True
 
 
+def _delete(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
+    """Delete a scope whose streams are gone, with its key-value tables."""
+    for name in tables:
+        try:
+            catalog.pravega.controller.delete_key_value_table(scope, name)
+        except KeyValueTableNotFoundError:
+            continue  # of our own each is made when it is needed first
+    catalog.pravega.controller.delete_scope(scope)
+
+
 __all__ = [
+    "alter_namespace",
     "create_namespace",
     "default_namespace",
     "drop_namespace",
     "list_namespaces",
     "load_namespace",
+    "namespace_exists",
 ]

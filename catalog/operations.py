@@ -105,14 +105,16 @@ class Operations:
                 return namespaces.default_namespace(catalog)
             case r.ListNamespaces():
                 return namespaces.list_namespaces(catalog)
+            case r.NamespaceExists(namespace):
+                return namespaces.namespace_exists(catalog, namespace)
             case r.LoadNamespace(namespace):
                 return namespaces.load_namespace(catalog, namespace)
             case r.CreateNamespace(namespace, properties):
                 namespaces.create_namespace(catalog, namespace, properties)
                 return None
-            case r.AlterNamespace(namespace):
-                namespaces.load_namespace(catalog, namespace)
-                raise UnsupportedOperationError(refusal("ALTER NAMESPACE", catalog.named(*namespace)))
+            case r.AlterNamespace(namespace, changed):
+                namespaces.alter_namespace(catalog, namespace, changed)
+                return None
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
             case r.ListTables(namespace):

@@ -49,13 +49,15 @@ _INSTEAD = {
     "DESCRIBE TABLE ... AS JSON": "Spark makes that JSON of its own tables only. Use DESCRIBE TABLE EXTENDED, SHOW "
     "TBLPROPERTIES, or spark.table('...').schema.json() for the columns",
     "ALTER TABLE": "properties, the comment and columns can be changed. Create another table, and INSERT INTO it",
-    "ALTER NAMESPACE": "a scope has no comment, location or properties to change",
+    "ALTER NAMESPACE ... SET LOCATION": "a namespace is a scope of Pravega, and has no other place",
+    "ALTER NAMESPACE ... SET DEFAULT COLLATION": "a namespace has none",
     "CREATE TABLE ... USING pravega in spark_catalog": "Spark does not hand a table's options to this source. Create "
     "it in a catalog of class io.github.pysparkpravega.PravegaCatalog, or CREATE TEMPORARY VIEW ... USING pravega "
     "OPTIONS (...)",
     "CREATE EXTERNAL TABLE": "a table's data is its Pravega stream. Leave EXTERNAL out; a stream that exists already "
     "becomes a table by CREATE TABLE",
-    "CREATE NAMESPACE with COMMENT, LOCATION or DBPROPERTIES": "a scope has no place for them. Leave them out",
+    "CREATE NAMESPACE with LOCATION": "a namespace is a scope of Pravega, and has no other place. Leave LOCATION out",
+    "CREATE NAMESPACE with DEFAULT COLLATION": "a namespace has none. Leave it out",
 }
 
 

@@ -18,6 +18,13 @@ class ListNamespaces:
 
 
 @dataclass(frozen=True)
+class NamespaceExists:
+    """Whether there is a namespace."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LoadNamespace:
     """The properties of a namespace."""
 
@@ -33,10 +40,19 @@ class CreateNamespace:
 
 
 @dataclass(frozen=True)
+class NamespaceChange:
+    """A property of ALTER NAMESPACE and its value (None: unset)."""
+
+    property: str
+    value: str | None
+
+
+@dataclass(frozen=True)
 class AlterNamespace:
-    """ALTER NAMESPACE, which is refused."""
+    """ALTER NAMESPACE."""
 
     namespace: tuple[str, ...]
+    changes: tuple[NamespaceChange, ...]
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,12 @@ class DropNamespace:
 
 
 NamespaceRequest: TypeAlias = (
-    DefaultNamespace | ListNamespaces | LoadNamespace | CreateNamespace | AlterNamespace | DropNamespace
+    DefaultNamespace
+    | ListNamespaces
+    | NamespaceExists
+    | LoadNamespace
+    | CreateNamespace
+    | AlterNamespace
+    | DropNamespace
 )
 """Requests about namespaces."""

@@ -57,6 +57,24 @@ def test_namespaces_are_scopes(sql: SqlClient, catalog_name: str, fresh_name: st
     sql.run(f"DROP NAMESPACE IF EXISTS {name}")
 
 
+def test_properties_of_namespaces(sql: SqlClient, catalog_name: str, fresh_name: str) -> None:
+    name = f"{catalog_name}.{fresh_name}"
+
+    def described() -> dict[str, str]:
+        return {row[0]: row[1] for row in sql.run(f"DESCRIBE NAMESPACE EXTENDED {name}") if len(row) > 1}
+
+    sql.run(f"CREATE NAMESPACE {name} COMMENT 'halls' WITH DBPROPERTIES ('team'='iot', 'tier'='1')")
+    found = described()
+    assert found["Comment"] == "halls" and found["Location"] == fresh_name
+    assert found["Properties"] == "((team,iot), (tier,1))"
+    sql.run(f"ALTER NAMESPACE {name} SET PROPERTIES ('tier'='2', 'cost'='7')")
+    sql.run(f"ALTER NAMESPACE {name} UNSET PROPERTIES ('team')")
+    sql.run(f"COMMENT ON NAMESPACE {name} IS 'all halls'")
+    found = described()
+    assert found["Comment"] == "all halls" and found["Properties"] == "((cost,7), (tier,2))"
+    sql.run(f"DROP NAMESPACE {name}")
+
+
 def test_internal_scopes_are_hidden(sql: SqlClient, catalog_name: str) -> None:
     assert not [row for row in sql.run(f"SHOW NAMESPACES IN {catalog_name}") if row[0].strip("`").startswith("_")]
 

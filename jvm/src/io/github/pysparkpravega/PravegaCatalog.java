@@ -90,11 +90,19 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
-    if (namespace.length == 0) {
-      return listNamespaces();
+    requireNamespace(namespace);
+    return namespace.length == 0 ? listNamespaces() : new String[0][];
+  }
+
+  @Override
+  public boolean namespaceExists(String[] namespace) {
+    return call("namespace_exists", arguments(namespace)).asBoolean();
+  }
+
+  private void requireNamespace(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length > 0 && !namespaceExists(namespace)) {
+      throw new NoSuchNamespaceException(namespace);
     }
-    loadNamespaceMetadata(namespace);
-    return new String[0][];
   }
 
   @Override
@@ -121,8 +129,10 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public void alterNamespace(String[] namespace, NamespaceChange... changes) throws NoSuchNamespaceException {
+    ObjectNode arguments = arguments(namespace);
+    NamespaceChanges.describe(changes, arguments.putArray("changes"));
     try {
-      call("alter_namespace", arguments(namespace));
+      call("alter_namespace", arguments);
     } catch (Exception e) {
       throw namespaceError(e, namespace);
     }
@@ -331,9 +341,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     if (PravegaFunctions.isSystem(namespace)) {
       return PravegaFunctions.ofSystem();
     }
-    if (namespace.length > 0) {
-      loadNamespaceMetadata(namespace);
-    }
+    requireNamespace(namespace);
     return new Identifier[0];
   }
 
