@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,25 @@ class _Chunk:
     gap: bool
 
 
+class _Begun:
+    """A fetch of one segment, and the thread that is ahead of its consumer, if there is one."""
+
+    def __init__(self, store: SegmentStore, address: SegmentAddress) -> None:
+        self._name = address.name
+        self.fetch = SegmentFetch(store, address)
+        self.reading: ReadAhead[_Chunk] | None = None
+
+    def ahead(self, chunks: Iterator[_Chunk]) -> None:
+        """Let a thread fetch these chunks."""
+        self.reading = ReadAhead(chunks, self.fetch.abort, f"read {self._name}")
+
+    def close(self) -> None:
+        """End the thread and give the connection back."""
+        if self.reading is not None:
+            self.reading.close()
+        self.fetch.close()
+
+
 class SegmentRangeReader:
     """Iterate over it to get the events of [start, end) in order, as windows. Can be iterated over many times.
 
@@ -101,42 +120,50 @@ class SegmentRangeReader:
         self._fail_on_data_loss = fail_on_data_loss
         self._max_event = max_event_bytes
         self._first_bytes = first_bytes
+        self._begun: _Begun | None = None
 
     def __iter__(self) -> Iterator[Window]:
         if self._start >= self._stop:
             return
-        fetch = SegmentFetch(self._store, self._address)
+        begun, self._begun = self._begun or _Begun(self._store, self._address), None
         try:
-            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk())
-            # The event that reaches beyond is read when it is known that there is one.
-            beyond = self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
-            if self._stop - self._start <= self._first_chunk():
-                yield from self._windows(itertools.chain(chunks, beyond))
-                return
-            fetched = self._fetched(chunks, beyond, fetch)
-            try:
-                yield from self._windows(fetched)
-            finally:
-                fetched.close()
+            yield from self._windows(self._fetched(begun))
         finally:
-            fetch.close()
+            begun.close()
+
+    def begin(self) -> None:
+        """Fetch the first bytes now, in another thread, for the next iteration. Call `close` if there may be none."""
+        if self._begun is None and self._start < self._stop:
+            self._begun = _Begun(self._store, self._address)
+            self._begun.ahead(self._chunks(self._begun.fetch, self._start, self._stop, self._first_chunk()))
+
+    def close(self) -> None:
+        """End what `begin` began and no iteration has taken."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.close()
 
     def _first_chunk(self) -> int:
         # A small beginning, for readers that want only a few events.
         return min(self._first_bytes or wire.MAX_READ, self._window)
 
-    def _fetched(
-        self, chunks: Iterator[_Chunk], beyond: Iterator[_Chunk], fetch: SegmentFetch
-    ) -> Generator[_Chunk, None, None]:
-        """Yield chunks that another thread fetches ahead, but for the first one of a reader that may want no more."""
-        if self._first_bytes is not None:
-            yield from itertools.islice(chunks, 1)
-        ahead = ReadAhead(chunks, fetch.abort, f"read {self._address.name}")
-        try:
-            yield from ahead
-            yield from beyond
-        finally:
-            ahead.close()
+    def _fetched(self, begun: _Begun) -> Iterator[_Chunk]:
+        """Yield chunks, which another thread fetches ahead; but not the first one of a reader that may want no more.
+
+        The event that reaches beyond the last one wanted is read when it is known that there is one.
+        """
+        fetch = begun.fetch
+        if begun.reading is None:
+            chunks = self._chunks(fetch, self._start, self._stop, self._first_chunk())
+            if self._stop - self._start <= self._first_chunk():
+                yield from chunks
+            else:
+                if self._first_bytes is not None:
+                    yield from itertools.islice(chunks, 1)
+                begun.ahead(chunks)
+        if begun.reading is not None:
+            yield from begun.reading
+        yield from self._chunks(fetch, self._stop, self._end, min(_BEYOND, self._window))
 
     def _chunks(self, fetch: SegmentFetch, offset: int, end: int, size: int) -> Iterator[_Chunk]:
         """Yield all bytes from an offset to another, in order, in chunks that grow up to the window's size."""

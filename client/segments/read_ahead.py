@@ -25,7 +25,7 @@ class ReadAhead(Generic[Item]):
         self._abort = abort
         self._wanted = threading.Semaphore(1)
         self._ready: queue.SimpleQueue[Item | BaseException] = queue.SimpleQueue()
-        self._closed = False
+        self._closed = self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -44,6 +44,7 @@ class ReadAhead(Generic[Item]):
             with cancellation.ending(self._abort):
                 item = self._ready.get()
                 if isinstance(item, StopIteration):
+                    self._ended = True
                     return
                 if isinstance(item, BaseException):
                     raise item
@@ -52,8 +53,9 @@ class ReadAhead(Generic[Item]):
             del item
 
     def close(self) -> None:
-        """End the thread and wait for it."""
+        """End the thread and wait for it. Nothing is aborted after the last item."""
         self._closed = True
         self._wanted.release()
-        self._abort()
+        if not self._ended:
+            self._abort()
         self._thread.join()

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES, BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window
@@ -115,10 +116,21 @@ class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlice
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
         decoder, left = event_decoder(self._plan), self._plan.limit
-        for each in slices_of(partition):
-            left = yield from _read_slice(self._plan, decoder, each, left)
-            if left == 0:
-                break
+        slices = slices_of(partition)
+        with ExitStack() as opened:
+            pravega = opened.enter_context(lent(self._plan.config))
+            opened.callback(self._plan.writer_schemas.close)
+            if self._plan.config.registry_uri is not None:
+                self._plan.writer_schemas.ask(pravega.registry(self._plan.table.stream.scope))
+            readers = [_reader(self._plan, pravega, each) for each in slices]
+            for number, each in enumerate(slices):
+                if number + 1 < len(slices) and not _few(self._plan):
+                    # It would wait for the segment store between two slices otherwise.
+                    readers[number + 1].begin()
+                    opened.callback(readers[number + 1].close)
+                left = yield from _read_slice(self._plan, pravega, decoder, each, readers[number], left)
+                if left == 0:
+                    break
 
 
 def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, ...]:
@@ -158,38 +170,47 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return next(batches, None)
 
 
+def _few(plan: EventScanPlan) -> bool:
+    return plan.few or plan.limit is not None
+
+
+def _reader(plan: EventScanPlan, pravega: Pravega, partition: SlicePartition) -> SegmentRangeReader:
+    """Make what reads the events of a slice. Nothing is read yet."""
+    stream, piece, span = plan.table.stream, partition.piece, partition.span
+    pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
+    pravega.segments.seed_token(stream, partition.token)
+    return SegmentRangeReader(
+        pravega.segments,
+        stream,
+        piece.segment_id,
+        piece.start,
+        piece.end,
+        window_bytes=plan.window_bytes,
+        fail_on_data_loss=plan.fail_on_data_loss,
+        first_bytes=FEW_BYTES if _few(plan) else None,
+        stop=None if span is None else span.last + 1,
+    )
+
+
 def _read_slice(
-    plan: EventScanPlan, events: Decoder | None, partition: SlicePartition, left: int | None
+    plan: EventScanPlan,
+    pravega: Pravega,
+    events: Decoder | None,
+    partition: SlicePartition,
+    reader: SegmentRangeReader,
+    left: int | None,
 ) -> Generator[pa.RecordBatch, None, int | None]:
     """Yield the rows of a slice, at most `left` of them; return how many may follow from another one."""
-    stream = plan.table.stream
-    piece, few = partition.piece, plan.few or plan.limit is not None
-    segment = segment_name(stream, piece.segment_id)
+    piece, few = partition.piece, _few(plan)
+    segment = segment_name(plan.table.stream, piece.segment_id)
     with ExitStack() as opened:
-        pravega = opened.enter_context(lent(plan.config))
-        opened.callback(plan.writer_schemas.close)
-        pravega.segments.seed_location(stream, piece.segment_id, partition.endpoint)
-        pravega.segments.seed_token(stream, partition.token)
-        if plan.config.registry_uri is not None:
-            plan.writer_schemas.ask(pravega.registry(stream.scope))
         letters = None
         if plan.bad_events.dead_letter is not None:
             work = None if plan.query is None else f"{plan.query} {segment} {piece.start} {piece.end}"
-            letters = DeadLetters(pravega, plan.bad_events.dead_letter, stream, piece.segment_id, work)
+            letters = DeadLetters(pravega, plan.bad_events.dead_letter, plan.table.stream, piece.segment_id, work)
             opened.enter_context(letters)
         span = partition.span
         decoder = SliceDecoder(plan, events, segment, letters, span)
-        reader = SegmentRangeReader(
-            pravega.segments,
-            stream,
-            piece.segment_id,
-            piece.start,
-            piece.end,
-            window_bytes=plan.window_bytes,
-            fail_on_data_loss=plan.fail_on_data_loss,
-            first_bytes=FEW_BYTES if few else None,
-            stop=None if span is None else span.last + 1,
-        )
         most = max(left or 0, _FEWEST_EVENTS) if few else BATCH_EVENTS
         broken: list[BrokenFrameError] = []
         for window in _until_broken(reader, broken):

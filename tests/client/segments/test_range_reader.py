@@ -168,6 +168,37 @@ def test_a_reader_that_is_left_early_leaves_nothing_behind(pravega: Pravega, str
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("read ")]
 
 
+@pytest.mark.parametrize("window_bytes", [4096, 16 << 20])
+def test_a_reader_that_begins_before_it_is_asked(
+    pravega: Pravega, stream: Stream, events: Make, window_bytes: int
+) -> None:
+    given = events([1000] * 50)
+    write(pravega, stream, given)
+    readers = [
+        SegmentRangeReader(pravega.segments, stream, 0, at * 1008, (at + 10) * 1008, window_bytes=window_bytes)
+        for at in range(0, 50, 10)
+    ]
+    for reader in readers:
+        reader.begin()
+    assert [payload for reader in readers for payload in payloads(reader)] == given.payloads
+    assert payloads(readers[0]) == given.payloads[:10]  # a second time, without
+    readers[1].begin()
+    for reader in readers:
+        reader.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read ")]
+    assert payloads(readers[1]) == given.payloads[10:20]
+
+
+def test_a_range_read_to_its_end_leaves_its_connection_to_the_next(
+    pravega: Pravega, proxied: SegmentStore, proxy: Any, stream: Stream, events: Make
+) -> None:
+    given = events([1 * MIB] * 6)
+    write(pravega, stream, given, events=1)
+    for _ in range(3):
+        assert payloads(SegmentRangeReader(proxied, stream, 0, 0, len(given.frames))) == given.payloads
+    assert proxy.connections == 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_cut_connections_change_nothing(
     pravega: Pravega, proxied: SegmentStore, proxy: Any, stream: Stream, events: Make, seed: int
