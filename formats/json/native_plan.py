@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
+from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, StructColumn
 from ..native.plans import Spec, Unplanned
 from .values import ByteList
 
@@ -12,11 +12,16 @@ def json_struct(columns: StructColumn) -> Spec:
     return json_column(columns, False)
 
 
+def _member(member: Member) -> Spec:
+    spec = json_column(member.column, member.nullable)
+    # Events that lack the value are left to the reference, which knows the default.
+    return spec if member.missing is None else ("defaulted", member.column.type, member.nullable, spec)
+
+
 def json_column(column: Column, nullable: bool) -> Spec:
     """Plan a column of JSON values. Raises Unplanned."""
     if isinstance(column, StructColumn):
-        # What a default stands for is left to the reference, with the nulls of such a column.
-        members = [json_column(each.column, each.nullable and each.missing is None) for each in column.members]
+        members = [_member(each) for each in column.members]
         return ("struct", column.type, nullable, [member.key for member in column.members], members)
     if type(column) in (ListColumn, ByteList):
         assert isinstance(column, ListColumn)

@@ -126,6 +126,8 @@ pub enum Store {
 pub struct Column {
     pub data_type: DataType,
     pub nullable: bool,
+    /// A missing value is not null but a default, which only the reference knows.
+    pub defaulted: bool,
     pub store: Store,
     /// One byte per row, 1 for valid; empty as long as there is no null.
     valid: Vec<u8>,
@@ -133,7 +135,7 @@ pub struct Column {
 
 impl Column {
     pub fn new(data_type: DataType, nullable: bool, store: Store) -> Self {
-        Column { data_type, nullable, store, valid: Vec::new() }
+        Column { data_type, nullable, defaulted: false, store, valid: Vec::new() }
     }
 
     #[inline]

@@ -226,6 +226,9 @@ impl<'a> Parser<'a> {
         if found < columns.fields.len() {
             for column in &mut columns.fields {
                 if column.len() == row {
+                    if column.defaulted {
+                        return Err(Reject);
+                    }
                     column.push_missing()?;
                 }
             }

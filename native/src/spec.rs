@@ -2,7 +2,7 @@
 //!
 //! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) |
 //! ("moment", ..., unit) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
-//! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value).
+//! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value) | ("defaulted", ..., column).
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_data::ArrayData;
@@ -46,6 +46,11 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
     let data_type = imported_type(&spec.get_item(1)?)?;
     let nullable: bool = item(spec, 2)?;
     let inner = |place: usize| column(&item::<Bound<PyTuple>>(spec, place)?, depth);
+    if kind == "defaulted" {
+        let mut column = inner(3)?;
+        column.defaulted = true;
+        return Ok(column);
+    }
     let store = match (kind.as_str(), &data_type) {
         ("leaf", _) => leaf(&data_type)?,
         ("flag", DataType::Boolean) => Store::Flag(Vec::new()),

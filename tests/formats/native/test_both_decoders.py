@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
+from pyspark_pravega.formats.core.defaults import with_default
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.native.reader import NativeReader
@@ -211,3 +213,18 @@ def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: 
     program = "import alone; print(alone.module(), alone.status().active, alone.status().text)"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder.parent, text=True, capture_output=True)
     assert done.stdout.startswith("None False " + expected), done.stderr
+
+
+@needs_native
+def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference() -> None:
+    column = with_default(StructField("n", LongType(), True), "7", "7")
+    text = find_format("json").schema_text(StructType([column]), "t", "s")
+    schema = find_format("json").spark_schema(text)
+    payloads = EventBuffer.of([b'{"n":1}', b'{"n":null}', b"{}", b'{"n":"x"}'])
+    BothPaths("json", schema, text).check(payloads)
+    decoder = find_format("json").decoder(schema, text)
+    assert isinstance(decoder, BatchDecoder)
+    reader = decoder.reader_of(None)
+    assert isinstance(reader, NativeReader)
+    _, unread = reader.decoder.decode(*payloads.octets(), False)
+    assert np.frombuffer(unread, np.int64).tolist() == [2, 3]

@@ -261,6 +261,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   public Table createTableLike(Identifier ident, TableInfo info, Table source)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     Map<String, String> properties = new HashMap<>(source instanceof PravegaTable ? source.properties() : Map.of());
+    properties.keySet().removeAll(Set.of(TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION));
     properties.putAll(info.properties());
     return create(ident, NewTables.withoutPartitions(info), properties, false);
   }
