@@ -90,7 +90,7 @@ def _text(value: Any, name: str) -> str:
 def encode(value: Any) -> Any:
     """Return what `json.dumps` takes for a dataclass or a value that is its field. Raises TypeError for any other."""
     match value:
-        case None | bool() | int() | str():
+        case None | bool() | int() | float() | str():
             return value
         case StreamTable():
             return json.dumps(value.to_json())

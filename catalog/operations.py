@@ -27,12 +27,12 @@ from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
-from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
-from . import changes, namespaces, several, sources, streams, tables, tables_of_streams
+from . import changes, namespaces, several, sources, streams, tables, tables_of_streams, time_travel
 from . import requests as r
 from .altering.columns import takes_change
 from .altering.properties import alter
@@ -40,14 +40,28 @@ from .connections import Catalog, Connections
 from .dropping import drop_stream
 from .functions import key_space
 from .inserts import Inserts
+from .metadata import dispatch as metadata
+from .metadata.dispatch import belongs_to_stream
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
 from .reads import planned_read
-from .replies import InsertBegun, KeySpace, MicroBatchEnd, PlannedRead, ScanEnds, SourceDescription, TableDescription
+from .replies import (
+    InsertBegun,
+    KeySpace,
+    MetadataDescription,
+    MetadataRows,
+    MicroBatchEnd,
+    PlannedRead,
+    ScanEnds,
+    SourceDescription,
+    TableDescription,
+)
 from .spelling import stream_named, subject, table_name
 from .truncating import truncate
 
 Reply: TypeAlias = (
     TableDescription
+    | MetadataDescription
+    | MetadataRows
     | SourceDescription
     | KeySpace
     | PlannedRead
@@ -119,10 +133,16 @@ class Operations:
                 return namespaces.drop_namespace(catalog, namespace, cascade)
             case r.ListTables(namespace):
                 return tables.list_tables(catalog, namespace)
-            case r.LoadTable(namespace, name, options, writing):
-                return tables.load(catalog, namespace, name, options, writing)
+            case r.LoadTable(namespace, name, options, writing, at) if belongs_to_stream(namespace):
+                return metadata.load(catalog, namespace, name, options, writing, at)
+            case r.LoadTable(namespace, name, options, writing, at):
+                return time_travel.at(catalog, tables.load(catalog, namespace, name, options, writing), at)
             case r.LoadChangelog(namespace, name, options, range):
                 return changes.load_changes(catalog, namespace, name, range, options)
+            case r.ReadMetadata(namespace, name):
+                return metadata.rows(catalog, namespace, name)
+            case r.TableExists(namespace, name, False) if belongs_to_stream(namespace):
+                return metadata.exists(catalog, namespace, name)
             case r.TableExists(namespace, name, creating):
                 return tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
@@ -130,9 +150,14 @@ class Operations:
             case r.SettleTable(table, schema, options, output_mode):
                 with shielded():
                     return tables_of_streams.settle(catalog, table, schema, options, output_mode)
+            case r.AlterTable(namespace, name, _) if belongs_to_stream(namespace):
+                metadata.refuse_change(catalog, namespace, name)
+                raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
             case r.AlterTable(namespace, name, table_changes):
                 with shielded():
                     return alter(catalog, namespace, name, table_changes)
+            case r.DropTable(namespace, name) if belongs_to_stream(namespace):
+                return metadata.refuse_change(catalog, namespace, name)
             case r.DropTable(namespace, name):
                 with shielded():
                     return tables.drop(catalog, namespace, name)
@@ -245,7 +270,8 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     else:
         required, limit = aggregation.operands(request.columns), None  # a limit of groups is none of events
     with errors_about("Table", subject(catalog, table)):
-        options = catalog.options(read=request.options, properties=table.scan_properties)
+        read = time_travel.without_sparks(table, request.options)
+        options = catalog.options(read=read, properties=table.scan_properties)
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
@@ -273,6 +299,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
 def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
     table, given = request.table, request.options
     with errors_about("Table", subject(catalog, table)):
+        given = time_travel.without_sparks(table, given)
         read = given if table.changes is None else changes.without_sparks(given)
         options = catalog.options(read=read, properties=table.scan_properties)
     if not options.get(o.PUSH_DOWN_FILTERS):
@@ -285,7 +312,8 @@ def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     table = request.table
     with errors_about("Table", subject(catalog, table)):
-        options = catalog.options(read=request.options, properties=table.scan_properties)
+        read = time_travel.without_sparks(table, request.options)
+        options = catalog.options(read=read, properties=table.scan_properties)
     return (
         options.get(o.PUSH_DOWN_AGGREGATES)
         and table.changes is None

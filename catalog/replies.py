@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql.types import DataType, StructType
 
@@ -49,6 +50,21 @@ class KeySpace:
 
     names: tuple[str, ...]
     ends: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MetadataDescription:
+    """A metadata table as Spark shows it."""
+
+    name: str
+    schema: StructType
+
+
+@dataclass(frozen=True)
+class MetadataRows:
+    """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970."""
+
+    rows: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)

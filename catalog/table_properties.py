@@ -144,12 +144,7 @@ def policy_name(compatibility: Compatibility) -> str:
 def shown(loaded: LoadedTable) -> dict[str, str]:
     """Return all properties of a table: given back to CREATE TABLE they make an equal one."""
     table, configuration = loaded.table, loaded.configuration
-    scaling, retention = configuration.scaling, configuration.retention
-    properties = {
-        "provider": PROVIDER,
-        "format": table.format,
-        "scaling.min-segments": str(scaling.min_segments),
-    }
+    properties = {"provider": PROVIDER, "format": table.format}
     if find_format(table.format).registry_format is not None:
         properties["framing"] = table.framing
     for key in ("routing-key", "event-time", "codec", "comment", *table.settings, *table.scan_properties):
@@ -157,6 +152,13 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
             properties[key] = loaded.stored[key]
     if loaded.group is not None and table.format != "raw":
         properties["compatibility"] = policy_name(loaded.group.compatibility)
+    return properties | shown_of_stream(configuration)
+
+
+def shown_of_stream(configuration: StreamConfiguration) -> dict[str, str]:
+    """Return those properties that are settings of the stream itself."""
+    scaling, retention = configuration.scaling, configuration.retention
+    properties = {"scaling.min-segments": str(scaling.min_segments)}
     if scaling.kind != "fixed":
         properties["scaling.type"] = scaling.kind
         properties["scaling.target-rate"] = str(scaling.target_rate)

@@ -21,7 +21,6 @@ apart; the first commit to a new stream begins the log anew. Transaction ids are
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -43,7 +42,8 @@ from pyspark_pravega.errors import (
 
 from .commit_log_patience import DisturbedError, Patience
 from .commit_log_rows import Beside, Entry, Head, Version
-from .commit_log_table import KEY_LENGTH, TABLE_NAME, LogTable, Write, as_bytes, origin_of, row_key
+from .commit_log_table import KEY_LENGTH, TABLE_NAME, Write, as_bytes, origin_of, row_key
+from .commit_log_versions import VersionTable
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,7 +57,7 @@ _STATUS_SECONDS = 0.1
 _NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
 
 
-class CommitLog(LogTable):
+class CommitLog(VersionTable):
     """The commit log of one stream. An object of it is used by one thread at a time."""
 
     def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
@@ -73,28 +73,6 @@ class CommitLog(LogTable):
             return Head()
         except PermissionDeniedError:
             return None
-
-    def versions(self, first: int = 1, last: int | None = None) -> list[Version]:
-        """Return the versions from `first` to `last` (None: the newest), ascending; none when nothing was logged.
-
-        The first version is 1. Rows of an older stream of this name do not count, if this user may ask for what
-        tells it from this one.
-        Raises PermissionDeniedError for a user who may not read the log.
-        """
-        try:
-            head = self._head()
-            if head.origin is None or not self._is_of_this_stream(head):
-                return []
-            first, end = max(first, 1), head.version if last is None else min(last, head.version)
-            if end < first:
-                return []
-            rows = [json.loads(entry.value) for _, entry in self._table.entries(self._key(first), self._key(end))]
-        except KeyValueTableNotFoundError:
-            return []
-        versions = [
-            Version(row["version"], StreamCut.from_text(row["cut"]), row["timestamp_ms"] * 1000) for row in rows
-        ]
-        return sorted(versions, key=lambda each: each.number)
 
     def enter(self, transaction: uuid.UUID, *, rows: int, operation: str, beside: Beside | None = None) -> bool:
         """Put the transaction at the end of the queue; the table is made when it is missing.

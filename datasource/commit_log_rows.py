@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark_pravega.client.key_value.table import NOT_EXISTS
 from pyspark_pravega.client.key_value.table import Entry as Stored
@@ -41,11 +42,29 @@ class Head:
 
 @dataclass(frozen=True)
 class Version:
-    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970."""
+    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970.
+
+    It added `rows` by an `operation` such as INSERT, in a transaction.
+    """
 
     number: int
     cut: StreamCut
     timestamp: int
+    rows: int = 0
+    operation: str = ""
+    transaction: uuid.UUID | None = None
+
+
+def read_version(row: Mapping[str, Any]) -> Version:
+    """Read a version from its row."""
+    return Version(
+        row["version"],
+        StreamCut.from_text(row["cut"]),
+        row["timestamp_ms"] * 1000,
+        row["rows"],
+        row["operation"],
+        uuid.UUID(row["transaction"]),
+    )
 
 
 class Beside(Protocol):

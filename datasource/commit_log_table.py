@@ -96,11 +96,6 @@ class LogTable:
             except ConditionalUpdateError:
                 continue
 
-    def has_version_of(self, transaction: uuid.UUID) -> bool:
-        """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
-        rows = self._table.entries(self._key(1), self._key((1 << 63) - 1))
-        return any(json.loads(entry.value)["transaction"] == str(transaction) for _, entry in rows)
-
     def _head(self) -> Head:
         return self._as_head(self._table.get(self._key(0)))
 

@@ -20,8 +20,6 @@ _INSTEAD = {
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
-    "VERSION AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
-    "TIMESTAMP AS OF": "tables are read as they are now. Use the read option 'end-stream-cut' to read up to a position",
     "readStream": "its rows change as events come. Use spark.readStream.changes('<catalog>.<namespace>.<table>') "
     "for what changes (in SQL FROM STREAM <table> CHANGES), or read the table `<stream>$changelog` as a stream, whose "
     "rows are the events",

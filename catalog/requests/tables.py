@@ -21,13 +21,33 @@ class ListTables:
 
 
 @dataclass(frozen=True)
+class TimeTravel:
+    """What a table is asked for as of: a version, or a time (microseconds since 1970 as text), by `unit`."""
+
+    unit: str
+    text: str
+
+
+@dataclass(frozen=True)
 class LoadTable:
-    """A `TableDescription`, for a query with those of its options that change columns."""
+    """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
+
+    It is a `MetadataDescription` where the namespace is a stream and the name that of a metadata table.
+    """
 
     namespace: tuple[str, ...]
     name: str
     options: Mapping[str, str]
     writing: bool
+    at: TimeTravel | None = None
+
+
+@dataclass(frozen=True)
+class ReadMetadata:
+    """The `MetadataRows` of a metadata table."""
+
+    namespace: tuple[str, ...]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -181,6 +201,7 @@ class Refuse:
 TableRequest: TypeAlias = (
     ListTables
     | LoadTable
+    | ReadMetadata
     | LoadChangelog
     | TableExists
     | CreateTable

@@ -127,14 +127,10 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
 
     Raises InvalidOptionError where that is not the end of a version.
     """
-    if bounds.unit == TIMESTAMP:
-        versions = log.versions()
-        first, last = _versions_between(versions, bounds)
-    else:
-        first, last = max(bounds.low, 1), bounds.high
-        versions = log.versions(first - 1)
+    first, last = _versions_between(log, bounds) if bounds.unit == TIMESTAMP else (max(bounds.low, 1), bounds.high)
+    versions = log.versions(first - 1)
     if first > 1 and first - 1 not in {each.number for each in versions}:
-        newest = max((each.number for each in log.versions()), default=0)
+        newest = log.newest()
         raise InvalidOptionError(
             f"CHANGES FROM VERSION {first} is not possible: the newest version is {newest}, and the next one will be "
             f"{newest + 1}. Start from one of them, or from an earlier one."
@@ -142,14 +138,16 @@ def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Versio
     return first, last, versions
 
 
-def _versions_between(versions: Sequence[Version], bounds: Bounds) -> tuple[int, int]:
+def _versions_between(log: CommitLog, bounds: Bounds) -> tuple[int, int]:
     """Return the first and the last version published between two times; what is not published yet counts as of now."""
-    newest = versions[-1].number if versions else 0
-    first = next((each.number for each in versions if each.timestamp >= bounds.low), newest + 1)
+    before = log.newest_by(bounds.low - 1)
+    first = 1 if before is None else before.number + 1
     if bounds.high == LAST:
         return first, LAST
-    end = newest if bounds.high < time.time_ns() // 1000 else newest + 1
-    return first, next((each.number - 1 for each in versions if each.timestamp > bounds.high), end)
+    now = time.time_ns() // 1000
+    newest, found = log.newest(), log.newest_by(bounds.high)
+    last = 0 if found is None else found.number
+    return first, newest + 1 if last == newest and bounds.high >= now else last
 
 
 def segment_versions(

@@ -36,9 +36,9 @@ def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut
         first = options.require(o.START_VERSION)
         return None if first == 1 else _cut_of(log, stream, options, option, first - 1)
     if option is o.START_TIMESTAMP:
-        versions = _versions_for(log, stream, options, o.START_TIMESTAMP)
-        before = [each for each in versions if each.timestamp < _microseconds(options, o.START_TIMESTAMP)]
-        return before[-1].cut if before else None
+        _check_time(log, stream, options, o.START_TIMESTAMP)
+        before = log.newest_by(_microseconds(options, o.START_TIMESTAMP) - 1)
+        return None if before is None else before.cut
     return named_cut(options, o.START_STREAM_CUT)
 
 
@@ -53,14 +53,14 @@ def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut |
         last = options.require(o.END_VERSION)
         return _cut_of(log, stream, options, option, last)
     if option is o.END_TIMESTAMP:
-        versions = _versions_for(log, stream, options, o.END_TIMESTAMP)
-        within = [each for each in versions if each.timestamp <= _microseconds(options, o.END_TIMESTAMP)]
-        if not within:
+        first = _check_time(log, stream, options, o.END_TIMESTAMP)
+        within = log.newest_by(_microseconds(options, o.END_TIMESTAMP))
+        if within is None:
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
-                f"which was published at {_shown(versions[0].timestamp)}. Give a later time."
+                f"which was published at {_shown(first.timestamp)}. Give a later time."
             )
-        return within[-1].cut
+        return within.cut
     return named_cut(options, o.END_STREAM_CUT)
 
 
@@ -112,7 +112,7 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
     found = log.versions(number, number)
     if found:
         return found[0].cut
-    newest = max((each.number for each in log.versions()), default=0)
+    newest = log.newest()
     if not newest:
         allowed = "no version was ever committed to it. Leave the option out"
     else:
@@ -122,12 +122,10 @@ def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option
     )
 
 
-def _versions_for(
-    log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]
-) -> list[Version]:
-    moment = options.require(option)
-    versions = log.versions()
-    if not versions:
+def _check_time(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]) -> Version:
+    """Return the oldest version, if a time can be a bound at all."""
+    moment, oldest = options.require(option), log.oldest()
+    if oldest is None:
         raise InvalidOptionError(
             f"'{options.name(option)}' is not possible on stream {stream}: nothing was committed to it by INSERT or a "
             "streaming query, and Pravega keeps no times of events that others append. Give a 'start-stream-cut' or "
@@ -137,7 +135,7 @@ def _versions_for(
         raise InvalidOptionError(
             f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a time that has been."
         )
-    return versions
+    return oldest
 
 
 def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:

@@ -30,6 +30,7 @@ from .places import Places, Span
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
 from .snapshot import SegmentSlice, take_snapshot, up_to
+from .time_travel import end_as_of
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +51,11 @@ def measure_scan(
             raise InvalidOptionError(
                 f"'{options.name(option)}'='{nonsense}' leaves nothing to read. Leave the option out."
             )
-    start, end = start_cut(pravega, table.stream, options), end_cut(pravega, table.stream, options)
+    start = start_cut(pravega, table.stream, options)
+    if table.as_of is not None:
+        end: StreamCut | None = end_as_of(pravega, table.stream, table.as_of, options)
+    else:
+        end = end_cut(pravega, table.stream, options)
     slices = measure_slices(pravega, table, options, start, end)
     return slices if tail is None else up_to(slices, tail)
 

@@ -19,6 +19,7 @@ from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
+from .as_of import AsOf
 from .change_range import ChangeRange
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
@@ -79,6 +80,8 @@ class StreamTable:
     """The registry's name of the type of events that this table has, where the stream has events of several."""
     changes: ChangeRange | None = None
     """The changes of the table that stand for it in a query with CHANGES."""
+    as_of: AsOf | None = None
+    """The position up to which a query reads the table that asks for it as it was."""
     members: Sequence[StreamTable] = ()
     """The tables that are read as this one. It then has the columns of all of them, and for a stream its scope and what
     named the streams."""
@@ -109,6 +112,7 @@ class StreamTable:
             "scan_properties": dict(self.scan_properties),
             "event_type": self.event_type,
             "changes": None if self.changes is None else self.changes.to_json(),
+            "as_of": None if self.as_of is None else self.as_of.to_json(),
             "members": [member.to_json() for member in self.members],
             "called": self.called,
         }
@@ -131,6 +135,7 @@ class StreamTable:
             scan_properties=value["scan_properties"],
             event_type=value["event_type"],
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
+            as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
             members=tuple(map(cls.from_json, value["members"])),
             called=None if value["called"] is None else tuple(value["called"]),
         )

@@ -393,9 +393,8 @@ def test_a_forgotten_primary_key_is_told(spark: SparkSession, client_config: Cli
     for query in (f"SELECT * FROM {shown}", f"SELECT * FROM {shown} CHANGES FROM VERSION 1"):
         with pytest.raises(PySparkException, match="changes a row, but nothing tells which.*'primary-key'"):
             spark.sql(query).collect()
-    assert spark.sql(f"SELECT * FROM pravega.`{scope}`.`{stream.name}$changelog`").count() == len(
-        records()[table.topic]
-    )
+    for changelog in (f"`{stream.name}$changelog`", f"`{stream.name}`.changelog"):
+        assert spark.sql(f"SELECT * FROM pravega.`{scope}`.{changelog}").count() == len(records()[table.topic])
 
 
 @pytest.mark.parametrize("format", ["debezium-json", "debezium-avro"])

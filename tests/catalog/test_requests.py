@@ -65,6 +65,8 @@ def test_java_reads_the_fields_of_replies() -> None:
         (
             replies.SourceDescription,
             replies.KeySpace,
+            replies.MetadataDescription,
+            replies.MetadataRows,
             replies.PlannedRead,
             replies.InsertBegun,
             replies.MicroBatchEnd,
@@ -99,6 +101,7 @@ CONDITION = Condition((Term("COLUMN", 0, None, "grüße"), Term("IS_NULL", 1, No
 MESSAGES: list[Any] = [
     requests.DefaultNamespace(),
     requests.LoadTable(("iot",), "sensor", {"mode": "failfast", "": "=[]"}, True),
+    requests.LoadTable(("iot", "sensor"), "changelog", {}, False, requests.TimeTravel("timestamp", "17")),
     requests.CreateTable(
         *((("iot",), "sensor", SCHEMA, ("days(a)",))),
         (requests.Constraint("PrimaryKey", "PRIMARY KEY (a)", False, ("a",)),),

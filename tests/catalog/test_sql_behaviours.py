@@ -90,6 +90,20 @@ def test_a_namespace_with_tables_is_dropped_only_with_cascade(sql: SqlClient, na
         sql.run(f"SHOW TABLES IN {namespace}")
 
 
+def test_a_table_as_it_was_and_what_there_is_to_know_of_it(sql: SqlClient, namespace: str) -> None:
+    sql.run(f"CREATE TABLE {namespace}.`a-b` (id INT) USING pravega")
+    for number in (1, 2, 3):
+        sql.run(f"INSERT INTO {namespace}.`a-b` VALUES ({number})")
+    assert sql.run(f"SELECT version, rows FROM {namespace}.`a-b`.history WHERE version > 1 ORDER BY version") == [
+        ("2", "1"),
+        ("3", "1"),
+    ]
+    assert sql.run(f"SELECT sum(id) FROM {namespace}.`a-b` VERSION AS OF 2") == [("3",)]
+    assert sql.run(f"SELECT sum(id) FROM {namespace}.`a-b` TIMESTAMP AS OF current_timestamp()") == [("6",)]
+    with pytest.raises(SqlError, match="PRAVEGA_INVALID_OPTION.*the newest one is 3, published at 20"):
+        sql.run(f"SELECT * FROM {namespace}.`a-b` VERSION AS OF 4")
+
+
 def test_a_view_of_several_streams(sql: SqlClient, catalog_name: str, namespace: str, fresh_name: str) -> None:
     for name in ("sensor-a", "sensor-b"):
         sql.run(f"CREATE TABLE {namespace}.`{name}` (id INT) USING pravega TBLPROPERTIES ('format'='json')")

@@ -63,7 +63,9 @@ def test_one_type_of_several(spark: SparkSession, pravega: Pravega, scope: str, 
     write(pravega, stream, [Record(str(number), header(ids[type]) + bytes([2 * number])) for type, number in events])
     sink = ParquetSink(spark, tmp_path)
     sink.take(spark.readStream.option("maxRowsPerTrigger", 8).table(f"pravega.`{scope}`.`orders$Paid`"))
+    sink.take(spark.readStream.option("maxRowsPerTrigger", 8).table(f"pravega.`{scope}`.orders.Paid"))
     assert sorted(row.id for row in sink.rows()) == [number for type, number in events if type == "Paid"]
+    assert spark.table(f"pravega.`{scope}`.orders.schemas").count() == 2
 
 
 @pytest.fixture

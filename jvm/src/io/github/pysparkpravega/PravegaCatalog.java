@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -173,9 +175,9 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    PravegaTable table = load(ident, CaseInsensitiveStringMap.empty(), false);
+    Table table = load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty());
     if (ident.equals(madeForStream.get())) {
-      table.madeForStream();
+      ((PravegaTable) table).madeForStream();
       madeForStream.remove();
     }
     return table;
@@ -184,18 +186,18 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
   @Override
   public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    if (context.timeTravel().isPresent()) {
-      return StagingTableCatalog.super.loadTable(ident, context, options);
-    }
-    return load(ident, options, !context.writePrivileges().isEmpty());
+    return load(ident, options, !context.writePrivileges().isEmpty(), context.timeTravel());
   }
 
-  private PravegaTable load(Identifier ident, CaseInsensitiveStringMap options, boolean writing)
+  private Table load(
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel)
       throws NoSuchTableException {
     ObjectNode arguments = arguments(ident).put("writing", writing);
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    travel.ifPresent(asked -> AskedTime.describe(asked, arguments.putObject("at")));
     try {
-      return new PravegaTable(service, ident, call("load_table", arguments));
+      JsonNode found = call("load_table", arguments);
+      return found.has("table") ? new PravegaTable(service, ident, found) : new MetadataTable(service, ident, found);
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -213,22 +215,6 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     } catch (Exception e) {
       throw tableError(e, ident);
     }
-  }
-
-  @Override
-  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
-    return refuseTimeTravel(ident, "VERSION AS OF");
-  }
-
-  @Override
-  public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
-    return refuseTimeTravel(ident, "TIMESTAMP AS OF");
-  }
-
-  private Table refuseTimeTravel(Identifier ident, String statement) throws NoSuchTableException {
-    Table table = loadTable(ident);
-    refuse(ident, statement);
-    return table;
   }
 
   @Override

@@ -1,0 +1,1 @@
+"""Metadata tables: what there is to know about a stream, as rows."""

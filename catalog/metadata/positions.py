@@ -1,0 +1,94 @@
+"""Metadata tables of positions: consumers, and the stream cuts that are known."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import list_consumers
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.client.watermarks import marks_end, read_watermarks
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.tags import Tags
+from pyspark_pravega.errors import StreamNotFoundError
+
+from .table import MetadataTable, Rows, column
+
+MOST_WATERMARKS = 1000
+"""Watermarks that are shown, the newest: there is one every ten seconds."""
+
+
+def _consumers(pravega: Pravega, stream: Stream) -> Rows:
+    for each in list_consumers(pravega, stream):
+        cut = None if each.position is None else each.position.to_text()
+        yield each.name, each.scope, each.holding.name.lower(), cut, each.bytes_behind
+
+
+def _tags(pravega: Pravega, stream: Stream) -> Rows:
+    for tag in Tags(pravega, stream).all():
+        yield tag.name, tag.version, tag.created, tag.cut.to_text()
+
+
+def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
+    log = CommitLog(pravega, stream)
+    yield "head", None, None, pravega.controller.head(stream).to_text()
+
+    def tail(until: StreamCut | None) -> StreamCut:
+        return until or tail_cut(pravega, stream)
+
+    yield "tail", None, None, log.settled(tail).to_text()
+    for tag in Tags(pravega, stream).all():
+        yield "tag", tag.name, None, tag.cut.to_text()
+    for each in list_consumers(pravega, stream):
+        if each.position is not None:
+            yield "consumer", each.name, None, each.position.to_text()
+    try:
+        marks = deque(read_watermarks(pravega, stream, 0, marks_end(pravega, stream)), MOST_WATERMARKS)
+    except StreamNotFoundError:
+        marks = deque()  # its writers have never noted a time
+    for _, mark in marks:
+        yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
+
+
+_CUT = "a position, as Java's StreamCut.asText() writes it"
+CONSUMERS = MetadataTable(
+    "consumers",
+    StructType(
+        [
+            column("consumer", StringType(), "its name, or that of another client's reader group", nullable=False),
+            column("scope", StringType(), "in which it is", nullable=False),
+            column("holding", StringType(), "how events are held: manual is a consumer's way", nullable=False),
+            column("stream_cut", StringType(), "what lies before it may be truncated; null of reader groups"),
+            column("bytes_behind", LongType(), "from there to the tail"),
+        ]
+    ),
+    _consumers,
+)
+TAGS = MetadataTable(
+    "tags",
+    StructType(
+        [
+            column("tag", StringType(), "a name that VERSION AS OF takes", nullable=False),
+            column("version", LongType(), "the one that ends there, if one does"),
+            column("created_at", TimestampType(), "when the tag was made", nullable=False),
+            column("stream_cut", StringType(), _CUT, nullable=False),
+        ]
+    ),
+    _tags,
+)
+STREAM_CUTS = MetadataTable(
+    "stream_cuts",
+    StructType(
+        [
+            column("kind", StringType(), "head, tail, tag, consumer or watermark", nullable=False),
+            column("name", StringType(), "of a tag or consumer"),
+            column("writer_time", LongType(), "of a watermark, in its writers' own unit"),
+            column("stream_cut", StringType(), _CUT, nullable=False),
+        ]
+    ),
+    _stream_cuts,
+)

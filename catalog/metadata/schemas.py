@@ -1,0 +1,75 @@
+"""Metadata tables of schemas: what the schema registry has for a stream."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError
+
+from ..table_properties import policy_name
+from .table import MetadataTable, Rows, column
+
+
+def _schemas(pravega: Pravega, stream: Stream) -> Rows:
+    if pravega.config.registry_uri is None:
+        return
+    registry = pravega.registry(stream.scope)
+    try:
+        compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
+    except SchemaNotFoundError:
+        return  # the stream has no schema group
+    policy = "advanced" if compatibility.policy == "Advanced" else policy_name(compatibility)
+    for each in versions:
+        try:
+            text = each.schema.text
+        except InvalidSchemaError:
+            text = None  # of a format that another program has made
+        yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy
+
+
+def _encodings(pravega: Pravega, stream: Stream) -> Rows:
+    if pravega.config.registry_uri is None:
+        return
+    registry = pravega.registry(stream.scope)
+    for encoding_id in count():
+        try:
+            found = registry.encoding(stream.name, encoding_id, anew=True)
+        except SchemaNotFoundError:
+            return
+        yield encoding_id, found.version.version, found.version.id, found.version.type, found.codec or "none"
+
+
+_VERSION = column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False)
+_ID = column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False)
+_TYPE = column("type", StringType(), "of events, in the schema registry", nullable=False)
+SCHEMAS = MetadataTable(
+    "schemas",
+    StructType(
+        [
+            _VERSION,
+            _ID,
+            _TYPE,
+            column("format", StringType(), "Avro, Json, Protobuf, ...", nullable=False),
+            column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
+            column("compatibility", StringType(), "the group's policy, as the table property names it"),
+        ]
+    ),
+    _schemas,
+)
+ENCODINGS = MetadataTable(
+    "encodings",
+    StructType(
+        [
+            column("encoding_id", LongType(), "stands in the header of events", nullable=False),
+            _VERSION,
+            _ID,
+            _TYPE,
+            column("codec", StringType(), "the registry's name of the compression", nullable=False),
+        ]
+    ),
+    _encodings,
+)

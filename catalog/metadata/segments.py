@@ -1,0 +1,160 @@
+"""Metadata tables of segments: those with events, and how the stream was scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.stream import SegmentRange, Stream, segment_epoch, segment_name, segment_number
+from pyspark_pravega.errors import PermissionDeniedError, SegmentNotFoundError, StreamNotFoundError
+
+from .table import MetadataTable, Rows, column
+
+_CREATION_TIME = UUID(int=1 << 127)
+"""The attribute in which segment stores keep when a segment was made, in milliseconds since 1970."""
+_THREADS = 8
+
+
+def _segments(pravega: Pravega, stream: Stream) -> Rows:
+    current = {each.segment_id: each for each in pravega.controller.current_segments(stream)}
+    ids = sorted({*pravega.controller.segments_between(pravega.controller.head(stream), None)[0], *current})
+    infos = pravega.segments.segment_infos(stream, ids)
+    ranges = current | _ranges(pravega, stream, {segment_epoch(each) for each in ids if each not in current})
+    made = _creation_times(pravega, stream, infos)
+    for segment_id in ids:
+        info, covers = infos.get(segment_id), ranges.get(segment_id)
+        if info is not None:
+            yield (
+                segment_name(stream, segment_id),
+                segment_id,
+                segment_number(segment_id),
+                segment_epoch(segment_id),
+                None if covers is None else covers.min_key,
+                None if covers is None else covers.max_key,
+                info.sealed,
+                info.start_offset,
+                info.write_offset,
+                info.write_offset - info.start_offset,
+                made[segment_id],
+            )
+
+
+def _ranges(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> dict[int, SegmentRange]:
+    """Return the segments of these epochs; none for a user who may not ask, which takes the right to write."""
+    try:
+        return {each.segment_id: each for epoch in _epochs(pravega, stream, epochs).values() for each in epoch}
+    except PermissionDeniedError:
+        return {}
+
+
+def _epochs(pravega: Pravega, stream: Stream, epochs: Iterable[int]) -> Mapping[int, Sequence[SegmentRange]]:
+    wanted = sorted(epochs)
+
+    def segments(epoch: int) -> Sequence[SegmentRange]:
+        return pravega.controller.epoch_segments(stream, epoch)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return dict(zip(wanted, threads.map(cancellation.carried(segments), wanted), strict=True))
+
+
+def _creation_times(pravega: Pravega, stream: Stream, ids: Iterable[int]) -> dict[int, int | None]:
+    """Return when segments were made, in microseconds; None of those that are gone."""
+    wanted = list(ids)
+
+    def made(segment_id: int) -> int | None:
+        try:
+            milliseconds = pravega.segments.attribute(stream, segment_id, _CREATION_TIME)
+        except SegmentNotFoundError:
+            return None
+        return None if milliseconds is None else milliseconds * 1000
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return dict(zip(wanted, threads.map(cancellation.carried(made), wanted), strict=True))
+
+
+def _scale_events(pravega: Pravega, stream: Stream) -> Rows:
+    ids, _ = pravega.controller.segments_between(pravega.controller.head(stream), None)
+    last = max(map(segment_epoch, ids), default=0)
+    epochs = dict(_epochs(pravega, stream, range(last + 1)))
+    while (later := _later_epoch(pravega, stream, max(epochs) + 1)) is not None:
+        epochs[max(epochs) + 1] = later
+    every = {each.segment_id for segments in epochs.values() for each in segments}
+    made = _creation_times(pravega, stream, every)
+    before: Sequence[SegmentRange] = ()
+    for epoch, segments in epochs.items():
+        ended = [each for each in before if each not in segments]
+        begun = [each for each in segments if each not in before]
+        times = [time for each in begun if (time := made[each.segment_id]) is not None]
+        splits = sum(sum(_overlap(one, other) for other in begun) > 1 for one in ended)
+        merges = sum(sum(_overlap(one, other) for other in ended) > 1 for one in begun)
+        yield (
+            epoch,
+            min(times, default=None),
+            len(segments),
+            splits,
+            merges,
+            sorted(each.segment_id for each in ended),
+            sorted(each.segment_id for each in begun),
+        )
+        before = segments
+
+
+def _later_epoch(pravega: Pravega, stream: Stream, epoch: int) -> Sequence[SegmentRange] | None:
+    """Return the segments of an epoch that may have no segments of its own, None if there is none of this number."""
+    try:
+        return pravega.controller.epoch_segments(stream, epoch)
+    except StreamNotFoundError:
+        return None
+
+
+def _overlap(one: SegmentRange, other: SegmentRange) -> bool:
+    return one.min_key < other.max_key and other.min_key < one.max_key
+
+
+SEGMENTS = MetadataTable(
+    "segments",
+    StructType(
+        [
+            column("segment", StringType(), "name, as the hidden column _segment has it", nullable=False),
+            column("segment_id", LongType(), "epoch and number in one", nullable=False),
+            column("number", IntegerType(), "counts the segments of the stream from 0", nullable=False),
+            column("epoch", IntegerType(), "in which it was made", nullable=False),
+            column("key_range_start", DoubleType(), "where its part of the key space begins; null without the right"),
+            column("key_range_end", DoubleType(), "where it ends, itself not included but for 1.0"),
+            column("sealed", BooleanType(), "whether it takes no more events", nullable=False),
+            column("start_offset", LongType(), "bytes before it are truncated", nullable=False),
+            column("end_offset", LongType(), "bytes that were ever appended", nullable=False),
+            column("bytes", LongType(), "that are there", nullable=False),
+            column("created_at", TimestampType(), "when it was made"),
+        ]
+    ),
+    _segments,
+)
+SCALE_EVENTS = MetadataTable(
+    "scale_events",
+    StructType(
+        [
+            column("epoch", IntegerType(), "0 is the creation of the stream", nullable=False),
+            column("scaled_at", TimestampType(), "when its segments were made; null if they are gone, or none is new"),
+            column("segments", IntegerType(), "that take events in this epoch", nullable=False),
+            column("splits", IntegerType(), "segments that became several", nullable=False),
+            column("merges", IntegerType(), "segments that several became", nullable=False),
+            column("sealed_segments", ArrayType(LongType(), False), "ids of those that ended", nullable=False),
+            column("created_segments", ArrayType(LongType(), False), "ids of those that began", nullable=False),
+        ]
+    ),
+    _scale_events,
+)

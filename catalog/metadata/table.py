@@ -1,0 +1,29 @@
+"""Defines what a metadata table is: its columns, and what makes its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+
+Rows = Iterable[Sequence[Any]]
+"""Values in the order of the columns: None, bool, int, float, str, lists of them; times in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """A metadata table of every stream. `rows` reads them of one that is there."""
+
+    name: str
+    columns: StructType
+    rows: Callable[[Pravega, Stream], Rows]
+
+
+def column(name: str, type: DataType, comment: str, *, nullable: bool = True) -> StructField:
+    """Return a column with a comment."""
+    return StructField(name, type, nullable, {"comment": comment})

@@ -1,0 +1,40 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A small table about a stream. The service makes its rows for every query. */
+record MetadataTable(PravegaService service, Identifier ident, JsonNode description) implements SupportsRead {
+  @Override
+  public String name() {
+    return description.get("name").asText();
+  }
+
+  private StructType struct() {
+    return PravegaTable.struct(description.get("schema").asText());
+  }
+
+  @Override
+  public Column[] columns() {
+    return CatalogV2Util.structTypeToV2Columns(struct(), false);
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return () -> new RowsOfService(struct(),
+        () -> service.call("read_metadata", PravegaCatalog.arguments(ident)).get("rows"));
+  }
+}
