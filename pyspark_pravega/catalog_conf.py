@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark_pravega.adapter import CATALOG_CLASS
-from pyspark_pravega.errors import InvalidNameError, InvalidOptionError
+from pyspark_pravega.sql.identifiers import check_catalog_name
 from pyspark_pravega.sql.options import OPTIONS, resolve
 
 PREFIX = "spark.sql.catalog."
@@ -51,31 +51,3 @@ def hide_secret(name: str, text: str) -> tuple[str, dict[str, str]]:
         return text, {}
     variable = re.sub(r"[^A-Z0-9]+", "_", name.upper())
     return "${env:" + variable + "}", {variable: text}
-
-
-def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
-    """Turn Python keyword arguments into option texts: `request_timeout="5s"` sets `request-timeout`.
-
-    Both `.` and `-` of a key are written `_`; a key as it stands may be given by `**{"request-timeout": "5s"}`.
-    """
-    known = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
-    settings = {}
-    for keyword, value in keywords.items():
-        if value is None:
-            continue
-        if not isinstance(value, str | int | bool):
-            raise InvalidOptionError(
-                f"The value of '{keyword}' is a {type(value).__name__}; give text as in a conf file, or a number."
-            )
-        settings[known.get(keyword, keyword)] = str(value).lower() if isinstance(value, bool) else str(value)
-    return settings
-
-
-def check_catalog_name(catalog: str) -> None:
-    """Raise InvalidNameError unless Spark can use the name for a catalog."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
-        raise InvalidNameError(
-            f"The catalog name '{catalog}' is not usable; letters, digits and '_' are, for example pravega."
-        )
-    if catalog in ("spark_catalog", "system", "session"):
-        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")

@@ -32,16 +32,20 @@ _ABOUT = {
 
 
 class _Commands(click.Group):
-    """Loads `local` and `consumers` only when they are asked for; keeps the order of definition in the help."""
+    """Loads `local`, `show` and `consumers` only when they are asked for; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["local", *self.commands, "consumers"]
+        return ["local", *self.commands, "show", "consumers"]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name == "local":
             from pyspark_pravega.local.command import local
 
             return local
+        if name == "show":
+            from pyspark_pravega.show_command import show
+
+            return show
         if name == "consumers":
             from pyspark_pravega.consumers_command import consumers
 
@@ -78,6 +82,7 @@ def main() -> None:
       pyspark-pravega local start
       pyspark-pravega sql --controller-uri tcp://localhost:9090 -e "SHOW NAMESPACES IN pravega"
       pyspark-pravega doctor --controller-uri tcp://localhost:9090
+      pyspark-pravega show head iot.sensor
     """
 
 

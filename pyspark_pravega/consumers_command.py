@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pyspark_pravega.errors import InvalidNameError, PravegaError
+from pyspark_pravega.sql.identifiers import parts_of
 
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _HEADER = ("CONSUMER", "STREAM", "BYTES BEHIND", "POSITION")
 
 
@@ -71,7 +70,7 @@ def drop_command(name: str, controller_uri: str | None) -> None:
     from pyspark_pravega.client.consumers.consumer import drop_consumer
 
     with _connected(controller_uri) as pravega:
-        scope, consumer = _two_parts(name, "consumer", "iot.nightly")
+        scope, consumer = _two_parts(parts_of(name), name, "consumer", "iot.nightly")
         drop_consumer(pravega, scope, consumer)
     click.echo(f"Dropped consumer {name}.")
 
@@ -102,23 +101,17 @@ def _stream(table: str) -> Any:
     from pyspark_pravega.client.stream import Stream
     from pyspark_pravega.sql.identifiers import hyphenated
 
-    parts = _parts(table)
+    parts = parts_of(table)
     if len(parts) == 3:
         parts = parts[1:]  # the catalog's name
-    scope, name = _two_parts(".".join(f"`{part}`" for part in parts), "table", "iot.sensor")
+    scope, name = _two_parts(parts, table, "table", "iot.sensor")
     return Stream(hyphenated(scope), hyphenated(name))  # as in SQL
 
 
-def _two_parts(name: str, kind: str, example: str) -> tuple[str, str]:
-    parts = _parts(name)
+def _two_parts(parts: Sequence[str], name: str, kind: str, example: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise InvalidNameError(
             f"'{name}' is not the name of a {kind}: write its scope and its name, for example {example}, and a part "
             "with '.' in it in backticks"
         )
     return parts[0], parts[1]
-
-
-def _parts(name: str) -> list[str]:
-    """Return the parts of a name with points in between, those in backticks as they are."""
-    return [quoted.replace("``", "`") or bare for quoted, bare in _PART.findall(name)]

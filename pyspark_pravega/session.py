@@ -14,11 +14,11 @@ from pyspark_pravega.catalog_conf import (
     PREFIX,
     CatalogConf,
     catalog_conf,
-    settings_from_keywords,
 )
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars
+from pyspark_pravega.sql.keywords import settings_from_keywords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,6 +18,7 @@ MAX_STREAM_NAME = 250
 
 _VALID = re.compile(r"[A-Za-z0-9.-]+")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def quote(name: str) -> str:
@@ -31,6 +32,20 @@ def quote(name: str) -> str:
 def quote_all(parts: Iterable[str]) -> str:
     """Join the parts of a multi-part identifier, for example ``pravega.iot.`sensor-agg` ``."""
     return ".".join(quote(part) for part in parts)
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the parts of a name with points in between; those in backticks are taken as they are.
+
+    Raises InvalidNameError for a text that is no such name.
+    """
+    parts = list(_PART.finditer(name))
+    if ".".join(part[0] for part in parts) != name or not parts:
+        raise InvalidNameError(
+            f"'{name}' is not a name: write its parts with points in between, for example iot.sensor, and a part with "
+            "'.' in it in backticks"
+        )
+    return tuple((quoted or "").replace("``", "`") or bare for quoted, bare in (part.groups() for part in parts))
 
 
 def is_internal(name: str) -> bool:
@@ -89,3 +104,13 @@ def _suggest(name: str) -> str:
     candidate = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
     # Backticks always: the suggestion nearly always holds a '-', and must work when pasted.
     return f"Use for example `{candidate}` (with the backticks)." if candidate else "Choose another name."
+
+
+def check_catalog_name(catalog: str) -> None:
+    """Raise InvalidNameError unless Spark can use the name for a catalog."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", catalog):
+        raise InvalidNameError(
+            f"The catalog name '{catalog}' is not usable; letters, digits and '_' are, for example pravega."
+        )
+    if catalog in ("spark_catalog", "system", "session"):
+        raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")

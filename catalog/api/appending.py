@@ -1,0 +1,82 @@
+"""Appends Arrow data to a table: one INSERT, encoded and committed by the code of Spark's INSERT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.errors import InvalidSchemaError
+from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+
+from ..connections import Catalog
+from ..naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
+from ..replies import TableDescription
+from .conforming import RowsOfTable
+
+_ROWS = 16_384
+"""Rows that are encoded together."""
+
+
+def append(catalog: Catalog, described: TableDescription, rows: object, given: Mapping[str, str]) -> int:
+    """Append rows to a table in one transaction; see `Table.append`."""
+    pravega, table = catalog.pravega, described.table
+    with errors_about("Table", described.name), errors_about_dropped_streams(WRITE_AGAIN):
+        reader = _reader(rows)
+        columns = strings_for_char_types(described.schema)
+        assert isinstance(columns, StructType)
+        batches = _batches(reader, RowsOfTable(reader.schema, described.schema))
+        options = catalog.options(write=given)
+        table = kind_of(table).prepare_insert(pravega, table, columns, options)
+        plain = plain_writer(pravega, table, columns, options)
+        if plain is not None:
+            return _report(plain.write(batches)).rows
+        epoch = epoch_of_application(options)
+        if epoch is not None:
+            epoch = replace(epoch, seen=seen_before(pravega, table, epoch))
+        insert = Insert.begin(pravega, table, write_settings(options))
+        try:
+            try:
+                report = _report(InsertWriter(insert.spec(columns)).write(batches))
+            except BaseException:
+                insert.abort()
+                raise
+            if epoch is None:
+                return insert.commit([report])
+            return commit_epoch(pravega, table, insert, [report], epoch)
+        finally:
+            insert.transaction.stop()
+
+
+def _reader(rows: object) -> pa.RecordBatchReader:
+    match rows:
+        case pa.RecordBatchReader():
+            return rows
+        case pa.Table():
+            return rows.to_reader(max_chunksize=_ROWS)
+        case pa.RecordBatch():
+            return pa.RecordBatchReader.from_batches(rows.schema, [rows])
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows)
+    raise InvalidSchemaError(
+        f"'rows' is a {type(rows).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, or what exports "
+        "Arrow data, such as a data frame of Polars or a relation of DuckDB"
+    )
+
+
+def _batches(reader: pa.RecordBatchReader, wanted: RowsOfTable) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        for first in range(0, batch.num_rows, _ROWS):
+            yield wanted.conformed(batch.slice(first, _ROWS))
+
+
+def _report(message: object) -> InsertMessage:
+    assert isinstance(message, InsertMessage)
+    return message

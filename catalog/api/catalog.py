@@ -1,0 +1,139 @@
+"""A catalog as a Python object: its namespaces, and the tables in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.errors import ScopeNotFoundError, StreamExistsError, StreamNotFoundError
+from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
+from pyspark_pravega.sql.keywords import settings_from_keywords
+from pyspark_pravega.sql.options import resolve
+
+from .. import namespaces, tables
+from ..connections import Catalog
+from ..naming import errors_about
+from .columns import spark_columns
+from .details import ConsumerLag, lags
+from .table import Table
+
+
+def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> PravegaCatalog:
+    """Return the catalog of these options; see `pyspark_pravega.catalog.connect`."""
+    check_catalog_name(name)
+    with errors_about("Catalog", name):
+        settings = settings_from_keywords(options)
+        config = client_config(resolve(conf=settings))
+    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, connect(config)))
+
+
+class PravegaCatalog:
+    """The namespaces and tables of one Pravega cluster. Thread-safe; a context manager that closes its connections.
+
+    Names of tables are written as in SQL: `iot.sensor`, with the catalog's name before it or not, and parts with `.` or
+    other signs in backticks. `stream$type` is the table of the events of one type, and `stream$changelog` that of the
+    events of a table of changes.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __enter__(self) -> PravegaCatalog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. Tables and scans of this catalog cannot be used any more."""
+        self._catalog.pravega.close()
+
+    def list_namespaces(self) -> list[str]:
+        """Return the names of the namespaces, which are scopes, in order."""
+        return namespaces.list_namespaces(self._catalog)
+
+    def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Create a namespace. Raises ScopeExistsError, InvalidNameError."""
+        if not (if_not_exists and self.namespace_exists(name)):
+            namespaces.create_namespace(self._catalog, self._namespace(name), {})
+
+    def namespace_exists(self, name: str) -> bool:
+        """Tell whether there is a namespace of this name."""
+        try:
+            namespaces.load_namespace(self._catalog, self._namespace(name))
+        except ScopeNotFoundError:
+            return False
+        return True
+
+    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a namespace, with `cascade` its tables too. Raises ScopeNotEmptyError, ScopeNotFoundError."""
+        namespaces.load_namespace(self._catalog, self._namespace(name))
+        namespaces.drop_namespace(self._catalog, self._namespace(name), cascade)
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Return the names of the tables of a namespace, as `load_table` takes them. Raises ScopeNotFoundError."""
+        parts = self._namespace(namespace)
+        return [quote_all((*parts, name)) for name in tables.list_tables(self._catalog, parts)]
+
+    def table_exists(self, name: str) -> bool:
+        """Tell whether there is a table of this name."""
+        namespace, table = self._table(name)
+        return tables.exists(self._catalog, namespace, table, creating=False)
+
+    def load_table(self, name: str) -> Table:
+        """Return a table. Raises StreamNotFoundError, and the errors of a table that cannot be read."""
+        return Table(self._catalog, *self._table(name))
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | StructType | None = None,
+        *,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table as one unit, stream and schema, or nothing; return it.
+
+        `schema` is Arrow's, with comments in the metadata of its fields under `comment`, or Spark's; formats with fixed
+        columns need none. `properties` are those of docs/options.md: `format`, `routing-key`, `scaling.min-segments`.
+        A stream that has no schema becomes the table, and keeps its events. Raises StreamExistsError,
+        ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
+        """
+        namespace, table = self._table(name)
+        if tables.exists(self._catalog, namespace, table, creating=True):
+            if if_not_exists:
+                return self.load_table(name)
+            raise StreamExistsError(f"The table {self._catalog.named(*namespace, table)} exists.")
+        with errors_about("Table", self._catalog.named(*namespace, table)):
+            columns = spark_columns(schema)
+        given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
+        tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
+        return self.load_table(name)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a table: its events, its stream and its schemas. Raises StreamNotFoundError."""
+        namespace, table = self._table(name)
+        if not tables.drop(self._catalog, namespace, table) and not if_exists:
+            raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
+
+    def consumers(self, table: str | None = None) -> list[ConsumerLag]:
+        """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
+        return list(lags(self._catalog, None if table is None else tables.stream_of(*self._table(table))))
+
+    def _namespace(self, name: str) -> tuple[str, ...]:
+        parts = parts_of(name)
+        return parts[1:] if len(parts) == 2 and parts[0] == self._catalog.name else parts
+
+    def _table(self, name: str) -> tuple[tuple[str, ...], str]:
+        parts = parts_of(name)
+        if len(parts) == 3 and parts[0] == self._catalog.name:
+            parts = parts[1:]
+        return parts[:-1], parts[-1] if parts else ""

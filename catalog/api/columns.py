@@ -1,0 +1,51 @@
+"""Columns between Arrow's types, which programs see, and Spark's, which the rest of the catalog knows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType, StructField, StructType
+
+from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.formats.core.arrow_types import arrow_type_of
+
+_COMMENT = b"comment"
+
+
+def arrow_columns(columns: StructType) -> pa.Schema:
+    """Return the Arrow schema of columns, with their comments in the fields' metadata."""
+    return pa.schema([_arrow_field(field) for field in columns])
+
+
+def _arrow_field(field: StructField) -> pa.Field:
+    comment = (field.metadata or {}).get("comment")
+    metadata = None if comment is None else {_COMMENT: comment.encode()}
+    return pa.field(field.name, arrow_type_of(field.dataType), field.nullable, metadata)
+
+
+def spark_columns(schema: pa.Schema | StructType | None) -> StructType:
+    """Return columns as Spark's types. Raises UnsupportedTypeError naming a column that Spark has no type for."""
+    if isinstance(schema, StructType):
+        return schema
+    return StructType([] if schema is None else [spark_field(field) for field in schema])
+
+
+def spark_field(field: pa.Field) -> StructField:
+    """Return a column as Spark's type. Raises UnsupportedTypeError naming it."""
+    comment = (field.metadata or {}).get(_COMMENT)
+    metadata = None if comment is None else {"comment": comment.decode()}
+    return StructField(field.name, spark_type(field.name, field.type), field.nullable, metadata)
+
+
+def spark_type(name: str, type: pa.DataType | DataType) -> DataType:
+    """Return the type of a column as Spark's. Raises UnsupportedTypeError naming the column."""
+    if isinstance(type, DataType):
+        return type
+    try:
+        return from_arrow_type(type)
+    except (PySparkException, AttributeError, KeyError):
+        raise UnsupportedTypeError(
+            f"Column {name} has Arrow's type {type}, which a table cannot have. Cast it: unsigned numbers to the next "
+            "larger type with a sign, times of day to a string."
+        ) from None

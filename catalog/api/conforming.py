@@ -1,0 +1,121 @@
+"""Makes of rows that a program has those that its table takes: columns by name, values of the columns' types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+from pyspark.sql.types import CharType, StructField, StructType, VarcharType
+
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+
+
+class RowsOfTable:
+    """Turns batches of one schema into those of a table's columns."""
+
+    def __init__(self, found: pa.Schema, columns: StructType) -> None:
+        """Raises InvalidSchemaError for columns that do not fit; nothing was written then."""
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._places = {name: place for place, name in enumerate(found.names)}
+        _check_names(found, columns)
+        for field in self._schema:
+            if field.name in self._places:
+                given = found.field(self._places[field.name]).type
+                if not can_become(given, field.type):
+                    raise InvalidSchemaError(
+                        f"Column {field.name} is {field.type}, and the rows have {given} for it. Cast it before."
+                    )
+        self._rows = 0
+
+    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch's rows as those of the table. Raises InvalidRowError naming a value that does not fit."""
+        arrays = [self._column(batch, field, wanted) for field, wanted in zip(self._columns, self._schema, strict=True)]
+        self._rows += batch.num_rows
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, batch: pa.RecordBatch, field: StructField, wanted: pa.Field) -> pa.Array:
+        if field.name not in self._places:
+            return pa.nulls(batch.num_rows, wanted.type)
+        array = batch.column(self._places[field.name])
+        if array.type != wanted.type:
+            try:
+                array = array.cast(wanted.type)
+            except pa.ArrowException as error:
+                raise InvalidRowError(
+                    f"Column {field.name} is {wanted.type}, and a value of type {array.type} does not fit: "
+                    f"{str(error).splitlines()[0]}"
+                ) from None
+        if not field.nullable and array.null_count:
+            place = self._rows + pc.index(array.is_null(), True).as_py()
+            raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL.")
+        if isinstance(field.dataType, CharType | VarcharType):
+            self._check_length(field, field.dataType.length, array)
+        if isinstance(field.dataType, CharType):
+            array = pc.utf8_rpad(array, field.dataType.length, " ")
+        return array
+
+    def _check_length(self, field: StructField, longest: int, array: pa.Array) -> None:
+        lengths = pc.utf8_length(array)
+        if (pc.max(lengths).as_py() or 0) > longest:
+            place = self._rows + pc.index(pc.greater(lengths, longest), True).as_py()
+            raise InvalidRowError(
+                f"Row {place} has more than {longest} characters in column {field.name}, which is "
+                f"{field.dataType.simpleString()}."
+            )
+
+
+def _check_names(found: pa.Schema, columns: StructType) -> None:
+    known = ", ".join(columns.names)
+    if twice := sorted({name for name in found.names if found.names.count(name) > 1}):
+        raise InvalidSchemaError(f"The rows have {', '.join(twice)} more than once. Its columns are {known}.")
+    if unknown := [name for name in found.names if name not in columns.names]:
+        raise InvalidSchemaError(
+            f"The rows have {', '.join(unknown)}, which are no columns of it. Its columns are {known}. Leave the "
+            "others out, or add them with add_column."
+        )
+    if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
+        raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")
+
+
+_LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),
+    lambda type: types.is_string(type) or types.is_large_string(type) or types.is_string_view(type),
+    lambda type: (
+        types.is_binary(type)
+        or types.is_large_binary(type)
+        or types.is_binary_view(type)
+        or types.is_fixed_size_binary(type)
+    ),
+    types.is_boolean,
+    types.is_date,
+    lambda type: types.is_timestamp(type) and type.tz is None,
+    lambda type: types.is_timestamp(type) and type.tz is not None,
+    types.is_duration,
+    types.is_time,
+)
+
+
+def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether values of a type may be those of another: of the same sort, and each is checked when it is cast."""
+    if given.equals(wanted) or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return can_become(given.value_type, wanted)
+    if _is_list(given) and _is_list(wanted):
+        return can_become(given.value_type, wanted.value_type)
+    if types.is_map(given) and types.is_map(wanted):
+        return can_become(given.key_type, wanted.key_type) and can_become(given.item_type, wanted.item_type)
+    if types.is_struct(given) and types.is_struct(wanted):
+        names = [field.name for field in wanted]
+        return [field.name for field in given] == names and all(
+            can_become(given.field(name).type, wanted.field(name).type) for name in names
+        )
+    return any(like(given) and like(wanted) for like in _LIKE)
+
+
+def _is_list(type: pa.DataType) -> bool:
+    return bool(types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type))

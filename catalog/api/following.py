@@ -1,0 +1,114 @@
+"""Follows a table: the rows that come to it, a batch at a time, each with the position behind it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_pravega.client import cancellation
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
+from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.memory import QueryMemory
+from pyspark_pravega.datasource.stream_source.offset import SourceOffset
+from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refuse_consumer
+
+from ..connections import Catalog
+from ..naming import errors_about, errors_about_dropped_streams
+from ..replies import TableDescription
+from .scan import columns_to_read, read_planned
+
+_MAX_BYTES = 64 << 20
+"""Bytes of events in a batch, unless an option says how many."""
+_PAUSE = 0.05
+"""Seconds between two looks for new rows."""
+_GONE = "If it is made again, follow it without a position."
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that have come to a table. Whoever has stored `position` with what was made of them goes on behind them."""
+
+    rows: pa.Table
+    position: str = field(repr=False)
+
+
+def follow(
+    catalog: Catalog,
+    described: TableDescription,
+    columns: Sequence[str],
+    condition: pc.Expression | None,
+    position: str | None,
+    available_now: bool,
+    timeout: float | None,
+    options: Mapping[str, str],
+) -> Iterator[NewRows]:
+    """Yield what comes to a table; see `Table.follow`."""
+    table, kind = described.table, kind_of(described.table)
+    if not kind.events_are_rows:
+        raise UnsupportedOperationError(
+            f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "
+            f"`{kind.name(table)}$changelog`."
+        )
+    with errors_about("Table", described.name):
+        resolved = catalog.options(read=options, properties=table.scan_properties)
+        refuse_consumer(resolved, "a program that follows a table")
+        limits = limits_of(resolved)
+        if resolved.source(o.MAX_BYTES_PER_TRIGGER) is o.Source.DEFAULT:
+            limits = replace(limits, max_bytes=_MAX_BYTES)
+        required = columns_to_read(described, columns, condition)
+        if wants_times(table, required):
+            raise UnsupportedOperationError("The column _event_time is that of scans. Leave it out.")
+        read = StreamedTable(table, described.id, required, resolved)
+        stream = TableStream(catalog.pravega, StreamSegments(catalog.pravega, table.stream), read)
+        start = stream.start() if position is None else read.read_offset(position)
+        last = stream.last() if available_now else None
+    following = _Following(catalog, described, read, stream, tuple(columns), condition, limits)
+    return following.batches(start, last, timeout)
+
+
+@dataclass(frozen=True)
+class _Following:
+    catalog: Catalog
+    described: TableDescription
+    read: StreamedTable
+    stream: TableStream
+    columns: tuple[str, ...]
+    condition: pc.Expression | None
+    limits: Limits
+    memory: QueryMemory = field(default_factory=QueryMemory)
+    query: str = field(default_factory=lambda: f"follow {uuid.uuid4()}")
+
+    def batches(self, since: SourceOffset, last: SourceOffset | None, timeout: float | None) -> Iterator[NewRows]:
+        quiet_since = time.monotonic()
+        while True:
+            with errors_about("Table", self.described.name), errors_about_dropped_streams(_GONE):
+                until = self.stream.end(since, last, self.limits, self.memory).offset
+                new = None if until is since else NewRows(self._rows(since, until), until.to_json())
+            if new is not None:
+                yield new
+                since, quiet_since = until, time.monotonic()
+            elif last is not None or (timeout is not None and time.monotonic() - quiet_since >= timeout):
+                return
+            else:
+                cancellation.sleep(_PAUSE)
+
+    def _rows(self, since: SourceOffset, until: SourceOffset) -> pa.Table:
+        planned = kind_of(self.read.table).plan_micro_batch(
+            self.catalog.pravega,
+            self.read.table,
+            self.stream.slices(since, until),
+            self.read.required,
+            self.read.options,
+            self.query,
+        )
+        return read_planned(planned, self.described, self.columns, self.condition)

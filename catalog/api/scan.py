@@ -1,0 +1,249 @@
+"""Scans: rows of a table as Arrow data, read as Spark's tasks read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.sql import options as o
+
+from ..connections import Catalog
+from ..naming import errors_about
+from ..replies import TableDescription
+from .columns import arrow_columns
+from .filters import columns_of
+from .parallel import Numbered, read_in_threads
+
+Bound: TypeAlias = int | datetime | str
+"""Where a scan begins or ends: a version of the table, a time, or the text of a stream cut."""
+_THREADS = min(8, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """A part of a scan that can be read anywhere, also in another process: tasks are picklable.
+
+    They hold the credentials of the catalog. What a task reads is fixed: all tasks together are the scan.
+    """
+
+    reader: PlannedReader[Any, InputPartition] = field(repr=False)
+    partition: InputPartition = field(repr=False)
+    counted: bool
+    """The reader's batches may tell a number of bad events, in their last column; such batches have no rows."""
+    schema: pa.Schema
+    condition: pc.Expression | None
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the task's rows. Raises MalformedEventError naming an event that does not fit, and servers' errors."""
+        for batch in self.reader.batches(self.partition):
+            if self.counted and batch.column(batch.num_columns - 1).null_count == 0:
+                continue
+            if self.condition is not None:
+                batch = batch.filter(self.condition)
+            if batch.num_rows:
+                columns = [batch.column(name) for name in self.schema.names]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows of a table that are to be read. Nothing is read before one of the methods asks for it, each anew.
+
+    Other libraries take a scan as it is, by Arrow's C stream interface: `polars.DataFrame(scan)`.
+    """
+
+    catalog: Catalog = field(repr=False)
+    described: TableDescription = field(repr=False)
+    columns: tuple[str, ...]
+    condition: pc.Expression | None
+    limit: int | None
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the rows."""
+        return _schema(self.described, self.columns)
+
+    def to_arrow(self, *, threads: int = _THREADS) -> pa.Table:
+        """Read all rows into memory, in the order of the table's segments, oldest first."""
+        return _in_order(self._batches(self.tasks(), threads), self.schema)
+
+    def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
+        """Return a reader of the rows in bounded memory, up to the table's end at this moment.
+
+        Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What `threads`
+        read at a time takes about 64 MiB each, see the option `read-window`. Close the reader to end the reading.
+        """
+        batches = self._batches(self.tasks(), threads)
+        return pa.RecordBatchReader.from_batches(self.schema, _unnumbered(batches))
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        if self.condition is None and self.limit is None:
+            planned = self._planned(StructType([]))
+            reader = _planned_reader(planned)
+            batches = read_in_threads(reader.planned, reader.batches, _THREADS)
+        else:
+            batches = self._batches(self.tasks(), _THREADS)
+        with closing(batches):
+            return sum(batch.num_rows for _, batch in batches)
+
+    def tasks(self) -> list[ScanTask]:
+        """Plan the scan and return its parts, to be read in other threads, processes or machines.
+
+        A `limit` is that of each task: whoever puts their rows together keeps so many.
+        """
+        planned = self._planned(columns_to_read(self.described, self.columns, self.condition))
+        return _tasks(planned, self.schema, self.condition)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as one stream, for libraries that take Arrow data."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def _planned(self, required: StructType) -> PlannedScan:
+        table = self.described.table
+        with errors_about("Table", self.described.name):
+            options = self.catalog.options(read=self.options, properties=table.scan_properties)
+            return kind_of(table).plan_scan(
+                self.catalog.pravega,
+                table,
+                required,
+                options,
+                limit=None if self.condition is not None else self.limit,
+                few=self.condition is not None and self.limit is not None,
+            )
+
+    def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
+        left = self.limit
+        if left == 0:
+            return
+        # With a limit one after the other: the first of them mostly have enough, and the same rows come each time.
+        for number, batch in read_in_threads(tasks, ScanTask.to_batches, threads if left is None else 1):
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield number, batch
+            if left == 0:
+                break
+
+
+def new_scan(
+    catalog: Catalog,
+    described: TableDescription,
+    columns: Sequence[str] | None,
+    condition: pc.Expression | None,
+    limit: int | None,
+    options: Mapping[str, str],
+) -> Scan:
+    """Return a scan of a table. Raises InvalidSchemaError for columns that it does not have, InvalidOptionError."""
+    with errors_about("Table", described.name):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
+        names = tuple(described.schema.names) if columns is None else tuple(columns)
+        check_columns(described, names)
+        scan = Scan(catalog, described, names, condition, limit, options)
+        if condition is not None:
+            columns_to_read(described, names, condition)
+        return scan
+
+
+def check_columns(described: TableDescription, names: Sequence[str]) -> None:
+    """Raise InvalidSchemaError for columns that a table does not have, and for none."""
+    hidden = [column.name for column in described.metadata_columns]
+    known = [*described.schema.names, *hidden]
+    if isinstance(names, str) or not names or len(set(names)) < len(names):
+        raise InvalidSchemaError(
+            f"'columns' is {names!r}; name one column or more, each once, for example columns=['{known[0]}']."
+        )
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidSchemaError(
+            f"There is no column {', '.join(unknown)}. Its columns are {', '.join(described.schema.names)}, its hidden "
+            f"ones {', '.join(hidden)}."
+        )
+
+
+def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
+    """Return the read options of bounds. Raises InvalidOptionError for a bound of another type."""
+    options = {}
+    kinds = (
+        ("start", start, o.START_VERSION, o.START_TIMESTAMP, o.START_STREAM_CUT),
+        ("end", end, o.END_VERSION, o.END_TIMESTAMP, o.END_STREAM_CUT),
+    )
+    for name, bound, version, moment, cut in kinds:
+        if bound is None:
+            continue
+        if isinstance(bound, datetime):
+            if bound.tzinfo is None:
+                raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
+            options[moment.key] = bound.isoformat()
+        elif isinstance(bound, str):
+            options[cut.key] = bound
+        elif isinstance(bound, int) and not isinstance(bound, bool):
+            options[version.key] = str(bound)
+        else:
+            raise InvalidOptionError(
+                f"'{name}' is a {type(bound).__name__}; give a version's number, a time with a zone, or a stream cut."
+            )
+    return options
+
+
+def columns_to_read(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
+    """Return columns as a scan reads them, followed by those that only its condition needs."""
+    fields = fields_by_name(described.schema)
+    asked = list(columns)
+    if condition is not None:
+        every = arrow_schema(StructType(list(fields.values())))
+        asked += [name for name in columns_of(condition, every) if name not in asked]
+    return StructType([fields[name] for name in asked])
+
+
+def read_planned(
+    planned: PlannedScan, described: TableDescription, columns: tuple[str, ...], condition: pc.Expression | None
+) -> pa.Table:
+    """Read what was planned for `columns_to_read` into memory, in the order of its partitions."""
+    schema = _schema(described, columns)
+    return _in_order(read_in_threads(_tasks(planned, schema, condition), ScanTask.to_batches, _THREADS), schema)
+
+
+def _schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
+    fields = fields_by_name(described.schema)
+    return arrow_columns(StructType([fields[name] for name in columns]))
+
+
+def _tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
+    reader = _planned_reader(planned)
+    counted = len(planned.output) > len(planned.schema)
+    return [ScanTask(reader, partition, counted, schema, condition) for partition in reader.planned]
+
+
+def _in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:
+    with closing(batches):
+        found = sorted(batches, key=lambda each: each[0])
+    return pa.Table.from_batches([batch for _, batch in found], schema)
+
+
+def _planned_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:
+    assert isinstance(planned.reader, PlannedReader)
+    return planned.reader
+
+
+def _unnumbered(batches: Generator[Numbered, None, None]) -> Iterator[pa.RecordBatch]:
+    with closing(batches):
+        for _, batch in batches:
+            yield batch

@@ -1,0 +1,184 @@
+"""A table as a Python object: its columns and properties, its rows as Arrow data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructField, StructType
+
+from .. import tables
+from ..altering.properties import alter
+from ..connections import Catalog
+from ..replies import TableDescription
+from ..requests import TableChange
+from .appending import append
+from .columns import arrow_columns, spark_field, spark_type
+from .details import Commit, SchemaVersion, TableSize, commits_of, schemas_of, size_of
+from .following import NewRows, follow
+from .scan import Bound, Scan, bounds, check_columns, new_scan
+
+
+class Table:
+    """A table of a catalog, as it was when it was loaded; `refresh` loads it again."""
+
+    def __init__(self, catalog: Catalog, namespace: tuple[str, ...], name: str) -> None:
+        self._catalog = catalog
+        self._namespace = namespace
+        self._name = name
+        self._described = self._loaded({})
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}: {', '.join(self.schema.names)})"
+
+    @property
+    def name(self) -> str:
+        """Return the full name, as SQL has it."""
+        return self._described.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns; a comment is in the metadata of its field, under `comment`."""
+        return arrow_columns(self._described.schema)
+
+    @property
+    def spark_schema(self) -> StructType:
+        """Return the columns as Spark's types, which know more than Arrow's: VARCHAR(20)."""
+        return self._described.schema
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return the properties, as `create_table` takes them."""
+        return dict(self._described.properties)
+
+    @property
+    def hidden_columns(self) -> Mapping[str, str]:
+        """Return the columns that a scan has only if it names them, each with what it tells."""
+        return {column.name: column.comment for column in self._described.metadata_columns}
+
+    def refresh(self) -> None:
+        """Load the table again. Raises StreamNotFoundError if it was dropped."""
+        self._described = self._loaded({})
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        limit: int | None = None,
+        *,
+        start: Bound | None = None,
+        end: Bound | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Scan:
+        """Return a scan of some columns (None: all but hidden ones), of rows that fulfil `filter`, at most `limit`.
+
+        `filter` is an expression of pyarrow with its meaning: `pyarrow.compute.field("temp") > 30`. `start` and `end`
+        are versions of the table (`end=5`: as it was after the fifth commit), times with a zone, or texts of stream
+        cuts; None: all that there is. `options` are read options of docs/options.md, such as `{"mode": "permissive"}`.
+        Raises InvalidOptionError, InvalidSchemaError.
+        """
+        given = {**(options or {}), **bounds(start, end)}
+        described = self._loaded(given) if given else self._described
+        return new_scan(self._catalog, described, columns, filter, limit, given)
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """Return the first rows, reading no more than they need."""
+        return self.scan(limit=rows).to_arrow()
+
+    def append(self, rows: object, *, options: Mapping[str, str] | None = None) -> int:
+        """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none. Return how many.
+
+        `rows` are a pyarrow Table, RecordBatch or RecordBatchReader, or anything that exports Arrow data. Columns are
+        found by name; those that are missing are null. Rows of a routing key keep their order. `options` are write
+        options of docs/options.md; with `txn-app-id` and `txn-version` a write that is repeated is done once. Raises
+        InvalidSchemaError, InvalidRowError naming the row, StreamSealedError, PermissionDeniedError,
+        TransactionOutcomeUnknownError if the servers do not tell what became of the commit.
+        """
+        described = tables.load(self._catalog, self._namespace, self._name, writing=True)
+        return append(self._catalog, described, rows, options or {})
+
+    def follow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        *,
+        position: str | None = None,
+        start: Bound | None = None,
+        available_now: bool = False,
+        timeout: float | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Iterator[NewRows]:
+        """Yield the rows of the table and those that come to it, a batch at a time, each with the position behind it.
+
+        Every event comes once, and those of a routing key in their order, also when the stream is scaled. `position`
+        is that of an earlier batch; without one it begins at `start`, by default with the oldest event, with "latest"
+        after what is there now. It ends with what is there now if `available_now`, or after `timeout` seconds without
+        new rows. A batch has 64 MiB of events at most, or what the options `max-bytes-per-trigger` and
+        `max-rows-per-trigger` say. It may have no rows if `filter` keeps none. Raises DataLossError for events that
+        were removed before they were read, CheckpointError for a position of another stream.
+        """
+        given = {**(options or {}), **bounds(start, None)}
+        described = self._loaded(given)
+        names = described.schema.names if columns is None else columns
+        check_columns(described, names)
+        return follow(self._catalog, described, names, filter, position, available_now, timeout, given)
+
+    def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
+        """Add a column, behind the others unless told otherwise; rows that are there have null for it.
+
+        This and the other methods that change columns register a new version of the schema, which the policy of the
+        table must allow. They raise UnsupportedOperationError for a change with which older events could not be read,
+        InvalidOptionError, IncompatibleSchemaError.
+        """
+        column = StructType([spark_field(field)])
+        self._alter(TableChange("AddColumn", None, None, (field.name,), column, "" if first else after))
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column; the events keep its values."""
+        self._alter(TableChange("DeleteColumn", None, None, (name,)))
+
+    def rename_column(self, name: str, to: str) -> None:
+        """Rename a column."""
+        self._alter(TableChange("RenameColumn", None, to, (name,)))
+
+    def widen_column(self, name: str, type: pa.DataType) -> None:
+        """Give a column a type that holds all of its values: int32 to int64, float32 to float64."""
+        column = StructType([StructField(name, spark_type(name, type))])
+        self._alter(TableChange("UpdateColumnType", None, None, (name,), column))
+
+    def allow_null(self, name: str) -> None:
+        """Let a column have null."""
+        self._alter(TableChange("UpdateColumnNullability", None, "true", (name,)))
+
+    def comment_column(self, name: str, comment: str) -> None:
+        """Set the comment of a column."""
+        self._alter(TableChange("UpdateColumnComment", None, comment, (name,)))
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> None:
+        """Set properties of the table; None removes one. Raises InvalidOptionError."""
+        self._alter(
+            *(
+                TableChange("RemoveProperty" if text is None else "SetProperty", key, text)
+                for key, text in properties.items()
+            )
+        )
+
+    def history(self) -> list[Commit]:
+        """Return the versions of the table, one for each commit of an INSERT, of `append` or of a streaming query."""
+        return commits_of(self._catalog, self._described.table)
+
+    def size(self) -> TableSize:
+        """Measure how many segments take appends, and how many bytes all events have."""
+        return size_of(self._catalog, self._described.table)
+
+    def schema_versions(self) -> list[SchemaVersion]:
+        """Return the versions of the schema in the registry, the oldest first; none without a registry."""
+        return schemas_of(self._catalog, self._described.table)
+
+    def _loaded(self, options: Mapping[str, str]) -> TableDescription:
+        return tables.load(self._catalog, self._namespace, self._name, options)
+
+    def _alter(self, *changes: TableChange) -> None:
+        alter(self._catalog, self._namespace, self._name, changes)
+        self.refresh()

@@ -1,0 +1,87 @@
+"""Prints what `pyspark-pravega show` finds: as tables for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_WIDE = 10_000
+"""Columns of an output that is no terminal: nothing is cut there."""
+_LONGEST_CELL = 200
+
+
+def print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, right: Sequence[str] = ()) -> None:
+    """Print rows with a line of headings; `right` are the columns of numbers."""
+    terminal = sys.stdout.isatty()
+    console = Console(markup=False, highlight=False, emoji=False, width=None if terminal else _WIDE)
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
+    for column in columns:
+        table.add_column(printable(column), justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell(row.get(column)) for column in columns))
+    console.print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; `json_value` says how."""
+    print(json.dumps(json_value(value), indent=2, ensure_ascii=False))
+
+
+def cell(value: Any) -> str:
+    """Return a value as a cell of a table shows it, without its middle if it is very long."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, datetime):
+        text = value.isoformat(sep=" ")
+    elif isinstance(value, bytes):
+        text = f"X'{value[:_LONGEST_CELL].hex().upper()}'"
+    elif isinstance(value, list | dict | tuple):
+        text = json.dumps(json_value(value), ensure_ascii=False)
+    else:
+        text = str(value)
+    if len(text) > _LONGEST_CELL:
+        text = f"{text[: _LONGEST_CELL - 20]}...{text[-16:]}"
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Return a text without signs that a terminal would obey."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def json_value(value: Any) -> Any:
+    """Return a value as JSON has it: times in ISO 8601, bytes in base64, decimals and what is no number as texts."""
+    if isinstance(value, dict):
+        return {str(key): json_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def amount(size: int) -> str:
+    """Return a number of bytes as people read it: 1.5 MiB."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"
