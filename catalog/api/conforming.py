@@ -51,7 +51,7 @@ class RowsOfTable:
                 ) from None
         if not field.nullable and array.null_count:
             place = self._rows + pc.index(array.is_null(), True).as_py()
-            raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL.")
+            raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
         if isinstance(field.dataType, CharType | VarcharType):
             self._check_length(field, field.dataType.length, array)
         if isinstance(field.dataType, CharType):
@@ -64,7 +64,7 @@ class RowsOfTable:
             place = self._rows + pc.index(pc.greater(lengths, longest), True).as_py()
             raise InvalidRowError(
                 f"Row {place} has more than {longest} characters in column {field.name}, which is "
-                f"{field.dataType.simpleString()}."
+                f"{field.dataType.simpleString()}"
             )
 
 

@@ -86,8 +86,9 @@ class Scan:
     def to_batches(self, *, threads: int = _THREADS) -> pa.RecordBatchReader:
         """Return a reader of the rows in bounded memory, up to the table's end at this moment.
 
-        Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What `threads`
-        read at a time takes about 64 MiB each, see the option `read-window`. Close the reader to end the reading.
+        Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What a thread
+        reads at a time takes about 64 MiB, see the option `read-window`. The threads end with the last row, or when
+        nothing refers to the reader any more.
         """
         batches = self._batches(self.tasks(), threads)
         return pa.RecordBatchReader.from_batches(self.schema, _unnumbered(batches))
@@ -154,9 +155,9 @@ def new_scan(
     with errors_about("Table", described.name):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
-        names = tuple(described.schema.names) if columns is None else tuple(columns)
+        names = described.schema.names if columns is None else columns
         check_columns(described, names)
-        scan = Scan(catalog, described, names, condition, limit, options)
+        scan = Scan(catalog, described, tuple(names), condition, limit, options)
         if condition is not None:
             columns_to_read(described, names, condition)
         return scan

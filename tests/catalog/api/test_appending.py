@@ -1,0 +1,142 @@
+"""append: one transaction, seen by Spark, atomic, of Arrow data of all sorts; and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.catalog import PravegaCatalog
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    InvalidRowError,
+    InvalidSchemaError,
+    PravegaError,
+    StreamNotFoundError,
+)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("text", pa.string(), metadata={"comment": "what it says"}),
+        ("price", pa.decimal128(10, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+ROW = {"id": 1, "text": "a", "price": Decimal("1.50"), "at": datetime(2024, 2, 29, tzinfo=UTC), "tags": ["x", None]}
+
+
+@pytest.mark.parametrize("format", ["avro", "json"])
+def test_spark_sees_what_is_appended(spark: SparkSession, api: PravegaCatalog, scope: str, format: str) -> None:
+    properties = {"format": format, "routing-key": "id", "scaling.min-segments": "3"}
+    table = api.create_table(f"`{scope}`.orders", SCHEMA, comment="Orders", properties=properties)
+    rows = [{**ROW, "id": number} for number in range(30_000)]
+    assert table.append(pa.Table.from_pylist(rows, SCHEMA)) == 30_000
+    shown = spark.table(table.name)
+    assert shown.schema == table.spark_schema
+    assert shown.toArrow().sort_by("id").to_pylist() == rows
+    # A version of its own, where Spark's CHANGES find it too.
+    assert [(each.operation, each.rows) for each in table.history()] == [("INSERT", 30_000)]
+    changes = spark.sql(f"SELECT count(*), max(_commit_version) FROM {table.name} CHANGES FROM VERSION 1 TO VERSION 1")
+    assert changes.collect() == [(30_000, 1)]
+    # Rows of a key keep their order.
+    table.append(pa.Table.from_pylist([{**ROW, "id": 7, "text": str(number)} for number in range(50)], SCHEMA))
+    texts = table.scan(["text"], pc.field("id") == 7, start=2).to_arrow()["text"].to_pylist()
+    assert texts == [str(number) for number in range(50)]
+
+
+def test_columns_are_found_by_name_and_values_are_cast(api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.orders", SCHEMA)
+    reader = pa.table(
+        {
+            "at": pa.array([ROW["at"]], pa.timestamp("ns", "Asia/Kolkata")),
+            "id": pa.array([1], pa.uint64()),
+            "tags": pa.array([["x"]], pa.large_list(pa.large_string())),
+            "text": pa.array(["a"]).dictionary_encode(),
+        }
+    ).to_reader()
+    assert table.append(reader) == 1
+    assert table.scan().to_arrow().to_pylist() == [{**ROW, "price": None, "tags": ["x"]}]
+    assert table.append(pa.record_batch({"id": pa.array([2], pa.int8()), "price": [Decimal("2")]})) == 1
+    assert table.append(SCHEMA.empty_table()) == 0
+    assert table.scan().count() == 2 and len(table.history()) == 2
+
+
+REFUSED: list[tuple[object, type[PravegaError], str]] = [
+    ({"text": ["a"]}, InvalidSchemaError, "The rows have no id, which is NOT NULL"),
+    ({"id": [1], "size": [2]}, InvalidSchemaError, "The rows have size, which are no columns of it"),
+    ({"id": ["1"]}, InvalidSchemaError, "Column id is int32, and the rows have string for it. Cast it"),
+    ({"id": [1], "at": [datetime(2024, 1, 1)]}, InvalidSchemaError, "Column at is timestamp.*Cast it before"),
+    ({"id": [1 << 40]}, InvalidRowError, "Column id is int32, and a value of type int64 does not fit"),
+    ({"id": [1.5]}, InvalidRowError, "Column id is int32, and a value of type double does not fit"),
+    ({"id": [1, None]}, InvalidRowError, "Row 1 has no value in column id, which is NOT NULL"),
+    ("no rows", InvalidSchemaError, "'rows' is a str; give a pyarrow Table"),
+]
+
+
+def test_what_does_not_fit_is_refused(api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.orders", SCHEMA)
+    for rows, error, message in REFUSED:
+        with pytest.raises(error, match=message) as caught:
+            table.append(pa.table(rows) if isinstance(rows, dict) else rows)
+        assert "orders: " in str(caught.value)
+    assert table.scan().count() == 0 and table.history() == []
+
+
+def test_a_write_that_fails_in_the_middle_leaves_nothing(api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.orders", SCHEMA, properties={"scaling.min-segments": "2"})
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for _ in range(3):
+            yield pa.RecordBatch.from_pylist([ROW] * 1000, SCHEMA)
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        table.append(pa.RecordBatchReader.from_batches(SCHEMA, rows()))
+    assert table.scan().count() == 0 and table.history() == []
+    assert table.append(pa.RecordBatch.from_pylist([ROW], SCHEMA)) == 1
+
+
+def test_texts_are_as_long_as_their_columns_say(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.codes (c CHAR(3), v VARCHAR(2)) USING pravega")
+    table = api.load_table(f"`{scope}`.codes")
+    table.append(pa.table({"c": ["a", None], "v": ["ßß", "b"]}))
+    assert [tuple(row) for row in spark.table(table.name).collect()] == [("a  ", "ßß"), (None, "b")]
+    with pytest.raises(InvalidRowError, match=r"Row 1 has more than 2 characters in column v, which is varchar\(2\)"):
+        table.append(pa.table({"c": ["a", "b"], "v": ["b", "abc"]}))
+
+
+def test_a_repeated_write_is_done_once(api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.orders", SCHEMA)
+    rows = pa.RecordBatch.from_pylist([ROW], SCHEMA)
+    for version in ("1", "1", "2", "1"):
+        table.append(rows, options={"txn-app-id": "loader", "txn-version": version})
+    assert table.scan().count() == 2
+    with pytest.raises(InvalidOptionError, match="needs 'txn-version' too"):
+        table.append(rows, options={"txn-app-id": "loader"})
+    # Without a transaction, where that is asked for.
+    assert table.append(rows, options={"write-mode": "at-least-once"}) == 1
+    assert table.scan().count() == 3 and len(table.history()) == 2
+
+
+def test_appended_rows_of_a_table_of_changes_are_states(api: PravegaCatalog, scope: str) -> None:
+    columns = pa.schema([("id", pa.int32()), ("name", pa.string())])
+    table = api.create_table(f"`{scope}`.users", columns, properties={"format": "debezium-json", "primary-key": "id"})
+    table.append(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+    table.append(pa.table({"id": [2], "name": ["c"]}))
+    assert sorted(map(tuple, (row.values() for row in table.scan().to_arrow().to_pylist()))) == [(1, "a"), (2, "c")]
+
+
+def test_tables_that_are_gone(api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.orders", SCHEMA)
+    api.drop_table(table.name)
+    with pytest.raises(StreamNotFoundError):
+        table.append(pa.RecordBatch.from_pylist([ROW], SCHEMA))
+    with pytest.raises(StreamNotFoundError):
+        table.scan().to_arrow()

@@ -1,0 +1,117 @@
+"""Namespaces and tables: listed, made, changed and dropped without Spark, which sees the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.catalog import PravegaCatalog, connect
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    ScopeExistsError,
+    ScopeNotEmptyError,
+    ScopeNotFoundError,
+    StreamExistsError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+    UnsupportedTypeError,
+)
+
+COLUMNS = pa.schema([pa.field("id", pa.int32(), metadata={"comment": "which"}), ("text", pa.string())])
+
+
+def test_importing_it_starts_nothing(cluster: object) -> None:
+    program = (
+        "import sys, pyspark_pravega.catalog as c; assert 'pyspark' not in sys.modules; "
+        "c.connect(controller_uri='tcp://localhost:1'); from pyspark import SparkContext; "
+        "assert SparkContext._gateway is None and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_namespaces(api: PravegaCatalog, scope: str) -> None:
+    assert scope in api.list_namespaces() and api.namespace_exists(f"`{scope}`")
+    with pytest.raises(ScopeExistsError):
+        api.create_namespace(f"`{scope}`")
+    api.create_namespace(f"`{scope}`", if_not_exists=True)
+    assert not api.namespace_exists("nothing")
+    with pytest.raises(ScopeNotFoundError):
+        api.drop_namespace("nothing")
+    api.create_table(f"`{scope}`.one", COLUMNS)
+    with pytest.raises(ScopeNotEmptyError):
+        api.drop_namespace(f"`{scope}`")
+    api.drop_namespace(f"pravega.`{scope}`", cascade=True)
+    assert scope not in api.list_namespaces()
+
+
+def test_tables(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    name = f"`{scope}`.`a.b`"
+    table = api.create_table(name, COLUMNS, comment="Things", properties={"format": "json", "routing-key": "id"})
+    assert table.name == f"pravega.{name}" and table.schema == COLUMNS
+    assert table.schema.field("id").metadata == {b"comment": b"which"}
+    assert table.properties["comment"] == "Things" and table.properties["routing-key"] == "id"
+    assert api.list_tables(f"`{scope}`") == [name]
+    assert api.table_exists(name) and not api.table_exists(f"`{scope}`.other")
+    # Spark's statement for it makes an equal one.
+    (statement,) = spark.sql(f"SHOW CREATE TABLE {table.name}").collect()
+    spark.sql(statement[0].replace("`a.b`", "copy", 1))
+    copy = api.load_table(f"`{scope}`.copy")
+    assert copy.schema == COLUMNS and copy.properties == table.properties
+    assert api.create_table(name, COLUMNS, if_not_exists=True).name == table.name
+    with pytest.raises(StreamExistsError, match="exists"):
+        api.create_table(name, COLUMNS)
+    api.drop_table(name)
+    api.drop_table(name, if_exists=True)
+    with pytest.raises(StreamNotFoundError):
+        api.drop_table(name)
+    assert "_segment" in copy.hidden_columns and copy.size().segments == 1
+
+
+def test_columns_and_properties_change(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    table = api.create_table(f"`{scope}`.things", COLUMNS)
+    table.append(pa.table({"id": [1], "text": ["a"]}))
+    table.add_column(pa.field("size", pa.int32(), metadata={"comment": "in m"}), after="id")
+    table.widen_column("size", pa.int64())
+    table.rename_column("text", "name")
+    table.comment_column("name", "its name")
+    table.add_column(pa.field("first", pa.float64()), first=True)
+    assert table.schema.names == ["first", "id", "size", "name"] and table.schema.field("size").type == pa.int64()
+    table.drop_column("first")
+    table.append(pa.table({"id": [2], "name": ["b"], "size": [1 << 40]}))
+    rows = table.scan().to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": 1, "size": None, "name": "a"}, {"id": 2, "size": 1 << 40, "name": "b"}]
+    assert spark.table(table.name).schema == table.spark_schema
+    assert [each.version for each in table.schema_versions()] == list(range(7))
+    old = table.scan(options={"schema-version": "0"})
+    assert old.schema.names == ["id", "text"] and old.to_arrow()["text"].to_pylist() == ["a", None]
+    with pytest.raises(UnsupportedOperationError, match="cannot be changed from bigint to int"):
+        table.widen_column("size", pa.int32())
+    with pytest.raises(UnsupportedOperationError, match="cannot be added as NOT NULL"):
+        table.add_column(pa.field("more", pa.int32(), nullable=False))
+    with pytest.raises(InvalidOptionError, match="There is no column text"):
+        table.drop_column("text")
+    table.set_properties({"retention.type": "size", "retention.minimum": "1g", "comment": "Things"})
+    assert table.properties["retention.minimum"] == "1g" and table.properties["comment"] == "Things"
+    table.set_properties({"comment": None})
+    assert "comment" not in table.properties
+
+
+def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
+    with pytest.raises(InvalidNameError, match="'iot..sensor' is not a name"):
+        api.load_table("iot..sensor")
+    with pytest.raises(InvalidNameError, match="No namespace is named"):
+        api.load_table("sensor")
+    with pytest.raises(UnsupportedTypeError, match="Table pravega.* Column size has Arrow's type uint32"):
+        api.create_table(f"`{scope}`.things", pa.schema([("size", pa.uint32())]))
+    with pytest.raises(InvalidOptionError, match="no table property 'formt'"):
+        api.create_table(f"`{scope}`.things", COLUMNS, properties={"formt": "json"})
+    assert api.list_tables(f"`{scope}`") == []
+    with pytest.raises(InvalidOptionError, match="Catalog other: There is no .* 'controler_uri'"):
+        connect("other", controler_uri="tcp://localhost:9090")
+    with pytest.raises(InvalidOptionError, match="cannot be given in a query on a table of a catalog"):
+        api.create_table(f"`{scope}`.things", COLUMNS).scan(options={"controller-uri": "tcp://localhost:1"})
