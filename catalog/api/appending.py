@@ -19,6 +19,7 @@ from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from ..connections import Catalog
 from ..naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
 from ..replies import TableDescription
+from ..spelling import subject
 from .conforming import RowsOfTable
 
 _ROWS = 16_384
@@ -28,7 +29,7 @@ _ROWS = 16_384
 def append(catalog: Catalog, described: TableDescription, rows: object, given: Mapping[str, str]) -> int:
     """Append rows to a table in one transaction; see `Table.append`."""
     pravega, table = catalog.pravega, described.table
-    with errors_about("Table", described.name), errors_about_dropped_streams(WRITE_AGAIN):
+    with errors_about("Table", subject(catalog, described.table)), errors_about_dropped_streams(WRITE_AGAIN):
         reader = _reader(rows)
         columns = strings_for_char_types(described.schema)
         assert isinstance(columns, StructType)

@@ -18,6 +18,7 @@ from pyspark_pravega.sql.options import resolve
 from .. import namespaces, tables
 from ..connections import Catalog
 from ..naming import errors_about
+from ..spelling import stream_named
 from .columns import spark_columns
 from .details import ConsumerLag, lags
 from .table import Table
@@ -35,9 +36,9 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
 class PravegaCatalog:
     """The namespaces and tables of one Pravega cluster. Thread-safe; a context manager that closes its connections.
 
-    Names of tables are written as in SQL: `iot.sensor`, with the catalog's name before it or not, and parts with `.` or
-    other signs in backticks. `stream$type` is the table of the events of one type, and `stream$changelog` that of the
-    events of a table of changes.
+    Names of tables are written as in SQL: `iot.sensor_raw`, with the catalog's name before it or not, and parts with
+    `.` or other signs in backticks. `_` also means `-`. `stream$type` is the table of the events of one type, and
+    `stream$changelog` that of the events of a table of changes.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -126,7 +127,7 @@ class PravegaCatalog:
 
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
         """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
-        return list(lags(self._catalog, None if table is None else tables.stream_of(*self._table(table))))
+        return list(lags(self._catalog, None if table is None else stream_named(self._catalog, *self._table(table))))
 
     def _namespace(self, name: str) -> tuple[str, ...]:
         parts = parts_of(name)

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
-from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT
 
 
 class RowsOfTable:
@@ -79,6 +80,13 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
         )
     if missing := [field.name for field in columns if not field.nullable and field.name not in found.names]:
         raise InvalidSchemaError(f"The rows have no {', '.join(missing)}, which is NOT NULL. Its columns are {known}.")
+    for field in columns:
+        default = (field.metadata or {}).get(CURRENT_DEFAULT)
+        if default is not None and field.name not in found.names:
+            raise InvalidSchemaError(
+                f"The rows have no {field.name}, whose DEFAULT {shorten(default)} only SQL evaluates. Give its values, "
+                "or use INSERT."
+            )
 
 
 _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (

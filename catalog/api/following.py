@@ -25,6 +25,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 from ..connections import Catalog
 from ..naming import errors_about, errors_about_dropped_streams
 from ..replies import TableDescription
+from ..spelling import subject
 from .scan import columns_to_read, read_planned
 
 _MAX_BYTES = 64 << 20
@@ -59,7 +60,7 @@ def follow(
             f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "
             f"`{kind.name(table)}$changelog`."
         )
-    with errors_about("Table", described.name):
+    with errors_about("Table", subject(catalog, described.table)):
         resolved = catalog.options(read=options, properties=table.scan_properties)
         refuse_consumer(resolved, "a program that follows a table")
         limits = limits_of(resolved)
@@ -91,7 +92,10 @@ class _Following:
     def batches(self, since: SourceOffset, last: SourceOffset | None, timeout: float | None) -> Iterator[NewRows]:
         quiet_since = time.monotonic()
         while True:
-            with errors_about("Table", self.described.name), errors_about_dropped_streams(_GONE):
+            with (
+                errors_about("Table", subject(self.catalog, self.described.table)),
+                errors_about_dropped_streams(_GONE),
+            ):
                 until = self.stream.end(since, last, self.limits, self.memory).offset
                 new = None if until is since else NewRows(self._rows(since, until), until.to_json())
             if new is not None:

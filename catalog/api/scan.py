@@ -25,6 +25,7 @@ from pyspark_pravega.sql import options as o
 from ..connections import Catalog
 from ..naming import errors_about
 from ..replies import TableDescription
+from ..spelling import subject
 from .columns import arrow_columns
 from .filters import columns_of
 from .parallel import Numbered, read_in_threads
@@ -118,7 +119,7 @@ class Scan:
 
     def _planned(self, required: StructType) -> PlannedScan:
         table = self.described.table
-        with errors_about("Table", self.described.name):
+        with errors_about("Table", subject(self.catalog, self.described.table)):
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
             return kind_of(table).plan_scan(
                 self.catalog.pravega,
@@ -152,7 +153,7 @@ def new_scan(
     options: Mapping[str, str],
 ) -> Scan:
     """Return a scan of a table. Raises InvalidSchemaError for columns that it does not have, InvalidOptionError."""
-    with errors_about("Table", described.name):
+    with errors_about("Table", subject(catalog, described.table)):
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidOptionError(f"'limit' is {limit!r}; give a number of rows, 0 or more.")
         names = described.schema.names if columns is None else columns

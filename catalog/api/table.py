@@ -13,6 +13,7 @@ from ..altering.properties import alter
 from ..connections import Catalog
 from ..replies import TableDescription
 from ..requests import TableChange
+from ..table_properties import place
 from .appending import append
 from .columns import arrow_columns, spark_field, spark_type
 from .details import Commit, SchemaVersion, TableSize, commits_of, schemas_of, size_of
@@ -50,7 +51,13 @@ class Table:
     @property
     def properties(self) -> Mapping[str, str]:
         """Return the properties, as `create_table` takes them."""
-        return dict(self._described.properties)
+        found = self._described.properties
+        return {key: text for key, text in found.items() if key not in place(self._described.table.stream)}
+
+    @property
+    def stream(self) -> str:
+        """Return the stream that the table is, as `scope/name`."""
+        return str(self._described.table.stream)
 
     @property
     def hidden_columns(self) -> Mapping[str, str]:

@@ -112,6 +112,14 @@ def test_texts_are_as_long_as_their_columns_say(spark: SparkSession, api: Praveg
         table.append(pa.table({"c": ["a", "b"], "v": ["b", "abc"]}))
 
 
+def test_defaults_that_sql_evaluates_are_asked_for(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.marks (a INT, b INT DEFAULT 7) USING pravega")
+    table = api.load_table(f"`{scope}`.marks")
+    with pytest.raises(InvalidSchemaError, match="The rows have no b, whose DEFAULT 7 only SQL evaluates"):
+        table.append(pa.table({"a": [1]}))
+    assert table.append(pa.table({"a": [1], "b": [2]})) == 1
+
+
 def test_a_repeated_write_is_done_once(api: PravegaCatalog, scope: str) -> None:
     table = api.create_table(f"`{scope}`.orders", SCHEMA)
     rows = pa.RecordBatch.from_pylist([ROW], SCHEMA)
