@@ -30,7 +30,8 @@ def stream_named(catalog: Catalog, namespace: Sequence[str], name: str) -> Strea
 
 def as_in_pravega(catalog: Catalog, name: str) -> str:
     """Return the name in Pravega of what SQL calls by this name."""
-    return hyphenated(name) if _as_in_sql(catalog) else name
+    other = hyphenated(name)
+    return other if other != name and _as_in_sql(catalog) else name
 
 
 def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:

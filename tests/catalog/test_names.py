@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.conftest import new_scope
+from tests.datasource.scans import insert
+from tests.datasource.transactions import raw_table
 from tests.streams import PATIENCE
 
 ONE_SEGMENT = StreamConfiguration(ScalingPolicy("fixed", 0, 0, 1))
@@ -126,6 +129,26 @@ def test_errors_name_what_is_written_and_the_stream(spark: SparkSession, scope: 
         spark.sql(f"DELETE FROM {namespace}.a_b WHERE id = 1")
     plan = spark.sql(f"EXPLAIN SELECT * FROM {namespace}.a_b").first()[0]
     assert f"{namespace}.a_b (avro)" in plan
+
+
+def test_parts_of_streams_and_streams_that_options_name(
+    spark: SparkSession, client_config: ClientConfig, scope: str, namespace: str
+) -> None:
+    properties = "'format'='debezium-json', 'primary-key'='id'"
+    spark.sql(f"CREATE TABLE {namespace}.of_rows (id INT) USING pravega TBLPROPERTIES ({properties})")
+    changelog = f"{namespace}.`of_rows$changelog`"
+    assert spark.table(changelog).columns[:3] == ["op", "before", "after"]
+    assert f"{changelog} (debezium-json)" in spark.sql(f"EXPLAIN SELECT * FROM {changelog}").first()[0]
+    with pytest.raises(PySparkException, match=rf"`of_rows\$changelog` is a part of {namespace}\.of_rows"):
+        spark.sql(f"DROP TABLE {changelog}")
+    properties = "'format'='json', 'framing'='none', 'dead-letter'='bad_ones'"
+    spark.sql(f"CREATE TABLE {namespace}.all_events (id INT) USING pravega TBLPROPERTIES ({properties})")
+    with connect(client_config) as pravega:
+        batch = pa.record_batch([pa.array([b"?", b'{"id": 1}'], pa.binary())], names=["event"])
+        insert(pravega, raw_table(Stream(scope, "all-events")), batch)
+    assert spark.table(f"{namespace}.all_events").collect() == [Row(id=1)]
+    assert spark.table(f"{namespace}.bad_ones").count() == 1
+    assert tables(spark, namespace) == ["all_events", "bad_ones", "of_rows"]
 
 
 def test_creation_that_fails_leaves_nothing(spark: SparkSession, pravega: Pravega, scope: str, namespace: str) -> None:

@@ -186,7 +186,7 @@ def test_the_command_lists_and_drops(pravega: Pravega, kept: Stream) -> None:
 
     Consumer.register(pravega, kept, "nightly", at(kept, 3))
     table, consumer = f"`{kept.scope}`.kept", f"`{kept.scope}`.nightly"
-    for named in (table, f"pravega.{table}"):
+    for named in (table, f"pravega.{table}", table.strip("`").replace("`", "").replace("-", "_")):
         code, shown = run("list", named)
         header, row = shown.splitlines()
         assert code == 0 and header.split() == ["CONSUMER", "STREAM", "BYTES", "BEHIND", "POSITION"]
