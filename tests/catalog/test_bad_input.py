@@ -234,7 +234,7 @@ NAMES = [
     refusal(f"CREATE NAMESPACE pravega.{'y' * 256}", NAME, "256 characters", "at most 255"),
     refusal("CREATE NAMESPACE {n}", "SCHEMA_ALREADY_EXISTS", "{s}"),
     refusal("CREATE NAMESPACE pravega.extra LOCATION '/tmp/x'", OPERATION, "pravega.extra", "Leave LOCATION out"),
-    refusal("CREATE NAMESPACE pravega.extra DEFAULT COLLATION UTF8_LCASE", OPERATION, "pravega.extra", "Leave it out"),
+    refusal("CREATE NAMESPACE pravega.extra DEFAULT COLLATION UTF8_LCASE", "UNSUPPORTED_FEATURE", "collation"),
     refusal("CREATE NAMESPACE pravega.a.b COMMENT 'x'", NAME, "a.b", "2 parts", "`a-b`"),
     refusal("ALTER NAMESPACE {n} SET LOCATION '/tmp/x'", OPERATION, "SET LOCATION", "pravega.{s}"),
     refusal("ALTER NAMESPACE pravega._system SET PROPERTIES ('a'='b')", OPERATION, "_system", "belongs to Pravega"),

@@ -99,3 +99,11 @@ def test_rights(secure_spark: SparkSession, secure_cluster: ClusterInfo, secure_
     with pytest.raises(PySparkException, match=f"PRAVEGA_PERMISSION_DENIED.*READ_UPDATE.*{TABLE_NAME}_kvtable"):
         secure_spark.sql(f"ALTER NAMESPACE of_sink.{namespace} SET PROPERTIES ('a'='b')")
     assert comment("sink") == "ours"
+
+
+def test_tables_with_a_tag(spark: SparkSession, scope: str) -> None:
+    for name, tags in (("of_shop", "prod,retail"), ("of_lab", "test")):
+        properties = f"TBLPROPERTIES ('tags'='{tags}')"
+        spark.sql(f"CREATE TABLE pravega.`{scope}`.{name} (id INT) USING pravega {properties}")
+    every = spark.sql(f"SHOW TABLE EXTENDED IN pravega.`{scope}` LIKE '*'")
+    assert [row.tableName for row in every.where("information LIKE '%tags=%prod%'").collect()] == ["of_shop"]
