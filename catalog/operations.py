@@ -286,6 +286,7 @@ def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
             tail=None if known is None else known.offsets(),
             search=Search.of_request(request.found),
             places=places,
+            conditions=conditions if options.get(o.PUSH_DOWN_ROUTING_KEY) else (),
         )
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)

@@ -34,6 +34,8 @@ def planned_read(
     """
     shown = ", ".join(columns.fieldNames()) or "none"
     text = f"{name} ({table.format}) columns: {shown}; segments: {planned.segments}, bytes: {planned.bytes}"
+    if planned.keyed is not None:
+        text += "; routing key: {} of {} segments".format(*planned.keyed)
     if aggregation is not None:
         text += f"; aggregates: {aggregation}"
     if conditions:

@@ -90,6 +90,8 @@ def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
         kept["codec"] = settings.codec
     if settings.routing_key is not None:
         kept["routing-key"] = settings.routing_key
+    if settings.routing_key_of_all:
+        kept[o.ROUTING_KEY_OF_ALL.key] = "true"
     if settings.event_time is not None:
         kept["event-time"] = settings.event_time
     if comment:
@@ -150,6 +152,8 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     for key in ("routing-key", "event-time", "codec", "comment", *table.settings, *table.scan_properties):
         if key in loaded.stored:
             properties[key] = loaded.stored[key]
+    if "routing-key" in properties and not format_traits(table.format).changes:
+        properties[o.ROUTING_KEY_OF_ALL.key] = loaded.stored.get(o.ROUTING_KEY_OF_ALL.key, "false")
     if loaded.group is not None and table.format != "raw":
         properties["compatibility"] = policy_name(loaded.group.compatibility)
     return properties | shown_of_stream(configuration)

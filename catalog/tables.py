@@ -18,7 +18,7 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of, kind_with_format
 from pyspark_pravega.datasource.kinds.dispatch import load as load_part
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.scan.event_planning import nullable
-from pyspark_pravega.datasource.tables.declared import declared_settings
+from pyspark_pravega.datasource.tables.declared import declared_settings, format_traits
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.named_columns import with_columns
@@ -242,6 +242,9 @@ def _create(
     registered = found is not None and adopting.has_envelopes(found)
     if found is not None and registered:
         adopting.check_envelopes(found, settings)
+    if settings.routing_key_of_all is None and found is None and not format_traits(format.name).changes:
+        # All events come after the property, and what writes here keeps to it.
+        settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
     kept = table_properties.stored(settings, comment)
     if (format.registry_format is None or registered) and text:
         kept[SCHEMA_KEY] = text

@@ -12,13 +12,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
+
+from . import cancellation
 from .controller.controller import Controller
 from .segments.store import SegmentInfo, SegmentStore
-from .stream import Stream, segment_number
+from .stream import SegmentRange, Stream, segment_epoch, segment_number
 
+_THREADS = 8
+"""Epochs that are asked for at the same time."""
+_MOST_EPOCHS = 256
 _ENCODINGS = 4
 KEPT = 1024
 """Encoding ids of a stream, and streams, that are kept: those that were noted or asked for last."""
@@ -33,6 +41,8 @@ class _Known:
     """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
     registered: bool = False
     encodings: tuple[int, ...] = (0,)
+    ranges: Mapping[int, SegmentRange] = field(default_factory=dict)
+    """By segment."""
 
 
 class KnownStreams:
@@ -79,6 +89,30 @@ class KnownStreams:
         if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
             self._learn(stream, replace(known, segments=tuple(segments), current=current))
 
+    def ranges(self, stream: Stream, segments: Sequence[int]) -> dict[int, SegmentRange]:
+        """Return the key ranges of segments, without those that cannot be found out.
+
+        They are those of the epochs in which the segments were made, which only users with READ_UPDATE may ask for.
+        """
+        known = self._find(stream)
+        found = {segment: known.ranges[segment] for segment in segments if segment in known.ranges}
+        if len(found) < len(segments):
+            wanted = set(segments)
+            found |= _of(wanted, self._controller.current_segments(stream))
+            epochs = {segment_epoch(segment) for segment in wanted - found.keys()}
+            if len(epochs) <= _MOST_EPOCHS:
+                with ThreadPoolExecutor(_THREADS) as threads:
+                    for ranges in threads.map(cancellation.carried(partial(self._of_epoch, stream)), epochs):
+                        found |= _of(wanted, ranges)
+            self._learn(stream, replace(self._find(stream), ranges=found))
+        return found
+
+    def _of_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
+        try:
+            return self._controller.epoch_segments(stream, epoch)
+        except (PermissionDeniedError, StreamNotFoundError):
+            return ()
+
     def registered(self, stream: Stream) -> bool:
         """Tell whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
         return self._find(stream).registered
@@ -114,3 +148,7 @@ class KnownStreams:
             self._known.move_to_end(stream)
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
+
+
+def _of(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
+    return {each.segment_id: each for each in ranges if each.segment_id in wanted}

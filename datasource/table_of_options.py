@@ -18,7 +18,7 @@ from pyspark_pravega.sql.identifiers import is_internal
 from .kinds.dispatch import kind_of, load
 from .tables.declared import declared_settings
 from .tables.hidden_columns import METADATA_COLUMNS
-from .tables.loading import TYPE_SIGN
+from .tables.loading import TYPE_SIGN, promised_key, stored_properties
 from .tables.merged import STREAM_COLUMN, merged_table
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
 
@@ -91,9 +91,15 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
         return load(pravega, stream, part, schema_version=version).table
     settings = declared_settings(options)
-    pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
+    configuration = pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
+    promised = promised_key(stored_properties(configuration.tags))
+    if promised is not None and settings.routing_key is not None:
+        raise InvalidOptionError(
+            f"Stream {stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its events have the routing key "
+            f"'{promised}', as a column of its own. Leave out 'format' and 'framing', which it has already."
+        )
     if settings.format == "raw":
-        return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key)
+        return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key, promised_key=promised)
     if settings.framing == "registry":
         return load(pravega, stream, part, schema_version=version).table
     if schema is None and settings.format in FIXED_COLUMNS:
@@ -115,6 +121,7 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
         schema,
         None if format.registry_format is not None else format.schema_text(schema, stream.name, stream.scope) or None,
         routing_key=settings.routing_key,
+        promised_key=promised,
         kind=kind_of_format(settings.format),
         settings=settings.format_settings,
     )

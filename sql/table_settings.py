@@ -48,6 +48,8 @@ class TableSettings:
     framing: str
     codec: str
     routing_key: str | None
+    routing_key_of_all: bool | None
+    """Whether all events have it; None if nothing says so."""
     event_time: str | None
     compatibility: str
     scaling: Scaling
@@ -92,6 +94,7 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
         framing=_framing(options, format, traits),
         codec=_codec(options, format, traits),
         routing_key=options.get(o.ROUTING_KEY),
+        routing_key_of_all=_routing_key_of_all(options, format, traits),
         event_time=options.get(o.EVENT_TIME),
         compatibility=options.get(o.COMPATIBILITY),
         scaling=_scaling(options),
@@ -106,6 +109,21 @@ def table_settings(options: o.Options, traits: FormatTraits) -> TableSettings:
             if options.source(option) is o.Source.PROPERTY and (text := options.text(option)) is not None
         },
     )
+
+
+def _routing_key_of_all(options: o.Options, format: str, traits: FormatTraits) -> bool | None:
+    given = options.get(o.ROUTING_KEY_OF_ALL)
+    if given is not None and traits.changes:
+        raise InvalidOptionError(
+            f"'{o.ROUTING_KEY_OF_ALL.key}' has no meaning with 'format'='{format}', whose events are changes of rows. "
+            "Leave it out."
+        )
+    if given is not None and options.get(o.ROUTING_KEY) is None:
+        raise InvalidOptionError(
+            f"'{o.ROUTING_KEY_OF_ALL.key}' needs '{o.ROUTING_KEY.key}', the column that it is about. Set both, or "
+            "leave both out."
+        )
+    return given
 
 
 def format_settings(options: o.Options, format: str, traits: FormatTraits) -> dict[str, str]:

@@ -92,6 +92,8 @@ def _changed(catalog: Catalog, properties: Mapping[str, str], changes: Sequence[
             new.pop(key, None)
         else:
             new[key] = value
+    if new.get(o.ROUTING_KEY.key) != properties.get(o.ROUTING_KEY.key) and o.ROUTING_KEY_OF_ALL.key not in asked:
+        new.pop(o.ROUTING_KEY_OF_ALL.key, None)  # events that are there have the other key, or none
     return new
 
 

@@ -41,7 +41,8 @@ def with_write_options(pravega: Pravega, table: StreamTable, options: o.Options)
 def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
     """Return the table with its routing key and event time spelled as columns of the rows, which fit its schema.
 
-    Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a key or time that is none of them.
+    Raises InvalidSchemaError for columns that do not fit, InvalidOptionError for a key or time that is none of them,
+    and for a key that is not the one of which the table promises that all events have it.
     """
     try:
         find_format(table.format).encoder(
@@ -56,9 +57,22 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
+    if table.promised_key not in (None, table.routing_key):
+        raise InvalidOptionError(
+            f"{_other_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
+            f"events have the routing key '{table.promised_key}': queries rely on it to leave segments out. Write with "
+            f"that key, or end the promise before, by ALTER TABLE ... SET TBLPROPERTIES "
+            f"('{o.ROUTING_KEY_OF_ALL.key}'='false')."
+        )
     if table.event_time is not None:
         table = replace(table, event_time=event_time_column(table.event_time, rows))
     return table
+
+
+def _other_key(table: StreamTable) -> str:
+    if table.routing_key is None:
+        return "The rows would be written without a routing key"
+    return f"'{o.ROUTING_KEY.key}'='{table.routing_key}' would be the routing key of the rows"
 
 
 def write_settings(options: o.Options) -> WriteSettings:

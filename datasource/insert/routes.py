@@ -8,7 +8,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.client.routing import hash_keys
@@ -16,6 +15,7 @@ from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import key_columns
 
+from ..tables.routing_key import key_positions_of
 from ..tables.stream_table import StreamTable
 
 Positions: TypeAlias = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ def _by_column(column: str) -> Callable[[pa.RecordBatch], Positions]:
                 f"the routing key '{column}' is null in a row; every event needs a key: filter such rows out, or "
                 f"give them a value with coalesce({column}, ...)"
             )
-        return hash_keys(keys if pa.types.is_string(keys.type) else pc.cast(keys, pa.string()))
+        return key_positions_of(keys)
 
     return positions
 

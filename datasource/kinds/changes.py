@@ -63,6 +63,7 @@ class ChangeTable(TableKind):
         search: Search | None = None,
         few: bool = False,
         places: Places | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         search = search or Search()

@@ -26,6 +26,7 @@ from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_planning import likely_schemas, measure_scan, nullable, plan_events
 from ..scan.event_times import EventTimes
+from ..scan.keyed_segments import segments_of_keys
 from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
@@ -65,6 +66,7 @@ class EventTable(TableKind):
         search: Search | None = None,
         few: bool = False,
         places: Places | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         schemas = begun(partial(likely_schemas, pravega, table, required))
@@ -81,6 +83,7 @@ class EventTable(TableKind):
             schemas=schemas,
             few=few,
             places=places,
+            segments=segments_of_keys(pravega, table, slices, conditions),
         )
 
     def plan_micro_batch(

@@ -62,6 +62,7 @@ class TableKind(ABC):
         search: Search | None = None,
         few: bool = False,
         places: Places | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
 
@@ -69,7 +70,8 @@ class TableKind(ABC):
         table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
         mode lets there be any. `search` is what may be done for it before, by default all. `few` rows may be enough,
         though no limit says so: then a scan of events reads little at first. `places`, where `events_are_rows`, says
-        which of them are wanted. Raises InvalidOptionError
+        which of them are wanted. `conditions` are those that are evaluated on the rows: what cannot have rows that
+        fulfil them may be left out. Raises InvalidOptionError
         for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for columns that the table does not
         have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """

@@ -14,6 +14,7 @@ from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 
 from ..changes.truncation_search import Search
+from ..scan.conditions import Condition
 from ..scan.merged_reader import merged_scan
 from ..scan.places import Places
 from ..scan.planned_scan import PlannedScan
@@ -48,6 +49,7 @@ class SeveralStreams(EventTable):
         search: Search | None = None,
         few: bool = False,
         places: Places | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> PlannedScan:
         check_bounds_of_several(table, options)
         return self._merged(
@@ -62,6 +64,7 @@ class SeveralStreams(EventTable):
                 count_bad_events=count_bad_events,
                 few=few,
                 places=places,
+                conditions=conditions,
             ),
         )
 

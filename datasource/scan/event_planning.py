@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
@@ -91,13 +91,14 @@ def plan_events(
     schemas: Callable[[], WriterSchemas] | None = None,
     few: bool = False,
     places: Places | None = None,
+    segments: Collection[int] | None = None,
 ) -> PlannedScan:
     """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
 
     `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
     that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they were asked for.
     `few` rows may be enough, though it is not known how many events have to be read for them. Only events of certain
-    `places` are read.
+    `places` are read, and of certain `segments`.
 
     `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
     tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
@@ -124,12 +125,14 @@ def plan_events(
         times=_times(pravega, table, slices, required, times),
     )
     token = pravega.segments.token(stream, Access.READ)
-    read = [(piece, None) for piece in slices] if places is None else _at_places(pravega, stream, slices, places)
+    left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
+    read = [(piece, None) for piece in left] if places is None else _at_places(pravega, stream, left, places)
     endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in read])
     partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in read]
     reader = SegmentScanReader(plan, partitions)
     planned = PlannedScan.of(reader, plan.schema, plan.output, [each.read for each in partitions])
-    return replace(planned, tail={piece.segment_id: piece.end for piece in slices})
+    keyed = None if segments is None else (len(left), len(slices))
+    return replace(planned, tail={piece.segment_id: piece.end for piece in slices}, keyed=keyed)
 
 
 def _at_places(

@@ -76,6 +76,10 @@ def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         partitions += [MemberPartition(number, one) for one in each.reader.planned]
     named = not any(STREAM_COLUMN.name in member.schema.fieldNames() for member in members)
     plan = MergedPlan(readers, [member.stream.name for member in members], output, named)
+    keyed = None
+    if any(each.keyed for each in planned):
+        counts = [each.keyed or (each.segments, each.segments) for each in planned]
+        keyed = sum(few for few, _ in counts), sum(every for _, every in counts)
     return PlannedScan(
         MergedReader(plan, partitions),
         required,
@@ -83,4 +87,5 @@ def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         sum(each.bytes for each in planned),
         sum(each.segments for each in planned),
         {},
+        keyed=keyed,
     )

@@ -62,6 +62,8 @@ class PlannedScan:
     """What is to be read before the whole scan can be planned, see `changes/truncation_search.py`."""
     affinities: Sequence[int] = ()
     """For each partition, if given, a number: the same executor should read those of the same number."""
+    keyed: tuple[int, int] | None = None
+    """How many segments can have the routing keys that conditions name, of how many; None if that was not told."""
     rows: PlannedRows | None = None
     """The files of the rows that are known, in a stream of their changes."""
 

@@ -87,6 +87,7 @@ def load_table(
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
+        promised_key=None if kind is Kind.CHANGES else promised_key(stored),
         event_time=stored.get("event-time"),
         kind=kind,
         settings=settings,
@@ -116,11 +117,17 @@ def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> Str
         schema=found.spark_schema(text),
         schema_text=text or None,
         routing_key=stored.get("routing-key"),
+        promised_key=promised_key(stored),
         event_time=stored.get("event-time"),
         kind=kind_of_format(found.name),
         settings=_settings(stored),
         scan_properties=_scan_properties(stored),
     )
+
+
+def promised_key(stored: Mapping[str, str]) -> str | None:
+    """Return the column that a table's properties promise to be the routing key of all its events, None if none."""
+    return stored.get(o.ROUTING_KEY.key) if stored.get(o.ROUTING_KEY_OF_ALL.key) == "true" else None
 
 
 def _settings(stored: Mapping[str, str]) -> dict[str, str]:

@@ -70,6 +70,8 @@ class StreamTable:
     schema_version: Mapping[str, Any] | None = None
     codec: str = "none"
     routing_key: str | None = None
+    promised_key: str | None = None
+    """The column that is the routing key of all events of the stream, if its table promises that of one."""
     event_time: str | None = None
     kind: Kind = Kind.EVENTS
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class StreamTable:
             "schema_version": None if self.schema_version is None else dict(self.schema_version),
             "codec": self.codec,
             "routing_key": self.routing_key,
+            "promised_key": self.promised_key,
             "event_time": self.event_time,
             "kind": self.kind.value,
             "settings": dict(self.settings),
@@ -129,6 +132,7 @@ class StreamTable:
             schema_version=value["schema_version"],
             codec=value["codec"],
             routing_key=value["routing_key"],
+            promised_key=value["promised_key"],
             event_time=value["event_time"],
             kind=Kind(value["kind"]),
             settings=value["settings"],

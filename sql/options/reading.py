@@ -172,6 +172,15 @@ PUSH_DOWN_FILTERS = Option(
     "`false`: Spark gets all rows, as in streaming queries.",
     "true",
 )
+PUSH_DOWN_ROUTING_KEY = Option(
+    "push-down-routing-key",
+    BOOLEAN,
+    True,
+    SettableAs.CATALOG | SettableAs.READ,
+    "A scan with conditions on the routing key reads only the segments that can have such a key, if the table has "
+    "`routing-key.of-all-events`; needs `push-down-filters`. `false`: it reads all segments.",
+    "true",
+)
 MODE = Option(
     "mode",
     one_of("failfast", "permissive", "dropmalformed"),

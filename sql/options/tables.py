@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ..option_types import (
+    BOOLEAN,
     BYTE_SIZE,
     DURATION,
     FORMAT_NAME,
@@ -55,6 +56,16 @@ ROUTING_KEY = Option(
     SettableAs.PROPERTY | SettableAs.WRITE,
     "Column whose value is the routing key: events of equal keys stay in order. Not set: "
     "events are spread over the segments.",
+)
+ROUTING_KEY_OF_ALL = Option(
+    "routing-key.of-all-events",
+    optional(BOOLEAN),
+    None,
+    SettableAs.PROPERTY,
+    "Whether all events of the stream, whoever writes them, have the text of the `routing-key` column as their routing "
+    "key. Queries with conditions on the key then read only the segments that can have it, and rows with another "
+    "routing key are refused. Not set: `true` if CREATE TABLE makes the stream and names a `routing-key`, or else "
+    "`false`.",
 )
 EVENT_TIME = Option(
     "event-time",

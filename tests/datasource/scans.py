@@ -13,6 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
 from pyspark_pravega.datasource.scan.places import Places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
@@ -66,6 +67,7 @@ def scan(
     limit: int | None = None,
     count_bad_events: bool = False,
     places: Places | None = None,
+    conditions: Sequence[Condition] = (),
     **options: str,
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
@@ -82,6 +84,7 @@ def scan(
         limit=limit,
         count_bad_events=count_bad_events,
         places=places,
+        conditions=conditions,
     )
 
 

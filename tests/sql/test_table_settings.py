@@ -17,7 +17,7 @@ def settings(properties: dict[str, str], conf: dict[str, str] | None = None) -> 
 
 def test_defaults() -> None:
     assert settings({}) == TableSettings(
-        "avro", "registry", "none", None, None, "backward", Scaling("fixed", 0, 2, 1), None, None, 0, (), {}, {}
+        "avro", "registry", "none", None, None, None, "backward", Scaling("fixed", 0, 2, 1), None, None, 0, (), {}, {}
     )
 
 
