@@ -130,6 +130,10 @@ bench-scale: jar native ## Measure and draw how time and memory grow with events
 bench-sessions: jar native ## Measure how long a session takes to start, with Pravega and without (BENCH_ARGS)
 	$(BIN)/python -m bench.session_start $(BENCH_ARGS)
 
+.PHONY: bench-python
+bench-python: jar native ## Measure reading and writing without Spark beside Spark (BENCH_ARGS)
+	$(BIN)/python -m bench.python_api $(BENCH_ARGS)
+
 .PHONY: fuzz
 fuzz: jar native ## Damage a million events per format, and ask 100,000 generated queries with and without push-down (FUZZ_SEED)
 	export FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM}; echo "FUZZ_SEED=$$FUZZ_SEED"; \

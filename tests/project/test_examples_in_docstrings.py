@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega import DefaultSource, configure, errors
+from pyspark_pravega.catalog import connect as connect_catalog
 from pyspark_pravega.cli import main
 from pyspark_pravega.client import ClientConfig, connect
 from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
@@ -29,6 +30,7 @@ ENTRY_POINTS: list[object] = [
     errors,
     configure,
     connect,
+    connect_catalog,
 ]
 FORMATS: dict[type[object], str] = {
     Decoder: "[{'id': 1}] [BadEvent(1",
