@@ -45,7 +45,7 @@ def ways(
     table = api.create_table(f"`{scope}`.{format}", COLUMNS, properties=properties)
     table.append(data)
     written = api.create_table(f"`{scope}`.`{format}-written`", COLUMNS, properties=properties)
-    source = spark.createDataFrame(data).cache()
+    source = spark.createDataFrame(data).coalesce(4).cache()
     source.count()
     return {
         f"{format}: all rows, Python `to_batches`": lambda: drain(table, cores),
