@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
@@ -127,15 +127,39 @@ def test_truncation_takes_whole_transactions(spark: SparkSession, pravega: Prave
     assert len(set(heads)) > 1, "nothing was truncated between two INSERTs"
 
 
-def test_a_streaming_query_goes_on_after_truncation(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"consumer": "reporting"}], ids=["alone", "consumer"])
+def test_a_streaming_query_goes_on_after_truncation(
+    spark: SparkSession, scope: str, tmp_path: Path, options: dict[str, str]
+) -> None:
     table, sink = f"pravega.`{scope}`.t", ParquetSink(spark, tmp_path)
+    retention = "'retention.type'='time', 'retention.minimum'='7d'"  # without it a consumer has nothing to hold back
+    spark.sql(f"CREATE TABLE {table} (id INT) TBLPROPERTIES ({retention})")
+    spark.sql(f"INSERT INTO {table} VALUES (1)")
+    sink.take(spark.readStream.options(**options).table(table))
+    spark.sql(f"TRUNCATE TABLE {table}")
+    sink.take(spark.readStream.options(**options).table(table))
+    spark.sql(f"INSERT INTO {table} VALUES (2)")
+    sink.take(spark.readStream.options(**options).table(table))
+    assert sorted(row.id for row in sink.rows()) == [1, 2]
+    # What it has not read is gone for it too, and it says so.
+    spark.sql(f"INSERT INTO {table} VALUES (3)")
+    spark.sql(f"TRUNCATE TABLE {table}")
+    with pytest.raises(StreamingQueryException, match="PRAVEGA_DATA_LOSS"):
+        sink.take(spark.readStream.options(**options).table(table))
+    spark.sql(f"INSERT INTO {table} VALUES (4)")
+    sink.take(spark.readStream.options(**options, **{"fail-on-data-loss": "false"}).table(table))
+    assert sorted(row.id for row in sink.rows()) == [1, 2, 4]
+
+
+def test_a_sealed_stream_is_truncated_or_says_that_it_is_sealed(
+    spark: SparkSession, pravega: Pravega, scope: str
+) -> None:
+    table = f"pravega.`{scope}`.t"
     spark.sql(f"CREATE TABLE {table} (id INT)")
     spark.sql(f"INSERT INTO {table} VALUES (1)")
-    sink.take(spark.readStream.table(table))
-    spark.sql(f"TRUNCATE TABLE {table}")
-    spark.sql(f"INSERT INTO {table} VALUES (2)")
-    sink.take(spark.readStream.table(table))
-    assert sorted(row.id for row in sink.rows()) == [1, 2]
+    pravega.controller.seal_stream(Stream(scope, "t"))
+    assert "PRAVEGA_STREAM_SEALED" in refused(spark, f"TRUNCATE TABLE {table}")
+    assert rows(spark, f"SELECT * FROM {table}") == [(1,)]
 
 
 def test_what_is_not_truncated(spark: SparkSession, scope: str) -> None:
