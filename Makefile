@@ -88,11 +88,25 @@ faults: jar native ## Run the tests of faults that take minutes (an hour or two;
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 .PHONY: pipelines
-pipelines: build/pipelines/installed jar native ## Run the tests that need pandas: pipelines, Connect, state (the first run downloads 20 MB)
+pipelines: build/pipelines/installed build/connect/installed jar native ## Run the tests that need pandas: pipelines, Connect, state (the first run downloads 120 MB)
 	PYTHONPATH=$(CURDIR)/build/pipelines $(BIN)/python -m pytest -m pipelines $(PYTEST_ARGS)
 
 build/pipelines/installed: requirements-pipelines.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/pipelines -r $<
+	@touch $@
+
+build/connect/installed: requirements-connect.txt
+	test -x build/connect/bin/python || "$$(tools/find-python.sh)" -m venv build/connect
+	build/connect/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
+
+.PHONY: dbt
+dbt: build/dbt/installed jar native ## Run the dbt project of the examples over the Thrift server (the first run downloads 40 MB)
+	$(BIN)/python -m pytest -m dbt $(PYTEST_ARGS)
+
+build/dbt/installed: requirements-dbt.txt
+	test -x build/dbt/bin/python || "$$(tools/find-python.sh)" -m venv build/dbt
+	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
 
 .PHONY: demo

@@ -1,10 +1,11 @@
-"""The front ends that run SQL: PySpark, the spark-sql shell, beeline on the Thrift server.
+"""The front ends that run SQL: PySpark, the spark-sql shell, beeline on the Thrift server, a client of Spark Connect.
 
 Each is a `SqlClient`, so that one suite of behaviours runs over all of them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import re
@@ -18,6 +19,8 @@ from typing import Any, Protocol
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+THIN_CLIENT = Path(__file__).resolve().parents[1] / "build" / "connect" / "bin" / "python"
+CONNECT_SHELL = Path(__file__).with_name("connect_shell.py")
 COMMAND = (sys.executable, "-m", "pyspark_pravega")
 ANSWER_SECONDS = 240
 Rows = list[tuple[str, ...]]
@@ -184,3 +187,40 @@ class BeelineClient(_Console):
         # NUL is beeline's quote around cells of several lines.
         text = [line.replace("\0", "") for line in lines]
         return [_cells(line) for line in text if line and not line.startswith(("SLF4J", "WARNING"))]
+
+
+class ConnectClient:
+    """A client of Spark Connect in a Python that has `pyspark-client` and no JVM."""
+
+    name = "connect"
+
+    def __init__(self, url: str, log: Path) -> None:
+        self._log = log
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [THIN_CLIENT, CONNECT_SHELL, url],
+                env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=log.parent,
+            )
+
+    def run(self, statement: str) -> Rows:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(statement) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SqlError(f"the client ended: {self._log.read_text()[-2000:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise SqlError(answer["error"])
+        return [tuple(row) for row in answer["rows"]]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()

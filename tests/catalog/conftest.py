@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +10,14 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.sql_clients import COMMAND, BeelineClient, PySparkClient, ShellClient, SqlClient
+from tests.spark_servers import free_port, listening
+from tests.sql_clients import BeelineClient, ConnectClient, PySparkClient, ShellClient, SqlClient
 from tests.temperatures import CSV
 
-CLIENTS = ("pyspark", "spark-sql", "jdbc")
+CLIENTS = ("pyspark", "spark-sql", "jdbc", pytest.param("connect", marks=pytest.mark.pipelines))
 CATALOGS = ("pravega", "secure")
-SET_UPS = {("pyspark", "pravega"), ("spark-sql", "pravega"), ("jdbc", "secure")}
+SET_UPS = {("pyspark", "pravega"), ("spark-sql", "pravega"), ("jdbc", "secure"), ("connect", "pravega")}
 """Each front end and each catalog; the other pairs would show nothing new."""
-STARTED_BY = 180  # seconds until a Thrift server must listen
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -82,43 +77,29 @@ def _as_options(confs: dict[str, str]) -> list[str]:
     return [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def thrift_url(
     cluster: ClusterInfo, secure_cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The JDBC address of a Thrift server with both catalogs."""
-    directory = tmp_path_factory.mktemp("thrift")
     arguments, environment = _arguments(cluster)
     more_arguments, more_environment = _secure_arguments(secure_cluster)
-    port = _free_port()
+    port = free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
-    log = (directory / "log").open("w")
-    server = subprocess.Popen(
-        [*COMMAND, "thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive],
-        env={**os.environ, **environment, **more_environment},
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    deadline = time.monotonic() + STARTED_BY
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        if server.poll() is not None or time.monotonic() > deadline:
-            pytest.fail("the Thrift server did not start: " + (directory / "log").read_text()[-3000:])
-        time.sleep(0.2)
-    yield f"jdbc:hive2://127.0.0.1:{port}"
-    server.send_signal(signal.SIGTERM)
-    server.wait(timeout=60)
-    log.close()
+    command = ["thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive]
+    with listening(port, command, {**environment, **more_environment}, tmp_path_factory.mktemp("thrift")):
+        yield f"jdbc:hive2://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def connect_url(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of Spark Connect with the catalog `pravega`."""
+    arguments, environment = _arguments(cluster)
+    port = free_port()
+    binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    command = ["connect-server", "--master", "local[2]", *arguments, *_as_options(binding)]
+    with listening(port, command, environment, tmp_path_factory.mktemp("connect")):
+        yield f"sc://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="session")
@@ -146,6 +127,8 @@ def _start(kind: str, request: pytest.FixtureRequest, log: Path) -> SqlClient:
         return PySparkClient(request.getfixturevalue("spark"))
     if kind == "jdbc":
         return BeelineClient(request.getfixturevalue("thrift_url"), {}, log)
+    if kind == "connect":
+        return ConnectClient(request.getfixturevalue("connect_url"), log)
     arguments, environment = _arguments(request.getfixturevalue("cluster"))
     return ShellClient(["--master", "local[2]", *arguments], environment, log)
 

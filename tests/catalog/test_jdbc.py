@@ -60,13 +60,15 @@ def test_tools_browse_all_catalogs(
     catalog, schema = namespace.split(".")
     columns = "id INT NOT NULL COMMENT 'its number', price DECIMAL(10,2), tags ARRAY<STRING>, at TIMESTAMP, name STRING"
     sql.run(f"CREATE TABLE {namespace}.sensor ({columns}) USING pravega COMMENT 'all sensors'")
-    sql.run(f"CREATE TABLE {namespace}.sensors (id INT) USING pravega")
+    sql.run(f"CREATE TABLE {namespace}.sensor_agg (id INT) USING pravega")
     debezium = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='region, id')"
     sql.run(f"CREATE TABLE {namespace}.customers (id INT, region STRING, name STRING) USING pravega {debezium}")
     sql.run(f"CREATE TABLE {namespace}.broken (id INT) USING pravega")
     with connect(secure_client_config()) as pravega:
         pravega.registry(schema).delete_group("broken")
     sql.run(f"CREATE TABLE spark_catalog.default.{schema} (id INT COMMENT 'local')")
+    sql.run(f"CREATE NAMESPACE pravega.{schema}")
+    sql.run(f"CREATE TABLE pravega.{schema}.sensor (id INT)")
     try:
         (
             catalogs,
@@ -92,11 +94,11 @@ def test_tools_browse_all_catalogs(
             ("catalogs",),
             ("schemas", None, None),
             ("schemas", catalog, schema[:-1] + "_"),
-            ("schemas", "pravega", schema),
+            ("schemas", "nowhere", schema),
             ("tables", None, schema, "%", None),
             ("query", f"CREATE TEMPORARY VIEW {schema}_view AS SELECT 1 AS one"),
             ("tables", None, schema, "%", "VIEW"),
-            ("tables", None, schema, "sensor\\_", "TABLE,VIEW"),
+            ("tables", None, schema, "sensor\\_%", "TABLE,VIEW"),
             ("tables", None, "default", schema, "TABLE"),
             ("columns", catalog, schema, "sensor", None),
             ("columns", None, schema, "%", "i_"),
@@ -110,19 +112,21 @@ def test_tools_browse_all_catalogs(
         )
     finally:
         sql.run(f"DROP TABLE spark_catalog.default.{schema}")
+        sql.run(f"DROP NAMESPACE pravega.{schema} CASCADE")
     assert catalogs == [("pravega",), (catalog,), ("spark_catalog",)]
     assert {(schema, catalog), ("default", "spark_catalog"), ("global_temp", "spark_catalog")} <= set(everywhere)
     assert schemas == [(schema, catalog)] and no_schemas == []
     nothing = ("null",) * 5
     assert [row for row in tables if row[2] != "broken"] == [
+        ("pravega", schema, "sensor", "TABLE", "null", *nothing),
         (catalog, schema, "customers", "TABLE", "null", *nothing),
         (catalog, schema, "sensor", "TABLE", "all sensors", *nothing),
-        (catalog, schema, "sensors", "TABLE", "null", *nothing),
+        (catalog, schema, "sensor_agg", "TABLE", "null", *nothing),
     ]
     (broken,) = (row for row in tables if row[2] == "broken")
     assert broken[4].startswith("[PRAVEGA_SCHEMA_NOT_FOUND] ")
     assert [row[:4] for row in views] == [("spark_catalog", "null", f"{schema}_view", "VIEW")]
-    assert escaped == []
+    assert [row[2] for row in escaped] == ["sensor_agg"]
     assert [row[:4] for row in elsewhere] == [("spark_catalog", "default", schema, "TABLE")]
     # Name, number, type, size, digits, whether it may be null, comment, position, the same again.
     assert [tuple(row[cell] for cell in (3, 4, 5, 6, 8, 10, 11, 16, 17)) for row in sensor] == [
@@ -132,7 +136,10 @@ def test_tools_browse_all_catalogs(
         ("at", "93", "TIMESTAMP", "26", "6", "1", "null", "4", "YES"),
         ("name", "12", "STRING", "null", "null", "1", "null", "5", "YES"),
     ]
-    assert [row[:4] for row in ids] == [(catalog, schema, name, "id") for name in ("customers", "sensor", "sensors")]
+    assert [row[:4] for row in ids] == [
+        ("pravega", schema, "sensor", "id"),
+        *((catalog, schema, name, "id") for name in ("customers", "sensor", "sensor_agg")),
+    ]
     assert [row[:4] + row[11:12] for row in local] == [("spark_catalog", "default", schema, "id", "local")]
     assert refused[0][0] == "error" and "[PRAVEGA_SCHEMA_NOT_FOUND]" in refused[0][1]
     assert keys == [

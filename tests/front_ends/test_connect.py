@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.spark_servers import free_port, listening
 
-SERVER = [sys.executable, "-m", "pyspark_pravega", "connect-server", "--master", "local[2]"]
 CLIENT = [sys.executable, str(Path(__file__).with_name("connect_client.py"))]
-PATIENCE = 180
 
 
 @pytest.fixture
@@ -41,9 +36,7 @@ def namespace(spark: SparkSession) -> Iterator[str]:
 @pytest.fixture
 def url(cluster: ClusterInfo, tmp_path: Path) -> Iterator[str]:
     """The address of a server of Spark Connect with the catalog."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     confs = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": port,
@@ -54,28 +47,9 @@ def url(cluster: ClusterInfo, tmp_path: Path) -> Iterator[str]:
         "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
         "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
     }
-    log = tmp_path / "server.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(
-            [*SERVER, *(part for key, value in confs.items() for part in ("--conf", f"{key}={value}"))],
-            env={**os.environ, **servers},
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
-            time.sleep(0.2)
+    options = [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
+    with listening(port, ["connect-server", "--master", "local[2]", *options], servers, tmp_path):
         yield f"sc://127.0.0.1:{port}"
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(60)
 
 
 @pytest.mark.pipelines

@@ -2,6 +2,7 @@ package io.github.pysparkpravega.thriftserver;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
@@ -46,6 +47,7 @@ final class Catalogs {
     }
   }
 
+  /** A table, loaded. */
   record Found(Namespace namespace, String name, Table table) {}
 
   /** The names of all catalogs that the session's conf has. Spark lists those that were used. */
@@ -106,20 +108,18 @@ final class Catalogs {
   /** The tables whose names fit, loaded. If only one name fits, the others are not even listed. */
   List<Found> loaded(SearchPattern schema, SearchPattern table) throws HiveSQLException {
     boolean named = wanted != null && schema.literal != null && table.literal != null;
-    List<Found> found = new ArrayList<>();
+    List<Callable<Found>> loads = new ArrayList<>();
     for (Namespace namespace : namespaces(schema)) {
       List<Identifier> idents = table.literal == null
           ? tables(namespace, schema, table)
           : List.of(Identifier.of(namespace.parts(), table.literal));
       for (Identifier ident : idents) {
         String what = "table " + namespace.catalog() + "." + ident;
-        Table one = attempt(named, what, null, () -> namespace.tables().loadTable(ident));
-        if (one != null) {
-          found.add(new Found(namespace, ident.name(), one));
-        }
+        loads.add(() -> attempt(named, what, null,
+            () -> new Found(namespace, ident.name(), namespace.tables().loadTable(ident))));
       }
     }
-    return found;
+    return Parallel.results(loads).stream().filter(Objects::nonNull).toList();
   }
 
   private static <T> T attempt(boolean named, String what, T otherwise, Callable<T> work) throws HiveSQLException {

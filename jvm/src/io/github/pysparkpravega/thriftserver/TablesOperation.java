@@ -2,9 +2,9 @@ package io.github.pysparkpravega.thriftserver;
 
 import io.github.pysparkpravega.thriftserver.Catalogs.Namespace;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import org.apache.hive.service.cli.FetchOrientation;
 import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.session.HiveSession;
@@ -50,13 +50,16 @@ final class TablesOperation extends SparkGetTablesOperation {
   }
 
   private void addTables(List<Object[]> rows) throws HiveSQLException {
-    Map<Identifier, Namespace> found = new LinkedHashMap<>();
+    List<Map.Entry<Namespace, Identifier>> found = new ArrayList<>();
     for (Namespace namespace : catalogs.namespaces(schema)) {
-      catalogs.tables(namespace, schema, table).forEach(ident -> found.put(ident, namespace));
+      catalogs.tables(namespace, schema, table).forEach(ident -> found.add(Map.entry(namespace, ident)));
     }
-    found.forEach((ident, namespace) -> rows.add(new Object[] {
-        namespace.catalog(), namespace.name(), ident.name(), "TABLE",
-        found.size() <= COMMENTS ? comment(namespace, ident) : null, null, null, null, null, null}));
+    boolean withComments = found.size() <= COMMENTS;
+    List<Callable<Object[]>> made = new ArrayList<>();
+    found.forEach(each -> made.add(() -> new Object[] {
+        each.getKey().catalog(), each.getKey().name(), each.getValue().name(), "TABLE",
+        withComments ? comment(each.getKey(), each.getValue()) : null, null, null, null, null, null}));
+    rows.addAll(Parallel.results(made));
   }
 
   /** What is wrong with a table, if it cannot be loaded: it is in the list all the same. */

@@ -1,0 +1,9 @@
+-- A table, which each run drops and makes anew: a stream of JSON.
+{{ config(
+    tblproperties={'format': 'json', 'routing-key': 'room'},
+    persist_docs={'relation': true},
+) }}
+
+select room, avg(temp) as temp, count(*) as readings
+from {{ ref('readings') }} join {{ ref('rooms') }} using (sensor_id)
+group by room
