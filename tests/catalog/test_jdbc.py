@@ -58,7 +58,8 @@ def test_tools_browse_all_catalogs(
     thrift_url: str, sql: SqlClient, namespace: str, secure_client_config: Callable[..., ClientConfig]
 ) -> None:
     catalog, schema = namespace.split(".")
-    columns = "id INT NOT NULL COMMENT 'its number', price DECIMAL(10,2), tags ARRAY<STRING>, at TIMESTAMP, name STRING"
+    columns = "id INT NOT NULL COMMENT 'its number', price DECIMAL(10,2), tags ARRAY<STRING>, at TIMESTAMP"
+    columns += ", name STRING DEFAULT 'x'"
     sql.run(f"CREATE TABLE {namespace}.sensor ({columns}) USING pravega COMMENT 'all sensors'")
     sql.run(f"CREATE TABLE {namespace}.sensor_agg (id INT) USING pravega")
     debezium = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='region, id')"
@@ -128,13 +129,13 @@ def test_tools_browse_all_catalogs(
     assert [row[:4] for row in views] == [("spark_catalog", "null", f"{schema}_view", "VIEW")]
     assert [row[2] for row in escaped] == ["sensor_agg"]
     assert [row[:4] for row in elsewhere] == [("spark_catalog", "default", schema, "TABLE")]
-    # Name, number, type, size, digits, whether it may be null, comment, position, the same again.
-    assert [tuple(row[cell] for cell in (3, 4, 5, 6, 8, 10, 11, 16, 17)) for row in sensor] == [
-        ("id", "4", "INT", "10", "0", "0", "its number", "1", "NO"),
-        ("price", "3", "DECIMAL(10,2)", "10", "2", "1", "null", "2", "YES"),
-        ("tags", "2003", "ARRAY<STRING>", "null", "null", "1", "null", "3", "YES"),
-        ("at", "93", "TIMESTAMP", "26", "6", "1", "null", "4", "YES"),
-        ("name", "12", "STRING", "null", "null", "1", "null", "5", "YES"),
+    # Name, number, type, size, digits, whether it may be null, comment, default, position, and in words if it may be.
+    assert [tuple(row[cell] for cell in (3, 4, 5, 6, 8, 10, 11, 12, 16, 17)) for row in sensor] == [
+        ("id", "4", "INT", "10", "0", "0", "its number", "null", "1", "NO"),
+        ("price", "3", "DECIMAL(10,2)", "10", "2", "1", "null", "null", "2", "YES"),
+        ("tags", "2003", "ARRAY<STRING>", "null", "null", "1", "null", "null", "3", "YES"),
+        ("at", "93", "TIMESTAMP", "26", "6", "1", "null", "null", "4", "YES"),
+        ("name", "12", "STRING", "null", "null", "1", "null", "'x'", "5", "YES"),
     ]
     assert [row[:4] for row in ids] == [
         ("pravega", schema, "sensor", "id"),
