@@ -93,6 +93,8 @@ class Watched:
         if self.sql.name == "jdbc":
             # Spark's JDBC server sends every error with its Java stack.
             message = re.sub(r"\n\s+(at|\.\.\.) [^\n]*|\n\s*(Caused by|Suppressed):[^\n]*", "", message)
+        elif self.sql.name == "connect":
+            message = message.partition("\n\nJVM stacktrace:")[0]
         elif self.sql.name == "spark-sql":
             # The log of a failed task comes first, in the same terminal.
             message = re.split(r"\n(?=\[[A-Z_.]+\] )", message)[-1]
