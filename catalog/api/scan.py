@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
@@ -25,6 +26,7 @@ from pyspark_pravega.sql import options as o
 from ..connections import Catalog
 from ..naming import errors_about
 from ..replies import TableDescription
+from ..requests import TimeTravel
 from ..spelling import subject
 from .columns import arrow_columns
 from .filters import columns_of
@@ -238,6 +240,19 @@ def _in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa
     with closing(batches):
         found = sorted(batches, key=lambda each: each[0])
     return pa.Table.from_batches([batch for _, batch in found], schema)
+
+
+def travel(as_of: Bound) -> TimeTravel:
+    """Return what a table is asked for as of. Raises InvalidOptionError for a point of another type."""
+    if isinstance(as_of, datetime):
+        if as_of.tzinfo is None:
+            raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")
+        return TimeTravel(TIMESTAMP, str(round(as_of.timestamp() * 1_000_000)))
+    if isinstance(as_of, bool) or not isinstance(as_of, int | str):
+        raise InvalidOptionError(
+            f"'as_of' is a {type(as_of).__name__}; give a version's number, a tag, a stream cut, or a time with a zone."
+        )
+    return TimeTravel(VERSION, str(as_of))
 
 
 def _planned_reader(planned: PlannedScan) -> PlannedReader[Any, InputPartition]:

@@ -14,11 +14,12 @@ from ..connections import Catalog
 from ..replies import TableDescription
 from ..requests import TableChange
 from ..table_properties import place
+from ..time_travel import at
 from .appending import append
 from .columns import arrow_columns, spark_field, spark_type
 from .details import Commit, SchemaVersion, TableSize, commits_of, schemas_of, size_of
 from .following import NewRows, follow
-from .scan import Bound, Scan, bounds, check_columns, new_scan
+from .scan import Bound, Scan, bounds, check_columns, new_scan, travel
 
 
 class Table:
@@ -74,19 +75,23 @@ class Table:
         filter: pc.Expression | None = None,
         limit: int | None = None,
         *,
+        as_of: Bound | None = None,
         start: Bound | None = None,
         end: Bound | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
         """Return a scan of some columns (None: all but hidden ones), of rows that fulfil `filter`, at most `limit`.
 
-        `filter` is an expression of pyarrow with its meaning: `pyarrow.compute.field("temp") > 30`. `start` and `end`
-        are versions of the table (`end=5`: as it was after the fifth commit), times with a zone, or texts of stream
-        cuts; None: all that there is. `options` are read options of docs/options.md, such as `{"mode": "permissive"}`.
+        `filter` is an expression of pyarrow: `pyarrow.compute.field("temp") > 30`. `as_of` is a version,
+        a tag, a stream cut or a time with a zone: the table as it was, as with VERSION AS OF and TIMESTAMP AS OF.
+        `start` and `end`, versions, times with a zone or texts of stream cuts, are bounds of what is read, both
+        included; None: all that there is. `options` are read options, such as `{"mode": "permissive"}`.
         Raises InvalidOptionError, InvalidSchemaError.
         """
         given = {**(options or {}), **bounds(start, end)}
         described = self._loaded(given) if given else self._described
+        if as_of is not None:
+            described = at(self._catalog, described, travel(as_of))
         return new_scan(self._catalog, described, columns, filter, limit, given)
 
     def head(self, rows: int = 10) -> pa.Table:

@@ -32,7 +32,6 @@ _ROUNDING = 1e-4
 """How far the ends of key ranges may be from where they were meant to be, and more: servers compute them."""
 
 
-
 @dataclass(frozen=True)
 class _Type:
     """A type of keys in Arrow, and what makes a value of how literals are written."""

@@ -149,6 +149,12 @@ def test_bounds_are_versions_times_and_stream_cuts(spark: SparkSession, sensor: 
     assert rows(end=1) == rows(end=first.position) == rows(end=first.time) == half
     assert rows(start=2) == rows(start=first.position) == rows(start=second.time) == set(range(2000, 4000))
     assert rows(start=1, end=2) == set(range(4000))
+    for point in (1, "1", first.position, first.time):
+        assert rows(as_of=point) == half
+    with pytest.raises(InvalidOptionError, match="3"):
+        sensor.scan(as_of=3)
+    with pytest.raises(InvalidOptionError, match="'as_of' is .*, a time without a zone"):
+        sensor.scan(as_of=datetime(2024, 1, 1))
     with pytest.raises(InvalidOptionError, match="the newest version is 2"):
         sensor.scan(end=3).to_arrow()
     with pytest.raises(InvalidOptionError, match="a time without a zone"):
