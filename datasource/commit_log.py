@@ -40,6 +40,7 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
+from .commit_log_checkpoints import FOLDED
 from .commit_log_patience import DisturbedError, Patience
 from .commit_log_rows import Beside, Entry, Head, Version
 from .commit_log_table import KEY_LENGTH, TABLE_NAME, Write, as_bytes, origin_of, row_key
@@ -185,6 +186,8 @@ class CommitLog(VersionTable):
             cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
             also = None if beside is None else beside.published(transaction, stored)
             if self._publish(head, entry, cut, self._write(beside, also, stored)):
+                if (head.version + 1) % FOLDED == 0:
+                    self._fold_some()
                 return head.version + 1
 
     def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:

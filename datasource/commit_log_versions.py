@@ -1,14 +1,30 @@
-"""The versions of a stream in the commit log: reading them by number and by time."""
+"""The versions of a stream in the commit log: reading them by number and by time, and folding old ones.
+
+The newest versions are a row each. Older ones are folded: a checkpoint takes the place of the last of FOLDED rows, and
+then the others are removed. Whoever reads in between finds a version twice, and the two are equal. So a folder may die
+at any moment, and the next one removes what it has left. Rows are removed only as they were read, so that nothing is
+lost of a stream that was made again under the name meanwhile.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pyspark_pravega.errors import KeyValueTableNotFoundError
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES
+from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError
 
+from .commit_log_checkpoints import FOLDED, checkpoint_number, checkpoint_value, is_checkpoint, read_checkpoint
 from .commit_log_rows import Head, Version, read_version
 from .commit_log_table import LogTable
+
+LOG = logging.getLogger(__name__)
+_FOLDS_AT_ONCE = 8
+"""Checkpoints that one commit makes at most, where earlier ones did not."""
 
 
 class VersionTable(LogTable):
@@ -41,11 +57,15 @@ class VersionTable(LogTable):
         """
         head = self._valid_head()
         low, high, found = 1, 0 if head is None else head.version, None
+        known: dict[int, Version] = {}
         while head is not None and low <= high:
             middle = (low + high) // 2
-            here = self._versions(head, middle, middle)
-            if not here or here[0].timestamp <= timestamp:
-                low, found = middle + 1, here[0] if here else found
+            if middle not in known:
+                # Of a checkpoint all are known at once.
+                known |= self._around(head, middle)
+            here = known.get(middle)
+            if here is None or here.timestamp <= timestamp:
+                low, found = middle + 1, here or found
             else:
                 high = middle - 1
         return found
@@ -53,6 +73,56 @@ class VersionTable(LogTable):
     def has_version_of(self, transaction: uuid.UUID) -> bool:
         """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
         return any(each.transaction == transaction for each in self.versions())
+
+    def fold(self, most: int | None = None) -> int:
+        """Fold old versions, from the newest that may be on, and return how many checkpoints were made.
+
+        The newest FOLDED versions at least stay as they are. With `most`, so many checkpoints are made at most, and the
+        search for versions to fold ends at the first checkpoint that is complete. Raises PermissionDeniedError for a
+        user who may not write the log.
+        """
+        head, made = self._valid_head(), 0
+        if head is None or head.origin is None:
+            return 0
+        for last in range((head.version // FOLDED - 1) * FOLDED, 0, -FOLDED):
+            folded = self._fold_up_to(last, head.origin)
+            made += folded
+            if most is not None and (not folded or made == most):
+                break
+        return made
+
+    def _fold_up_to(self, last: int, origin: int) -> bool:
+        """Fold the versions up to this one, remove what is left of them, and tell whether there was no checkpoint."""
+        stored = list(self._table.entries(self._key(last - FOLDED + 1), self._key(last)))
+        rows = {key: json.loads(entry.value) for key, entry in stored}
+        end = rows.get(self._key(last))
+        folded = False
+        if end is None:
+            return False  # somebody drops the table
+        if not is_checkpoint(end):
+            versions = sorted((read_version(row) for row in rows.values()), key=lambda each: each.number)
+            if [each.number for each in versions] != list(range(last - FOLDED + 1, last + 1)):
+                LOG.warning("Versions of stream %s before %d are missing in its commit log.", self._stream, last)
+                return False
+            value = checkpoint_value(self._stream, origin, versions)
+            if len(value) > MAX_VALUE_BYTES:
+                return False  # the stream has thousands of segments
+            end_version = dict(stored)[self._key(last)].version
+            self._table.put(self._key(last), value, end_version)
+            folded = True
+        elif end["origin"] != origin:
+            return False
+        left = [(key, entry.version) for key, entry in stored if key != self._key(last)]
+        if left:
+            self._table.delete_many([key for key, _ in left], [version for _, version in left])
+        return folded
+
+    def _fold_some(self) -> None:
+        """Fold a bounded number of versions; another who does the same is let go first."""
+        try:
+            self.fold(_FOLDS_AT_ONCE)
+        except (ConditionalUpdateError, KeyValueTableNotFoundError):
+            LOG.debug("Somebody else folds the commit log of stream %s, or drops it.", self._stream)
 
     def _valid_head(self) -> Head | None:
         try:
@@ -65,5 +135,35 @@ class VersionTable(LogTable):
         first, last = max(first, 1), min(last, head.version)
         if last < first:
             return []
-        rows = [json.loads(entry.value) for _, entry in self._table.entries(self._key(first), self._key(last))]
-        return sorted(map(read_version, rows), key=lambda each: each.number)
+        if first == last:
+            found = self._around(head, first)
+        else:
+            found = self._read(head, (entry for _, entry in self._table.entries(self._key(first), self._key(last))))
+            if last % FOLDED and sum(first <= number <= last for number in found) < last - first + 1:
+                # Read after those before it: of what was removed meanwhile there is a checkpoint now.
+                end = self._table.get(self._key(checkpoint_number(last)))
+                found = {**self._read(head, [end]), **found}
+        return [found[number] for number in sorted(found) if first <= number <= last]
+
+    def _around(self, head: Head, number: int) -> dict[int, Version]:
+        """Return a version, with those that are in the same row."""
+        keys = list(dict.fromkeys((self._key(number), self._key(checkpoint_number(number)))))
+        return self._read(head, self._table.get_many(keys))
+
+    def _read(self, head: Head, stored: Iterable[Stored | None]) -> dict[int, Version]:
+        """Return the versions of rows by their numbers. A row of its own counts, whatever a checkpoint says.
+
+        A checkpoint may be left of an older stream of this name.
+        """
+        single: dict[int, Version] = {}
+        folded: dict[int, Version] = {}
+        for entry in stored:
+            row: Mapping[str, Any] = {} if entry is None else json.loads(entry.value)
+            if not row:
+                continue
+            if not is_checkpoint(row):
+                version = read_version(row)
+                single[version.number] = version
+            elif row["origin"] == head.origin:
+                folded.update((each.number, each) for each in read_checkpoint(self._stream, row))
+        return {**folded, **single}

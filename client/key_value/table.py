@@ -219,19 +219,26 @@ class KeyValueTable:
         if not isinstance(reply, TableKeysRemoved) and not (repeated and self.get(key) is None):
             raise self._lost_race("removed")
 
-    def delete_many(self, keys: Sequence[bytes]) -> None:
-        """Remove entries, whatever their versions; they need not exist. All must be in one partition."""
-        gone = [TableKey(key, ANY) for key in keys]
-        self._as_it_is_now(
+    def delete_many(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
+        """Remove entries, all of one partition, whatever their versions; they need not exist.
+
+        With `versions` all are removed if each has its version, or ConditionalUpdateError is raised: also if the reply
+        to a first attempt, which removed them, is lost.
+        """
+        gone = list(map(TableKey, keys, [ANY] * len(keys) if versions is None else versions))
+        reply = self._as_it_is_now(
             lambda: self._request(
                 self._one_partition(keys),
                 Access.WRITE,
                 "remove from",
                 lambda request_id, segment, token: wire.remove_table_keys(request_id, segment, token, gone),
                 TableKeysRemoved,
+                *((TableKeyBadVersion, TableKeyDoesNotExist) if versions is not None else ()),
                 keys=keys,
             )
         )
+        if not isinstance(reply, TableKeysRemoved):
+            raise self._lost_race("removed")
 
     def entries(self, first: bytes = b"", last: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
         """Yield all entries from key `first` to key `last`, both included (b"": open), ascending in each partition.

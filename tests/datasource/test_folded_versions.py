@@ -1,0 +1,242 @@
+"""Folding of old versions in the commit log: none is lost or seen twice, whoever dies, reads or folds meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.key_value.table import KeyValueTable
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log import CommitLog, Version
+from pyspark_pravega.datasource.commit_log_checkpoints import FOLDED, checkpoint_value, read_checkpoint
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
+from tests.datasource.test_commit_log import events_of_versions
+from tests.datasource.transactions import insert_into_all, insert_many, log_rows
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def rows_of_log(pravega: Pravega, stream: Stream) -> tuple[int, int]:
+    """How many versions have a row of their own, and how many checkpoints there are."""
+    rows = log_rows(pravega, stream.scope)
+    return sum("rows" in row for row in rows), sum("folded" in row for row in rows)
+
+
+def publish(pravega: Pravega, stream: Stream, versions: int) -> None:
+    """Publish versions of transactions without events, which takes a small part of the time of INSERTs."""
+    log, end = CommitLog(pravega, stream), tail_cut(pravega, stream)
+    for number in range(versions):
+        transaction = uuid.uuid4()
+        assert log.enter(transaction, rows=number, operation="TEST")
+        assert log.publish(transaction, lambda: end) is not None
+
+
+def check(log: CommitLog, versions: list[Version]) -> None:
+    """The log has these versions, wherever they are looked for."""
+    newest = versions[-1].number
+    assert log.versions() == versions
+    for number in (1, 2, FOLDED - 1, FOLDED, FOLDED + 1, newest - FOLDED, newest - 1, newest):
+        assert log.versions(number, number) == [versions[number - 1]]
+        assert log.versions(number, number + 2) == versions[number - 1 : number + 2]
+        assert log.versions(2, number) == versions[1:number]
+        found = log.newest_by(versions[number - 1].timestamp)
+        assert found == [each for each in versions if each.timestamp <= versions[number - 1].timestamp][-1]
+    assert log.newest_by(versions[0].timestamp - 1) is None
+    assert log.has_version_of(versions[3].transaction)
+    assert not log.has_version_of(uuid.uuid4())
+
+
+def test_writers_fold_what_is_old(
+    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+) -> None:
+    """Each version still has the events of exactly one of the INSERTs of two processes."""
+    stream, each = new_stream(2), FOLDED + 2
+    with ProcessPoolExecutor(2, mp_context=SPAWN) as processes:
+        made = [processes.submit(insert_many, client_config, stream, 2, each) for _ in range(2)]
+        assert [one.result() for one in made] == [each] * 2
+    assert rows_of_log(pravega, stream) == (2 * each - FOLDED, 1)
+    seen = events_of_versions(pravega, stream)
+    assert sorted(seen) == list(range(1, 2 * each + 1))
+    assert all(list(events.values()) == [2] for events in seen.values())
+    assert len({text for events in seen.values() for text in events}) == 2 * each
+    versions = CommitLog(pravega, stream).versions()
+    assert [(each.rows, each.operation) for each in versions] == [(2, "INSERT")] * len(versions)
+    check(CommitLog(pravega, stream), versions)
+
+
+STEPS: dict[str, tuple[str, str]] = {
+    "before the checkpoint": ("put", "before"),
+    "after the checkpoint": ("put", "after"),
+    "after the removal": ("delete_many", "after"),
+}
+
+
+def die(config: ClientConfig, stream: Stream, step: str) -> None:
+    """Fold, and be killed at a step."""
+    name, when = STEPS[step]
+    act = getattr(KeyValueTable, name)
+
+    @functools.wraps(act)
+    def last_step(*arguments: Any, **options: Any) -> Any:
+        if when == "after":
+            act(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with connect(config) as pravega:
+        setattr(KeyValueTable, name, last_step)
+        CommitLog(pravega, stream).fold()
+
+
+def test_a_folder_that_is_killed(
+    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+) -> None:
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED - 1)
+    log = CommitLog(pravega, stream)
+    assert (log.fold(), rows_of_log(pravega, stream)) == (0, (2 * FOLDED - 1, 0))
+    versions = log.versions()
+    # The version that folds is published without, as older releases do.
+    for step in STEPS:
+        if step == "before the checkpoint":
+            publish_without_folding(pravega, stream)
+            versions = log.versions()
+        folder = SPAWN.Process(target=die, args=(client_config, stream, step))
+        folder.start()
+        folder.join(60)
+        assert folder.exitcode == (-signal.SIGKILL)
+        check(log, versions)
+        if step == "after the checkpoint":
+            assert rows_of_log(pravega, stream) == (2 * FOLDED - 1, 1)
+    assert rows_of_log(pravega, stream) == (FOLDED, 1)
+    assert log.fold() == 0
+
+
+def publish_without_folding(pravega: Pravega, stream: Stream) -> None:
+    log, end, transaction = CommitLog(pravega, stream), tail_cut(pravega, stream), uuid.uuid4()
+    assert log.enter(transaction, rows=0, operation="TEST")
+    log.wait_for_turn(transaction, lambda: end)
+    head = log.head()
+    assert log._publish(head, head.queue[0], end)
+
+
+def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    stream = new_stream()
+    publish(pravega, stream, FOLDED)
+    for _ in range(2 * FOLDED):
+        publish_without_folding(pravega, stream)
+    log = CommitLog(pravega, stream)
+    known = log.versions()
+    done = threading.Event()
+
+    def fold() -> int:
+        made = 0
+        while not done.is_set():
+            try:
+                made += CommitLog(pravega, stream).fold()
+            except ConditionalUpdateError:
+                continue
+        return made
+
+    def read() -> int:
+        reader, times = CommitLog(pravega, stream), 0
+        while not done.is_set():
+            assert reader.versions(1, len(known)) == known
+            assert reader.versions(FOLDED + 3, FOLDED + 9) == known[FOLDED + 2 : FOLDED + 9]
+            assert reader.versions(7, 7) == [known[6]]
+            times += 1
+        return times
+
+    with ThreadPoolExecutor(5) as threads:
+        readers = [threads.submit(read) for _ in range(2)]
+        folders = [threads.submit(fold) for _ in range(2)]
+        writing = threads.submit(publish, pravega, stream, 2 * FOLDED)
+        try:
+            writing.result()
+        finally:
+            done.set()
+        assert all(reader.result() > 3 for reader in readers)
+        assert [folder.exception() for folder in folders] == [None, None]
+    log.fold()
+    assert rows_of_log(pravega, stream) == (FOLDED, 4)
+    assert log.versions(1, len(known)) == known
+    check(log, log.versions())
+
+
+def test_a_stream_that_is_made_again(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """Others delete a stream, and leave its rows: those of the new one count, and no folder removes them."""
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED)
+    pravega.controller.seal_stream(stream)
+    pravega.controller.delete_stream(stream)
+    assert new_stream() == stream
+    log = CommitLog(pravega, stream)
+    assert log.versions() == []
+    publish(pravega, stream, 3)
+    assert [version.rows for version in log.versions()] == [0, 1, 2]
+    assert log.versions(2, 2) == log.versions()[1:2]
+    assert log.versions(4, 4) == []
+    assert log.fold() == 0
+    insert_into_all(pravega, stream, 1)
+    publish(pravega, stream, 2 * FOLDED - 4)
+    versions = log.versions()
+    assert [version.number for version in versions] == list(range(1, 2 * FOLDED + 1))
+    assert len({version.cut for version in versions}) == 2
+    assert rows_of_log(pravega, stream)[1] == 1
+    check(log, versions)
+
+
+def test_what_changed_since_it_was_read_is_not_removed(
+    pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder sleeps before it removes rows, and wakes up when the stream was made again and has a version."""
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED - 1)
+    publish_without_folding(pravega, stream)
+    remove = KeyValueTable.delete_many
+
+    def late(table: KeyValueTable, keys: Any, versions: Any = None) -> None:
+        pravega.controller.seal_stream(stream)
+        pravega.controller.delete_stream(stream)
+        new_stream()
+        publish(pravega, stream, 1)
+        remove(table, keys, versions)
+
+    monkeypatch.setattr(KeyValueTable, "delete_many", late)
+    log = CommitLog(pravega, stream)
+    with pytest.raises(ConditionalUpdateError):
+        log.fold()
+    assert [(version.number, version.rows) for version in CommitLog(pravega, stream).versions()] == [(1, 0)]
+
+
+def test_older_releases_refuse_checkpoints_by_name(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """They make a stream cut of the text that is in the place of one."""
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED)
+    [checkpoint] = [row for row in log_rows(pravega, stream.scope) if "folded" in row]
+    assert (checkpoint["version"], checkpoint["stream"]) == (FOLDED, stream.name)
+    with pytest.raises(InvalidOptionError, match="folded by a newer pyspark-pravega: upgrade this one"):
+        StreamCut.from_text(checkpoint["cut"])
+
+
+def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:
+    stream = Stream("s", "t")
+    cuts = [{0: 5, 1: 0}, {0: 5, 1: 70}, {1: 80, 2**32 + 2: 0, 2**32 + 3: 9}, {2**33 + 4: 12}, {2**33 + 4: 12}]
+    versions = [
+        Version(number, StreamCut(stream, cut), 1_700_000_000_000_000 + number * 1000, number, "INSERT", uuid.uuid4())
+        for number, cut in enumerate(cuts, 129)
+    ]
+    assert read_checkpoint(stream, json.loads(checkpoint_value(stream, 0, versions))) == versions
