@@ -32,10 +32,10 @@ _ABOUT = {
 
 
 class _Commands(click.Group):
-    """Loads `local`, `show` and `consumers` only when they are asked for; keeps the order of definition in the help."""
+    """Loads some commands only when they are asked for; keeps the order of definition in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["local", *self.commands, "show", "consumers"]
+        return ["local", *self.commands, "show", "consumers", "translate"]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name == "local":
@@ -50,6 +50,10 @@ class _Commands(click.Group):
             from pyspark_pravega.consumers_command import consumers
 
             return consumers
+        if name == "translate":
+            from pyspark_pravega.translate_command import translate
+
+            return translate
         return super().get_command(ctx, name)
 
 

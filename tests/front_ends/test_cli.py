@@ -20,7 +20,7 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 def test_help_lists_every_command() -> None:
     shown = run("--help").output
-    own = ("local", "run", "conf", "doctor", "show", "consumers")
+    own = ("local", "run", "conf", "doctor", "show", "consumers", "translate")
     for command in (*own, "sql", "thriftserver", "connect-server", "beeline", "pyspark", "submit", "pipelines"):
         assert f"\n  {command} " in shown, command
     assert __version__ in run("--version").output
@@ -84,3 +84,20 @@ def test_pipelines_name_the_packages_that_are_missing(monkeypatch: pytest.Monkey
     assert result.exit_code != 0
     assert "[PRAVEGA_SETUP_FAILED]" in result.output
     assert 'pip install "pyspark[connect]" "pandas<3" pyyaml' in result.output
+
+
+def test_translate_says_what_it_did_by_its_exit_code(tmp_path: Path) -> None:
+    script = tmp_path / "flink.sql"
+    for text, code, said in (
+        ("SHOW FUNCTIONS", 0, "1 statements; not translated: 0, to check: 0, notes: 0"),
+        ("ADD JAR 'x'", 3, ":1: NOT TRANSLATED: ADD JAR has no equal in a script."),
+        ("SELECT 'open", 1, "[PRAVEGA_INVALID_SCRIPT]"),
+        ("-- nothing", 1, "has no statement"),
+    ):
+        script.write_text(text)
+        result = run("translate", str(script))
+        assert result.exit_code == code and said in result.stderr, result.stderr
+        assert bool(result.stdout) == (code != 1)
+    assert run("translate", "--catalog", "a-b", str(script)).exit_code == 1
+    assert run("translate", str(tmp_path / "missing.sql")).exit_code == 2
+    assert CliRunner().invoke(main, ["translate", "-"], input="SELECT 1").stdout == "SELECT\n  1;\n"

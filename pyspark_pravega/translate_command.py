@@ -1,0 +1,62 @@
+"""The command `pyspark-pravega translate`: a script of Flink SQL as one for `pyspark-pravega run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pyspark_pravega.errors import PravegaError
+
+if TYPE_CHECKING:
+    from pyspark_pravega.sql.flink.translation import Translation
+
+_COLOURS = {"note": "cyan", "CHECK": "yellow", "NOT TRANSLATED": "red"}
+
+
+@click.command()
+@click.argument("script", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write, not the terminal."
+)
+@click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in Spark SQL.")
+@click.option("--checkpoint", metavar="DIRECTORY", help="Directory of the checkpoints of streaming statements.")
+def translate(script: Path, output: Path | None, catalog: str, checkpoint: str | None) -> None:
+    """Translate a SCRIPT of Flink SQL (- for standard input) into one for `pyspark-pravega run`.
+
+    What differs stands as a comment at its statement, and in the summary on standard error. Exit code: 0 when every
+    statement means what it did, 3 when something is not translated or has to be checked, 1 when the script cannot be
+    read.
+    """
+    from pyspark_pravega.sql.flink.translation import translate as translated
+    from pyspark_pravega.sql.identifiers import check_catalog_name
+
+    try:
+        check_catalog_name(catalog)
+        text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
+        found = translated(text, catalog=catalog, checkpoint=checkpoint)
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{script} cannot be read: {error}.") from error
+    except PravegaError as error:
+        raise click.ClickException(error.for_user()) from error
+    if output is None:
+        click.echo(found.script, nl=False)
+    else:
+        output.write_text(found.script, encoding="utf-8")
+    _summarize(script, found)
+    sys.exit(found.exit_code)
+
+
+def _summarize(script: Path, found: Translation) -> None:
+    counts = dict.fromkeys(_COLOURS, 0)
+    for finding in found.findings:
+        word = finding.severity.value
+        counts[word] += 1
+        click.echo(f"{script}:{finding.line}: {click.style(word, fg=_COLOURS[word])}: {finding.text}", err=True)
+    click.echo(
+        f"{script}: {found.statements} statements; not translated: {counts['NOT TRANSLATED']}, to check: "
+        f"{counts['CHECK']}, notes: {counts['note']}",
+        err=True,
+    )

@@ -1,0 +1,139 @@
+"""The parts of CREATE TABLE between its parentheses: columns of all kinds, keys, watermarks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import Token, TokenType
+
+from .report import Findings, Untranslatable
+from .statements import FlinkStatement, closing, source, split_list
+from .types import spark_type
+
+
+@dataclass(frozen=True)
+class PhysicalColumn:
+    """A column of the events, with its type in Spark."""
+
+    name: str
+    type: str
+    required: bool = False
+    comment: str | None = None
+    source: str = ""
+    """The type in Flink."""
+    millis: str | None = None
+    """The type that queries see, of a column that is stored as milliseconds since 1970."""
+
+    @property
+    def shown_type(self) -> str:
+        """The type that queries see."""
+        return self.millis or self.type
+
+
+@dataclass(frozen=True)
+class ComputedColumn:
+    """A column that is an expression, in Flink SQL."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class MetadataColumn:
+    """A column that is read from beside the event: its key in Flink."""
+
+    name: str
+    key: str
+
+
+@dataclass
+class Columns:
+    """What a table declares, in the order in which it does."""
+
+    all: list[PhysicalColumn | ComputedColumn | MetadataColumn] = field(default_factory=list)
+    primary_key: tuple[str, ...] = ()
+    watermark: tuple[str, str] | None = None
+    """Column and expression, in Flink SQL."""
+
+    @property
+    def physical(self) -> list[PhysicalColumn]:
+        """The columns of the events."""
+        return [each for each in self.all if isinstance(each, PhysicalColumn)]
+
+
+def parse_columns(statement: FlinkStatement, tokens: Sequence[Token], findings: Findings) -> Columns:
+    """Read the list of a CREATE TABLE. Raises Untranslatable, naming the part that has no equal."""
+    columns = Columns()
+    first = statement.tokens[0]
+    for part in split_list(tokens):
+        words = [token.text.upper() if token.token_type is not TokenType.IDENTIFIER else "" for token in part]
+        if words[0] == "WATERMARK" and words[1:2] == ["FOR"]:
+            split = words.index("AS")
+            column = ".".join(token.text for token in part[2:split] if token.token_type is not TokenType.DOT)
+            columns.watermark = (column, source(statement.text, first, part[split + 1 :]))
+        elif part[0].token_type is TokenType.PRIMARY_KEY or words[0] == "CONSTRAINT":
+            columns.primary_key = _key(part)
+        else:
+            columns.all.append(_column(statement, part, words, findings, columns))
+    names = [each.name for each in columns.all]
+    for name in names:
+        alike = [other for other in names if other.lower() == name.lower()]
+        if len(alike) > 1:
+            raise Untranslatable(f"The columns {' and '.join(alike)} differ in case only; Spark takes them for one")
+    return columns
+
+
+def _key(part: Sequence[Token]) -> tuple[str, ...]:
+    opening = next(place for place, token in enumerate(part) if token.token_type is TokenType.L_PAREN)
+    inside = part[opening + 1 : closing(part, opening)]
+    return tuple(token.text for token in inside if token.token_type is not TokenType.COMMA)
+
+
+def _column(
+    statement: FlinkStatement, part: list[Token], words: list[str], findings: Findings, columns: Columns
+) -> PhysicalColumn | ComputedColumn | MetadataColumn:
+    first, name = statement.tokens[0], part[0].text
+    comment = None
+    if len(part) > 3 and words[-2] == "COMMENT":
+        comment, part, words = part[-1].text, part[:-2], words[:-2]
+    if words[1:2] == ["AS"]:
+        return ComputedColumn(name, source(statement.text, first, part[2:]))
+    if "METADATA" in words[1:]:
+        place = words.index("METADATA", 1)
+        key = part[place + 2].text if words[place + 1 : place + 2] == ["FROM"] else name
+        if "VIRTUAL" not in words[place:]:
+            findings.note(f"{name}: Pravega's metadata is read only, as if it were VIRTUAL")
+        return MetadataColumn(name, key)
+    required = words[-2:] == ["NOT", "NULL"]
+    if required:
+        part, words = part[:-2], words[:-2]
+    end = next((place for place, token in enumerate(part) if token.token_type is TokenType.PRIMARY_KEY), None)
+    if end is not None:
+        part, words, columns.primary_key = part[:end], words[:end], (name,)
+        required = words[-2:] == ["NOT", "NULL"]
+        part, words = (part[:-2], words[:-2]) if required else (part, words)
+    if words[-1] == "NULL" and len(words) > 2:
+        part = part[:-1]
+    text = source(statement.text, first, part[1:])
+    return PhysicalColumn(name, spark_type(text, name, findings), required, comment, text)
+
+
+def in_bare_avro(column: PhysicalColumn) -> PhysicalColumn:
+    """Return a column as Flink writes it in Avro without a header, where nothing tells a reader the writer's schema.
+
+    Flink has timestamps in milliseconds there, and tables have them in microseconds. Raises Untranslatable.
+    """
+    text = column.source.upper()
+    if re.search(r"\bTIME\b", text):
+        raise Untranslatable(f"Column {column.name}: Flink's Avro has TIME as a number of milliseconds; declare INT")
+    if "NOT NULL" in text:
+        raise Untranslatable(f"Column {column.name}: NOT NULL inside of a type has no equal in Avro without a header")
+    if re.search(r"TIMESTAMP(_LTZ)?\s*\(\s*[0-3]\s*\)", text):
+        if not text.startswith("TIMESTAMP"):
+            raise Untranslatable(
+                f"Column {column.name}: Flink's Avro has its timestamps in milliseconds; declare BIGINT"
+            )
+        return replace(column, type="BIGINT", millis=column.type)
+    return column

@@ -1,0 +1,348 @@
+"""Statements that declare: catalogs, databases, tables and views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import Token, TokenType
+
+from ..identifiers import quote, quote_all
+from .columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
+from .job import DEFAULT_DATABASE, FlinkName, Job, PravegaCatalog, View
+from .queries import QueryTranslator, parse_query
+from .report import Findings, Untranslatable
+from .statements import FlinkStatement, closing, options_of
+from .table_options import CONNECTION, SECRETS, translate_options
+from .tables import DeclaredTable, delay, pairs, text_literal
+
+NOT_IN_UTC = (
+    "Event time of TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of UTC: use "
+    "the zone UTC, or TIMESTAMP_LTZ"
+)
+_CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
+
+
+class Cursor:
+    """Reads a statement from its beginning, word by word."""
+
+    def __init__(self, statement: FlinkStatement) -> None:
+        """Take the statement."""
+        self.tokens = statement.tokens
+        self.words = statement.words
+        self.at = 0
+
+    def take(self, *words: str) -> bool:
+        """Skip these words if they come next, and tell whether they did."""
+        if self.words[self.at : self.at + len(words)] != words:
+            return False
+        self.at += len(words)
+        return True
+
+    def name(self) -> list[str]:
+        """Read a name of one or more parts. Raises Untranslatable."""
+        if self.at >= len(self.tokens):
+            raise Untranslatable("A name is missing at the end")
+        parts = [self.tokens[self.at].text]
+        self.at += 1
+        while self.take("."):
+            parts.append(self.tokens[self.at].text)
+            self.at += 1
+        return parts
+
+    def text(self) -> str:
+        """Read the next token as it is."""
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def brackets(self) -> tuple[Token, ...]:
+        """Read what stands in parentheses, or nothing."""
+        if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.L_PAREN:
+            return ()
+        end = closing(self.tokens, self.at)
+        inside = self.tokens[self.at + 1 : end]
+        self.at = end + 1
+        return inside
+
+
+def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate CREATE CATALOG into confs of the session."""
+    cursor = Cursor(statement)
+    cursor.take("CREATE", "CATALOG")
+    exists = cursor.take("IF", "NOT", "EXISTS")
+    (name,) = cursor.name()
+    cursor.take("WITH")
+    options = options_of(cursor.brackets())
+    kind = options.pop("type", "")
+    if kind != "pravega":
+        raise Untranslatable(f"The catalog {name} is of type '{kind}'; Spark has catalogs of its own for other stores")
+    if exists and name in job.catalogs:
+        return []
+    database = options.pop("default-database", None)
+    form = options.pop("serialization.format", "Avro").lower()
+    if database is None or form not in ("avro", "json"):
+        raise Untranslatable("A catalog needs 'default-database', and 'serialization.format' is Avro or Json")
+    catalog = PravegaCatalog(database, form)
+    job.catalogs[name] = catalog
+    confs = {option: options.pop(option) for option in ("schema-registry-uri", *CONNECTION) if option in options}
+    made = _catalog_conf(name, {"scope": database, **confs})
+    if [option for option in SECRETS if options.pop(option, None) is not None]:
+        findings.note(
+            "The login is not copied: set pravega_client_auth_method and pravega_client_auth_token in the environment "
+            "of `pyspark-pravega run`"
+        )
+    if options.pop("json.ignore-parse-errors", "false").lower() == "true":
+        catalog.reading["mode"] = "dropmalformed"
+        findings.check("'json.ignore-parse-errors': the whole event is left out here, and counted")
+    for option in options:
+        if not option.startswith("json."):
+            findings.check(f"The option '{option}' is not known, and was left out")
+        elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
+            findings.check(f"'{option}' = '{options[option]}' has no equal, and was left out")
+    return made
+
+
+def create_database(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate CREATE DATABASE into CREATE NAMESPACE."""
+    cursor = Cursor(statement)
+    cursor.take("CREATE", "DATABASE")
+    exists = "IF NOT EXISTS " if cursor.take("IF", "NOT", "EXISTS") else ""
+    name = database_name(cursor.name(), job)
+    if cursor.at < len(cursor.tokens):
+        findings.check("The database's comment and options were left out: a scope may not keep them")
+    return [f"CREATE NAMESPACE {exists}{name}"]
+
+
+def drop_database(statement: FlinkStatement, job: Job) -> list[str]:
+    """Translate DROP DATABASE into DROP NAMESPACE."""
+    cursor = Cursor(statement)
+    cursor.take("DROP", "DATABASE")
+    exists = "IF EXISTS " if cursor.take("IF", "EXISTS") else ""
+    name = database_name(cursor.name(), job)
+    return [f"DROP NAMESPACE {exists}{name}{' CASCADE' if cursor.take('CASCADE') else ''}"]
+
+
+def database_name(parts: list[str], job: Job) -> str:
+    """Return a database as Spark names it. Raises Untranslatable for one of a catalog without scopes."""
+    catalog = parts[0] if len(parts) == 2 else job.catalog
+    if not job.is_pravega(catalog):
+        raise Untranslatable(f"The database {'.'.join(parts)} is in the catalog {catalog}, which is not one of Pravega")
+    return quote_all((catalog, parts[-1]))
+
+
+def create_table(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate CREATE TABLE, also with LIKE or AS."""
+    cursor = Cursor(statement)
+    cursor.take("CREATE")
+    cursor.take("TEMPORARY")
+    cursor.take("TABLE")
+    exists = cursor.take("IF", "NOT", "EXISTS")
+    name = job.name_of(cursor.name())
+    if exists and name in job.tables:
+        findings.note(f"{name[2]} is declared before")
+        return []
+    try:
+        return _create_table(statement, cursor, name, job, findings)
+    except Untranslatable as error:
+        job.broken[name] = str(error)
+        raise
+
+
+def _create_table(
+    statement: FlinkStatement, cursor: Cursor, name: FlinkName, job: Job, findings: Findings
+) -> list[str]:
+    columns = parse_columns(statement, cursor.brackets(), findings)
+    comment = cursor.text() if cursor.take("COMMENT") else None
+    if cursor.take("PARTITIONED") or cursor.take("PARTITIONED BY"):
+        raise Untranslatable("A stream has no partitions: use 'sink.routing-key.field.name'")
+    if cursor.take("DISTRIBUTED"):
+        raise Untranslatable("A stream has no buckets: use 'sink.routing-key.field.name'")
+    options = options_of(cursor.brackets()) if cursor.take("WITH") else {}
+    if cursor.take("LIKE"):
+        base = job.table(job.name_of(cursor.name()))
+        if cursor.at < len(cursor.tokens):
+            raise Untranslatable("LIKE with INCLUDING or EXCLUDING: write the columns and options out")
+        inherited = [replace(each, type=each.shown_type, millis=None) for each in base.columns.physical]
+        names = {each.name: each for each in inherited}
+        columns.all = [*(names.get(each.name, each) for each in base.columns.all), *columns.all]
+        columns.primary_key = columns.primary_key or base.columns.primary_key
+        columns.watermark = columns.watermark or base.columns.watermark
+        options = {**job.written_options.get(id(base), {}), **options}
+    table = _declared(name, options, job, findings)
+    table.columns, table.comment = columns, comment
+    if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
+        raise Untranslatable(f"'{cursor.text()}' is not expected behind the options of a table")
+    if table.options.format == "avro" and table.options.properties.get("framing") == "none":
+        columns.all = [in_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
+        for each in columns.physical:
+            if each.millis:
+                findings.note(f"{each.name} is stored in milliseconds, as Flink's Avro has it; queries see a timestamp")
+    table.check_metadata(findings)
+    if cursor.take("AS"):
+        return _create_as(statement.after(cursor.at), table, name, job, findings)
+    made = table.definitions(findings)
+    if columns.watermark:
+        delay(*columns.watermark)  # whether it is one that Spark has
+    job.tables[name] = table
+    job.broken.pop(name, None)
+    job.written_options[id(table)] = options
+    return [*_other_controller(table, job, findings), *_event_time_zone(table, job, findings), *made]
+
+
+def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+    """Return the SET of the time zone in which event time without a zone is what it was."""
+    if not table.options.streaming or not table.options.sources or table.local_event_time is None:
+        return []
+    job.local_event_time = True
+    if job.zone is not None:
+        if job.zone != "UTC":
+            findings.check(NOT_IN_UTC)
+        return []
+    job.zone = "UTC"
+    text = f"Spark's event time is a TIMESTAMP: {table.local_event_time} of TIMESTAMP is read as one of the zone UTC"
+    if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
+        findings.check(f"{text}; so are the table's TIMESTAMP_LTZ columns shown in UTC")
+    else:
+        findings.note(text)
+    return ["SET spark.sql.session.timeZone = UTC"]
+
+
+def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: Findings) -> DeclaredTable:
+    connector = options.get("connector")
+    if (catalog := job.catalogs.get(name[0])) is not None:
+        given = {"scope": name[1], "scan.streams": name[2], "sink.stream": name[2], "format": "raw", **options}
+        if connector not in (None, "pravega"):
+            raise Untranslatable(f"The connector '{connector}' in a catalog of Pravega")
+        found = translate_options(given, findings)
+        if "format" not in options:
+            properties = {key: text for key, text in found.properties.items() if key not in ("format", "framing")}
+            found.format, found.properties = catalog.format, {"format": catalog.format, **properties}
+        found.reading = {**catalog.reading, **found.reading}
+        return DeclaredTable(name[2], name[0], Columns(), found)
+    if connector != "pravega":
+        raise Untranslatable(
+            f"The connector '{connector}' is not translated: declare the table in Spark, by USING and OPTIONS"
+            if connector
+            else "The table has no connector"
+        )
+    found = translate_options(options, findings)
+    if not found.scope:
+        raise Untranslatable("The table has no 'scope'")
+    if not found.sources and not found.sink:
+        raise Untranslatable("The table has neither 'scan.streams' nor 'sink.stream'")
+    spark_catalog, _ = job.catalog_for(found.connection.get("controller-uri"))
+    return DeclaredTable(name[2], spark_catalog, Columns(), found)
+
+
+def _other_controller(table: DeclaredTable, job: Job, findings: Findings) -> list[str]:
+    """Tell how the catalog of a table connects: the first by what `run` is given, others by confs of the session."""
+    if table.catalog in job.catalogs:
+        return []
+    told = job.connected.get(table.catalog)
+    known = job.connected.setdefault(table.catalog, {})
+    connection = {key: text for key, text in table.options.connection.items() if known.get(key) != text}
+    for key in [key for key in connection if key in known]:
+        findings.check(f"'{key}' = '{connection.pop(key)}' is left out: the catalog has '{known[key]}' already")
+    known.update(connection)
+    if table.catalog != job.spark_catalog:
+        return _catalog_conf(table.catalog, connection) if connection or told is None else []
+    arguments = [f"--{key} {connection[key]}" for key in ("controller-uri", "schema-registry-uri") if key in connection]
+    if arguments:
+        findings.note(f"The catalog {table.catalog} is that of `pyspark-pravega run {' '.join(arguments)}`")
+    for key in CONNECTION[1:]:
+        if key in connection:
+            findings.note(f"Give --conf spark.sql.catalog.{table.catalog}.{key}={connection[key]} to it")
+    return []
+
+
+def _catalog_conf(name: str, confs: Mapping[str, str]) -> list[str]:
+    key = f"spark.sql.catalog.{name}"
+    return [f"SET {key} = {_CATALOG_CLASS}", *(f"SET `{key}.{option}` = {text}" for option, text in confs.items())]
+
+
+def _create_as(text: str, table: DeclaredTable, name: FlinkName, job: Job, findings: Findings) -> list[str]:
+    translator = QueryTranslator(job, findings, streaming=False)
+    query = translator.sql(parse_query(text))
+    if translator.could_stream and not job.batch:
+        raise Untranslatable("CREATE TABLE AS of a stream: create the table with its columns, and INSERT INTO it")
+    table.told = True
+    job.tables[name] = table
+    return [
+        f"CREATE TABLE {table.full_name(str(table.options.sink))} USING pravega "
+        f"TBLPROPERTIES {pairs(table.options.properties)} AS\n{query}"
+    ]
+
+
+def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate CREATE VIEW into one of the session."""
+    cursor = Cursor(statement)
+    cursor.take("CREATE")
+    cursor.take("TEMPORARY")
+    cursor.take("VIEW")
+    exists = cursor.take("IF", "NOT", "EXISTS")
+    name = job.name_of(cursor.name())
+    if exists and name in job.views:
+        findings.note(f"{name[2]} is declared before")
+        return []
+    columns = [token.text for token in cursor.brackets() if token.token_type is not TokenType.COMMA]
+    comment = f" COMMENT {text_literal(cursor.text())}" if cursor.take("COMMENT") else ""
+    try:
+        if not cursor.take("AS"):
+            raise Untranslatable("A view without AS")
+        if any(other[2].lower() == name[2].lower() for other in job.views):
+            raise Untranslatable(f"There is another view {name[2]}; Spark's views of a session have no database")
+        query = parse_query(statement.after(cursor.at))
+        translator = QueryTranslator(job, findings, streaming=not job.batch)
+        text = translator.sql(query)
+    except Untranslatable as error:
+        job.broken[name] = str(error)
+        raise
+    job.views[name] = View(name[2], query, translator.reads_stream, columns)
+    shown = f" ({', '.join(map(quote, columns))})" if columns else ""
+    return [f"CREATE TEMPORARY VIEW {quote(name[2])}{shown}{comment} AS\n{text}"]
+
+
+def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate DROP TABLE and DROP VIEW. A table of a connector is a declaration: its stream stays."""
+    cursor = Cursor(statement)
+    cursor.take("DROP")
+    cursor.take("TEMPORARY")
+    kind = cursor.text().upper()
+    exists = cursor.take("IF", "EXISTS")
+    name = job.name_of(cursor.name())
+    if kind == "VIEW":
+        if job.views.pop(name, None) is None and not exists:
+            raise Untranslatable(f"The view {name[2]} is not declared in the script")
+        return [f"DROP VIEW {'IF EXISTS ' if exists else ''}{quote(name[2])}"]
+    table = job.tables.pop(name, None)
+    if job.is_pravega(name[0]):
+        return [f"DROP TABLE {'IF EXISTS ' if exists else ''}{quote_all((name[0], name[1], name[2]))}"]
+    if table is None and not exists and name not in job.broken:
+        raise Untranslatable(f"The table {name[2]} is not declared in the script")
+    job.broken.pop(name, None)
+    findings.note(
+        f"Flink forgets {name[2]} and keeps its stream; DROP TABLE would delete the stream here, so it is left out"
+    )
+    return []
+
+
+def use(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:
+    """Translate USE and USE CATALOG."""
+    cursor = Cursor(statement)
+    cursor.take("USE")
+    if cursor.take("MODULES"):
+        raise Untranslatable("Spark has no modules")
+    if cursor.take("CATALOG"):
+        (job.catalog,) = cursor.name()
+        known = job.catalogs.get(job.catalog)
+        job.database = known.database if known else DEFAULT_DATABASE
+        if known is None:
+            findings.note(f"The tables of {job.catalog} are named in full")
+        return [f"USE {quote(job.catalog)}"] if known else []
+    parts = cursor.name()
+    catalog = parts[0] if len(parts) == 2 else job.catalog
+    job.catalog, job.database = catalog, parts[-1]
+    if not job.is_pravega(catalog):
+        findings.note(f"The tables of {catalog} are named in full")
+        return []
+    return [f"USE {quote_all((catalog, parts[-1]))}"]

@@ -1,0 +1,155 @@
+"""The part of Flink SQL that sqlglot has no dialect for, read into its trees, and those trees as Spark SQL."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import TokenType, exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
+
+WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+
+
+class WindowTable(exp.Expression):
+    """`TABLE(TUMBLE(TABLE source, DESCRIPTOR(column), interval, ...))` of a FROM clause."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True,
+        "this": True,
+        "column": True,
+        "intervals": True,
+        "keys": False,
+        "alias": False,
+        "joins": False,
+    }
+
+
+class Relation(exp.Expression):
+    """A relation that is Spark SQL already: `text` is printed as it is."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"text": True, "alias": False, "joins": False}
+
+
+class Flink(Dialect):
+    """Flink SQL: names in backticks, `''` in strings, no escapes, arrays from 1."""
+
+    INDEX_OFFSET = 1
+
+    class Tokenizer(tokens.Tokenizer):
+        """Flink's words, and comments of all kinds; a hint is a comment that begins with `+`."""
+
+        IDENTIFIERS: ClassVar[list[Any]] = ["`"]
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+        UNICODE_STRINGS: ClassVar[list[Any]] = [("U&'", "'"), ("u&'", "'")]
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        HEX_STRINGS: ClassVar[list[Any]] = [("X'", "'"), ("x'", "'")]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **{word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if word not in ("/*+", "SESSION")},
+            "BYTES": TokenType.VARBINARY,
+            "ROW": TokenType.STRUCT,
+            "STRING": TokenType.TEXT,
+            "TIMESTAMP": TokenType.TIMESTAMPNTZ,
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPLTZ,
+        }
+
+    class Parser(parser.Parser):
+        """Reads queries. Functions are kept as they are written: what they are in Spark is said in one table."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse
+            for name, parse in parser.Parser.FUNCTION_PARSERS.items()
+            if name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "OVERLAY", "POSITION", "CEIL", "FLOOR")
+        }
+
+        def _parse_table(self, *args: Any, **options: Any) -> Any:
+            if self._match_text_seq("TABLE", "("):
+                return self._parse_window_table(bool(options.get("joins")))
+            return super()._parse_table(*args, **options)
+
+        def _parse_window_table(self, joins: bool) -> exp.Expr:
+            kind = self._curr.text.upper() if self._curr else ""
+            if kind not in WINDOW_FUNCTIONS:
+                self.raise_error(f"TABLE({kind or '...'}) is not one of the window functions {WINDOW_FUNCTIONS}")
+            self._advance()
+            self._match_l_paren()
+            self._match_text_seq("DATA", "=", ">") or self._match_text_seq("DATA", "=>")
+            self._match_text_seq("TABLE")
+            source = super()._parse_table()
+            keys: list[Any] = []
+            if self._match_text_seq("PARTITION", "BY") or self._match(TokenType.PARTITION_BY):
+                keys = self._parse_csv(self._parse_disjunction)
+                # DESCRIPTOR and what follows were taken for further keys.
+            column: Any = None
+            intervals: list[Any] = []
+            if keys and isinstance(keys[-1], exp.Expr) and not isinstance(keys[-1], exp.Column):
+                keys, intervals = _split(keys)
+            while self._match(TokenType.COMMA):
+                intervals.append(self._parse_named_argument())
+            described = [each for each in intervals if isinstance(each, exp.Anonymous)]
+            if described:
+                column = described[0].expressions[0]
+            self._match_r_paren()
+            self._match_r_paren()
+            if source is None or column is None:
+                self.raise_error(f"{kind} needs a table and DESCRIPTOR(column)")
+            window = WindowTable(
+                kind=kind,
+                this=source,
+                column=column,
+                keys=keys,
+                intervals=[each for each in intervals if each not in described],
+            )
+            alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
+            if alias:
+                window.set("alias", alias)
+            if joins:
+                for join in self._parse_joins():
+                    window.append("joins", join)
+            return window
+
+        def _parse_named_argument(self) -> Any:
+            if self._next and self._next.token_type in (TokenType.FARROW, TokenType.ARROW):
+                self._advance(2)
+            return self._parse_disjunction()
+
+
+def _split(keys: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Take apart the keys of PARTITION BY and the arguments after them."""
+    border = next(number for number, each in enumerate(keys) if not isinstance(each, exp.Column))
+    return keys[:border], keys[border:]
+
+
+def _alias(generator: Any, node: exp.Expr) -> str:
+    text = generator.sql(node, "alias")
+    joins = "".join(generator.sql(join) for join in node.args.get("joins") or ())
+    return (f" AS {text}" if text else "") + joins
+
+
+class SparkOutput(Spark):
+    """Spark SQL with relations that are printed as they are."""
+
+    class Generator(Spark.Generator):  # type: ignore[misc,valid-type]
+        """Prints trees; functions keep the names that the table of functions gave them."""
+
+        TYPE_MAPPING: ClassVar[dict[Any, str]] = {
+            **Spark.Generator.TYPE_MAPPING,
+            exp.DataType.Type.TIMESTAMPNTZ: "TIMESTAMP_NTZ",
+            exp.DataType.Type.TIMESTAMPLTZ: "TIMESTAMP",
+            exp.DataType.Type.TIME: "TIME",
+            exp.DataType.Type.VARBINARY: "BINARY",
+            exp.DataType.Type.BINARY: "BINARY",
+        }
+
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            """Print a type. Spark's BINARY has no length."""
+            if expression.this in (exp.DataType.Type.BINARY, exp.DataType.Type.VARBINARY):
+                return "BINARY"
+            return str(super().datatype_sql(expression))
+
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **Spark.Generator.TRANSFORMS,
+            Relation: lambda self, node: f"{node.args['text']}{_alias(self, node)}",
+        }

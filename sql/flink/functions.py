@@ -1,0 +1,188 @@
+"""Functions of Flink and what they are in Spark.
+
+A function that stands in no table here is kept under its name, with a finding: nothing is said to be equal that nobody
+has looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from .report import Findings, Untranslatable
+
+EQUAL = frozenset(
+    """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
+    ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 AVG BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
+    CHAR_LENGTH CHR COALESCE CONCAT CONCAT_WS COS COSH COT COUNT CUME_DIST CURRENT_DATE CURRENT_TIMESTAMP
+    DATE_FORMAT DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
+    GROUPING GROUPING_ID HEX HOUR IF IFNULL INITCAP INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
+    LPAD LTRIM MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
+    PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND
+    ROW_NUMBER RPAD RTRIM SECOND SHA1 SIGN SIN SINH SPLIT SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
+    TANH TIMESTAMPADD TIMESTAMPDIFF TYPEOF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
+    """.split()
+)
+"""Names of functions that have the same meaning in both."""
+
+RENAMED = {
+    "CURRENT_ROW_TIMESTAMP": "current_timestamp",
+    "INT": "int",
+    "ROW": "struct",
+    "STRUCT": "struct",
+    "WEEK": "weekofyear",
+    "COT": "cot",
+    "REGEXP": "rlike",
+}
+
+_Arguments = list[exp.Expr]
+
+
+def _call(name: str, *arguments: exp.Expr | str | int) -> exp.Expr:
+    given = [each if isinstance(each, exp.Expr) else exp.convert(each) for each in arguments]
+    return exp.Anonymous(this=name, expressions=given)
+
+
+def _split_index(given: _Arguments, findings: Findings) -> exp.Expr:
+    text, delimiter, index = given
+    if not isinstance(delimiter, exp.Literal):
+        raise Untranslatable("SPLIT_INDEX needs a text as its delimiter: Spark splits at regular expressions")
+    return _call("get", _call("split", text, re.escape(delimiter.name)), index)
+
+
+def _to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
+    findings.note("TO_TIMESTAMP: a text that is no timestamp is an error here, and NULL in Flink")
+    return _call("to_timestamp_ntz", given[0], *(given[1:] or [exp.Literal.string("yyyy-MM-dd HH:mm:ss")]))
+
+
+def _to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
+    digits = given[1].name if len(given) > 1 and isinstance(given[1], exp.Literal) else "3"
+    if digits not in ("0", "3"):
+        raise Untranslatable("TO_TIMESTAMP_LTZ of numbers has the precision 0 or 3")
+    return _call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
+
+
+def _to_date(given: _Arguments, findings: Findings) -> exp.Expr:
+    findings.note("TO_DATE: a text that is no date is an error here, and NULL in Flink")
+    return _call("to_date", *given)
+
+
+def _first(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+        findings.note(f"{name}: without an order of rows, it is any value that is not NULL")
+        return _call(name.lower(), given[0], exp.true())
+
+    return build
+
+
+def _nulls(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+        findings.check(f"{name} leaves out NULLs here; in Flink one NULL makes the result NULL")
+        return _call(name.lower(), *given)
+
+    return build
+
+
+def _json_value(given: _Arguments, findings: Findings) -> exp.Expr:
+    findings.check("JSON_VALUE became get_json_object, which also gives objects and arrays, as text")
+    return _call("get_json_object", *given[:2])
+
+
+def _refused(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+    def build(given: _Arguments, findings: Findings) -> exp.Expr:
+        raise Untranslatable(f"{name} has no equal: {why}")
+
+    return build
+
+
+BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
+    "COLLECT": _refused("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
+    "CURRENT_WATERMARK": _refused("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
+    "FIRST_VALUE": _first("FIRST_VALUE"),
+    "FROM_BASE64": lambda given, _: exp.cast(_call("unbase64", *given), "string"),
+    "GREATEST": _nulls("GREATEST"),
+    "JSON_VALUE": _json_value,
+    "LAST_VALUE": _first("LAST_VALUE"),
+    "LEAST": _nulls("LEAST"),
+    "LISTAGG": lambda given, _: _call("listagg", given[0], *(given[1:] or [exp.Literal.string(",")])),
+    "LOCALTIMESTAMP": lambda given, _: _call("localtimestamp"),
+    "RAND_INTEGER": lambda given, _: exp.cast(exp.Mul(this=_call("rand", *given[:-1]), expression=given[-1]), "int"),
+    "REGEXP_EXTRACT": lambda given, _: _call(
+        "nullif", _call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
+    ),
+    "SHA224": lambda given, _: _call("sha2", given[0], 224),
+    "SHA256": lambda given, _: _call("sha2", given[0], 256),
+    "SHA384": lambda given, _: _call("sha2", given[0], 384),
+    "SHA512": lambda given, _: _call("sha2", given[0], 512),
+    "SOURCE_WATERMARK": _refused("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
+    "SPLIT_INDEX": _split_index,
+    "TABLE": _refused("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
+    "TO_BASE64": lambda given, _: _call("base64", *given),
+    "TO_DATE": _to_date,
+    "TO_TIMESTAMP": _to_timestamp,
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
+}
+"""Functions that are put together otherwise in Spark."""
+
+
+def translate_functions(tree: exp.Expr, findings: Findings) -> exp.Expr:
+    """Translate the calls of functions in a tree. Raises Untranslatable for those without equal."""
+    for node in reversed(list(tree.walk())):  # the arguments of a call before the call
+        if (translated := _node(node, findings)) is node:
+            continue
+        if node is tree:
+            tree = translated
+        else:
+            node.replace(translated)
+    return tree
+
+
+def _node(node: exp.Expr, findings: Findings) -> exp.Expr:
+    if isinstance(node, exp.Localtimestamp):
+        return _call("localtimestamp")
+    if isinstance(node, exp.Column) and node.name.upper() == "LOCALTIMESTAMP" and not node.args.get("table"):
+        return _call("localtimestamp")
+    if isinstance(node, exp.Bracket):
+        return _bracket(node, findings)
+    if isinstance(node, exp.Div) and not _fractional(node):
+        findings.check("Flink divides whole numbers into a whole number, and Spark into a fraction: use DIV for those")
+    if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
+        if isinstance(node, exp.Ceil):
+            raise Untranslatable("CEIL(time TO unit) has no equal; add the unit to date_trunc")
+        return _call("date_trunc", node.args["to"].name.upper(), node.this)
+    if not isinstance(node, exp.Anonymous):
+        return node
+    name = node.name.upper()
+    if name == "PROCTIME":
+        findings.check("PROCTIME() is the time at which a micro-batch began, current_timestamp()")
+        return _call("current_timestamp")
+    if name in BUILT:
+        return BUILT[name](node.expressions, findings)
+    if name in RENAMED:
+        return _call(RENAMED[name], *node.expressions)
+    if name not in EQUAL and node.name not in OWN:
+        findings.check(f"The function {node.name} is not known here, and was kept")
+    return node
+
+
+OWN = frozenset(("window", "session_window"))
+"""Calls that the translation has made itself."""
+
+
+def _fractional(node: exp.Div) -> bool:
+    sides = (node.this.unnest(), node.expression.unnest())
+    return any(
+        (isinstance(side, exp.Literal) and "." in side.name)
+        or (isinstance(side, exp.Cast) and side.to.this in (*exp.DataType.FLOAT_TYPES, exp.DataType.Type.DECIMAL))
+        for side in sides
+    )
+
+
+def _bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
+    if isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP" and not node.this.args.get("table"):
+        return _call("map", *node.expressions)
+    if not all(isinstance(each, exp.Literal) for each in node.expressions):
+        findings.check(f"{node.sql()}: an array's elements are counted from 0 here; the keys of a map stay")
+    return node

@@ -1,0 +1,106 @@
+"""What a Flink script has declared so far: catalogs, tables, views, the mode of running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from .columns import Columns
+from .report import Untranslatable
+from .table_options import TableOptions
+from .tables import DeclaredTable
+
+DEFAULT_CATALOG, DEFAULT_DATABASE = "default_catalog", "default_database"
+
+FlinkName = tuple[str, str, str]
+"""Catalog, database and name of a table or view in Flink."""
+
+
+@dataclass
+class PravegaCatalog:
+    """A catalog of type `pravega`: its default scope, and the format of the tables that it makes."""
+
+    database: str
+    format: str
+    reading: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class View:
+    """A view: its query in Flink SQL, and whether it reads a stream."""
+
+    name: str
+    query: exp.Expr
+    streaming: bool
+    columns: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Job:
+    """The names of a script, and what they stand for."""
+
+    spark_catalog: str
+    catalog: str = DEFAULT_CATALOG
+    database: str = DEFAULT_DATABASE
+    batch: bool = False
+    catalogs: dict[str, PravegaCatalog] = field(default_factory=dict)
+    tables: dict[FlinkName, DeclaredTable] = field(default_factory=dict)
+    views: dict[FlinkName, View] = field(default_factory=dict)
+    broken: dict[FlinkName, str] = field(default_factory=dict)
+    controllers: dict[str, str] = field(default_factory=dict)
+    """The catalogs of Spark by the URI of their controller, for tables that name one."""
+    connected: dict[str, dict[str, str]] = field(default_factory=dict)
+    """How catalogs of Spark connect, as far as it has been told."""
+    written_options: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The options of a table as its CREATE TABLE has them, by its identity, for LIKE."""
+    writes: dict[str, int] = field(default_factory=dict)
+    """How many streaming statements write to a table."""
+    zone: str | None = None
+    """The time zone of the session, once a statement has set it."""
+    local_event_time: bool = False
+    """Whether a stream has event time without a time zone, which needs the zone UTC."""
+    has_checkpoint: bool = False
+    has_name: bool = False
+
+    def name_of(self, parts: Sequence[str]) -> FlinkName:
+        """Complete a name by the current catalog and database."""
+        if len(parts) > 3:
+            raise Untranslatable(f"{'.'.join(parts)} has more than three parts")
+        if len(parts) == 2 and parts[0] in self.catalogs:
+            raise Untranslatable(f"{'.'.join(parts)}: write catalog, database and table")
+        given = (self.catalog, self.database)[: 3 - len(parts)]
+        catalog, database, table = (*given, *parts)
+        return catalog, database, table
+
+    def table(self, name: FlinkName) -> DeclaredTable:
+        """Return a table. Raises Untranslatable for one that is not known, or that was not translated."""
+        if (why := self.broken.get(name)) is not None:
+            raise Untranslatable(f"It uses {name[2]}, which was not translated: {why}")
+        if (found := self.tables.get(name)) is not None:
+            return found
+        catalog = self.catalogs.get(name[0])
+        if catalog is None:
+            raise Untranslatable(f"The table {name[2]} is not declared in the script; put its CREATE TABLE before")
+        # It exists already, and its columns are in the registry.
+        options = TableOptions(scope=name[1], sources=[name[2]], sink=name[2], reading=dict(catalog.reading))
+        return DeclaredTable(name[2], name[0], Columns(), options)
+
+    def is_pravega(self, catalog: str) -> bool:
+        """Tell whether a catalog of Flink is one of Pravega."""
+        return catalog in self.catalogs
+
+    def catalog_for(self, controller: str | None) -> tuple[str, bool]:
+        """Return the catalog of Spark for a controller, and whether it is the first time that it is asked for.
+
+        The first controller is the one that `pyspark-pravega run` is given; others have catalogs of their own.
+        """
+        if controller is None:
+            return self.spark_catalog, False
+        if controller in self.controllers:
+            return self.controllers[controller], False
+        number = len(self.controllers) + 1
+        name = self.spark_catalog if number == 1 else f"{self.spark_catalog}_{number}"
+        self.controllers[controller] = name
+        return name, True

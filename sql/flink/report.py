@@ -1,0 +1,72 @@
+"""What a translation says about itself: findings, each with its line, and the exit code they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(Enum):
+    """How much a finding matters. The value is the word that stands in the script and in the summary."""
+
+    NOTE = "note"
+    """The same meaning, said in another way, or a setting that has no meaning here."""
+    CHECK = "CHECK"
+    """Translated, but the meaning differs or is not known."""
+    UNTRANSLATED = "NOT TRANSLATED"
+    """Left as a comment."""
+
+
+ALL_TRANSLATED = 0
+"""Exit code: every statement means what it did."""
+UNREADABLE = 1
+"""Exit code: the text is no SQL; nothing was written."""
+INCOMPLETE = 3
+"""Exit code: there are findings of severity CHECK or UNTRANSLATED."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know about a translated statement, which begins at `line` of the Flink script, counted from 1."""
+
+    severity: Severity
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.severity.value}: {self.text}"
+
+
+class Untranslatable(Exception):
+    """A statement has no equal; the message says why and what to do instead."""
+
+
+@dataclass
+class Findings:
+    """The findings of one statement, in the order in which they were made, each text once."""
+
+    line: int
+    found: list[Finding] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Add what is worth knowing, and changes nothing."""
+        self._add(Severity.NOTE, text)
+
+    def check(self, text: str) -> None:
+        """Add a difference that somebody has to look at."""
+        self._add(Severity.CHECK, text)
+
+    def untranslated(self, text: str) -> None:
+        """Add that the statement, or a part of it, is a comment now."""
+        self._add(Severity.UNTRANSLATED, text)
+
+    def _add(self, severity: Severity, text: str) -> None:
+        finding = Finding(severity, self.line, text if text.endswith((".", "?")) else f"{text}.")
+        if finding not in self.found:
+            self.found.append(finding)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """Return 0 if all was translated, else INCOMPLETE."""
+    return ALL_TRANSLATED if all(each.severity is Severity.NOTE for each in findings) else INCOMPLETE

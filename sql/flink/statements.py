@@ -1,0 +1,125 @@
+"""The statements of a Flink script, with their tokens and the comments before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import Token, TokenType
+from sqlglot.errors import TokenError
+
+from pyspark_pravega.errors import InvalidScriptError
+
+from .dialect import Flink
+
+
+@dataclass(frozen=True)
+class FlinkStatement:
+    """One statement: its text, the line of its first word counted from 1, and the comments before it as they are."""
+
+    text: str
+    line: int
+    comments: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its tokens in upper case; texts and names in backticks are empty."""
+        quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+        return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
+
+    def begins(self, *words: str) -> bool:
+        """Tell whether it begins with these words."""
+        return self.words[: len(words)] == words
+
+    def after(self, count: int) -> str:
+        """Return the text behind its first tokens."""
+        if count >= len(self.tokens):
+            return ""
+        return self.text[self.tokens[count].start - self.tokens[0].start :]
+
+
+def flink_statements(script: str) -> list[FlinkStatement]:
+    """Split a script at its semicolons. Raises InvalidScriptError for text that cannot be split."""
+    try:
+        tokens = sqlglot.tokenize(script, read=Flink)
+    except TokenError as error:
+        raise InvalidScriptError(
+            f"The script cannot be split into statements: {error}. Look for a quote or a comment that is not closed."
+        ) from error
+    found: list[FlinkStatement] = []
+    group: list[Token] = []
+    behind = 0
+    for token in tokens:
+        if token.token_type is not TokenType.SEMICOLON:
+            group.append(token)
+            continue
+        if group:
+            found.append(_statement(script, group, behind, token.start))
+        group, behind = [], token.end + 1
+    if group:
+        found.append(_statement(script, group, behind, len(script)))
+    return found
+
+
+def trailing_comments(script: str) -> str:
+    """Return what stands behind the semicolon of the last statement, which is nothing or comments."""
+    last = sqlglot.tokenize(script, read=Flink)[-1]
+    return script[last.end + 1 :].strip() if last.token_type is TokenType.SEMICOLON else ""
+
+
+def _statement(script: str, tokens: Sequence[Token], behind: int, end: int) -> FlinkStatement:
+    start = tokens[0].start
+    line = script.count("\n", 0, start) + 1
+    return FlinkStatement(script[start:end].rstrip(), line, script[behind:start].strip(), tuple(tokens))
+
+
+def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield the parts between the commas of a list, leaving alone commas in any brackets."""
+    depth = 0
+    part: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.COMMA and depth == 0:
+            yield part
+            part = []
+            continue
+        if token.token_type in (TokenType.L_PAREN, TokenType.LT, TokenType.L_BRACKET):
+            depth += 1
+        elif token.token_type in (TokenType.R_PAREN, TokenType.GT, TokenType.R_BRACKET):
+            depth -= 1
+        part.append(token)
+    if part:
+        yield part
+
+
+def closing(tokens: Sequence[Token], opening: int) -> int:
+    """Return the place of the parenthesis that closes the one at `opening`. Raises InvalidScriptError."""
+    depth = 0
+    for place in range(opening, len(tokens)):
+        if tokens[place].token_type is TokenType.L_PAREN:
+            depth += 1
+        elif tokens[place].token_type is TokenType.R_PAREN:
+            depth -= 1
+            if depth == 0:
+                return place
+    raise InvalidScriptError("A parenthesis is not closed.")
+
+
+def source(text: str, first: Token, tokens: Sequence[Token]) -> str:
+    """Return the text that tokens stand for, of a statement whose first token is `first`."""
+    return text[tokens[0].start - first.start : tokens[-1].end + 1 - first.start] if tokens else ""
+
+
+def options_of(tokens: Sequence[Token]) -> dict[str, str]:
+    """Return the options of `'key' = 'value', ...`. Raises InvalidScriptError for anything else."""
+    found: dict[str, str] = {}
+    for part in split_list(tokens):
+        kinds = [token.token_type for token in part]
+        # Flink's own documents leave a comma out now and then: 'a' = 'b' 'c' = 'd'.
+        while kinds[:3] == [TokenType.STRING, TokenType.EQ, TokenType.STRING]:
+            found[part[0].text.strip()] = part[2].text
+            part, kinds = part[3:], kinds[3:]
+        if part:
+            raise InvalidScriptError(f"Options are written 'key' = 'value'; '{part[0].text}' begins something else.")
+    return found

@@ -1,0 +1,195 @@
+"""The options of Flink's Pravega tables and formats, and what they are called here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .report import Findings, Untranslatable
+
+IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
+NO_READER_GROUP = {
+    "scan.reader-group.name": IN_CHECKPOINTS,
+    "scan.uid": "the name of a streaming statement identifies its checkpoint, see 'pravega.stream.name'",
+    "scan.reader-group.max-outstanding-checkpoint-request": IN_CHECKPOINTS,
+    "scan.reader-group.refresh.interval": IN_CHECKPOINTS,
+    "scan.reader-group.checkpoint-initiate-timeout.interval": IN_CHECKPOINTS,
+    "scan.event-read.timeout.interval": "a micro-batch takes what is there, and waits for no event",
+}
+CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostname")
+SECRETS = ("security.auth-type", "security.auth-token")
+FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
+_WRITE_MODES = {"exactly-once": None, "at-least-once": "at-least-once", "best-effort": "best-effort"}
+_CSV = {
+    "field-delimiter": "csv.delimiter",
+    "quote-character": "csv.quote",
+    "escape-character": "csv.escape",
+    "null-literal": "csv.null-value",
+}
+_WITHOUT_MEANING = {
+    "schema-include": "events with and without schemas are told apart by themselves",
+    "encode.decimal-as-plain-number": "decimals are always written as plain numbers",
+    "timestamp-format.standard": "both standards are read",
+}
+_DEFAULTS = {
+    "fail-on-missing-field": "false",
+    "ignore-parse-errors": "false",
+    "map-null-key.mode": "FAIL",
+    "disable-quote-character": "false",
+    "allow-comments": "false",
+    "charset": "UTF-8",
+    "endianness": "big-endian",
+}
+"""Options of formats that have no equal, and the value with which there is nothing to translate."""
+
+
+@dataclass
+class TableOptions:
+    """What the options of a table lead to: places, properties of the table, options of its scans and writes."""
+
+    scope: str | None = None
+    sources: list[str] = field(default_factory=list)
+    sink: str | None = None
+    streaming: bool = True
+    starts: list[str] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
+    connection: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    reading: dict[str, str] = field(default_factory=dict)
+    writing: dict[str, str] = field(default_factory=dict)
+    format: str = "json"
+    sql_timestamps: bool = False
+    propagates_watermarks: bool = False
+
+
+def translate_options(options: Mapping[str, str], findings: Findings) -> TableOptions:
+    """Translate the options of a table of connector `pravega`.
+
+    Raises Untranslatable for a format or a value that cannot be kept; what can be left out is a finding.
+    """
+    rest = dict(options)
+    rest.pop("connector", None)
+    found = TableOptions(scope=rest.pop("scope", None), sink=rest.pop("sink.stream", None))
+    found.sources = _list(rest.pop("scan.streams", ""))
+    found.starts, found.ends = _list(rest.pop("scan.start-streamcuts", "")), _list(rest.pop("scan.end-streamcuts", ""))
+    for cuts, key in ((found.starts, "scan.start-streamcuts"), (found.ends, "scan.end-streamcuts")):
+        if cuts and len(cuts) != len(found.sources):
+            raise Untranslatable(f"'{key}' has {len(cuts)} stream cuts for {len(found.sources)} streams")
+    found.streaming = _one_of(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
+    _connection(rest, found, findings)
+    _sink(rest, found, findings)
+    for key, reason in NO_READER_GROUP.items():
+        if key in rest:
+            findings.note(f"'{key}' is left out: {reason}")
+            del rest[key]
+    _format(rest, found, findings)
+    for key in rest:
+        findings.check(f"The option '{key}' is not known, and was left out")
+    return found
+
+
+def milliseconds(text: str) -> int | None:
+    """Return a duration of Flink (`30 s`, `5min`) in milliseconds, or None if it is none."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    units = {
+        "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
+        "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
+        "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
+        "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+        "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+    }  # fmt: skip
+    return int(match[1]) * units[match[2]] if match and match[2] in units else None
+
+
+def _list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+def _one_of(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = rest.pop(key, default).lower()
+    if value not in allowed:
+        raise Untranslatable(f"'{key}' is '{value}'; Flink knows {', '.join(allowed)}")
+    return value
+
+
+def _connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+    for key in CONNECTION:
+        if key in rest:
+            found.connection[key] = rest.pop(key)
+    if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
+        findings.note(
+            f"The login ({', '.join(secrets)}) is not copied: set pravega_client_auth_method and "
+            "pravega_client_auth_token in the environment of `pyspark-pravega run`"
+        )
+
+
+def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+    mode = rest.pop("sink.semantic", None)
+    if mode is not None:
+        if mode.lower() not in _WRITE_MODES:
+            raise Untranslatable(f"'sink.semantic' is '{mode}'; Flink knows {', '.join(_WRITE_MODES)}")
+        if (ours := _WRITE_MODES[mode.lower()]) is not None:
+            found.writing["write-mode"] = ours
+    if (lease := rest.pop("sink.txn-lease-renewal.interval", None)) is not None:
+        length = milliseconds(lease)
+        if length is not None and 10_000 <= length <= 600_000:
+            found.writing["transaction.lease"] = f"{length}ms"
+        else:
+            findings.check(
+                f"'sink.txn-lease-renewal.interval' = '{lease}' is left out: a lease has 10 s to 10 min here"
+            )
+    if (key := rest.pop("sink.routing-key.field.name", None)) is not None:
+        found.properties["routing-key"] = key
+    found.propagates_watermarks = rest.pop("sink.enable.watermark-propagation", "false").lower() == "true"
+
+
+def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
+    name = rest.pop("format", "json" if found.scope else "")
+    if name not in FORMATS:
+        advice = " Canal's events hold several rows each" if name == "canal-json" else ""
+        raise Untranslatable(f"The format '{name}' is not known here;{advice or ' known are ' + ', '.join(FORMATS)}")
+    found.format = name
+    given = {key[len(name) + 1 :]: rest.pop(key) for key in list(rest) if key.startswith(f"{name}.")}
+    found.sql_timestamps = name == "json" and given.get("timestamp-format.standard", "SQL").upper() == "SQL"
+    if name == "pravega-registry":
+        _registry(given, found, findings)
+    else:
+        found.properties = {"format": name, **found.properties}
+        if name in ("json", "avro"):
+            found.properties["framing"] = "none"
+    for key, text in given.items():
+        if name == "csv" and key in _CSV:
+            found.properties[_CSV[key]] = "tab" if text in ("\\t", "\t") else text
+        elif key == "ignore-parse-errors" and text.lower() == "true":
+            found.reading["mode"] = "dropmalformed"
+            if name != "csv":
+                findings.check(
+                    f"'{name}.{key}': Flink makes a field that cannot be read NULL; here the whole event is left out, "
+                    "and counted"
+                )
+        elif key in _WITHOUT_MEANING:
+            findings.note(f"'{name}.{key}' is left out: {_WITHOUT_MEANING[key]}")
+        elif text.lower() != _DEFAULTS.get(key, "").lower():
+            findings.check(f"'{name}.{key}' = '{text}' has no equal, and was left out")
+
+
+def _registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
+    if (uri := given.pop("uri", None)) is not None:
+        found.connection["schema-registry-uri"] = uri
+    for key in CONNECTION[1:]:
+        given.pop(key, None)
+    for key in SECRETS:
+        given.pop(key, None)
+    kind = given.pop("format", "Avro").lower()
+    if kind not in ("avro", "json"):
+        raise Untranslatable(f"'pravega-registry.format' is '{kind}'; Flink knows Avro and Json")
+    namespace, group = given.pop("namespace", found.scope), given.pop("group-id", None)
+    streams = {*found.sources, *([found.sink] if found.sink else [])}
+    if namespace != found.scope or (group is not None and streams and streams != {group}):
+        raise Untranslatable(
+            f"The schema group '{namespace}/{group}' is not that of the stream; a table has the group of its name"
+        )
+    for key in [key for key in given if key == "timestamp-format.standard" or _DEFAULTS.get(key) == given[key]]:
+        del given[key]
+    found.properties = {"format": kind, **found.properties}

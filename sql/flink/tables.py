@@ -1,0 +1,254 @@
+"""A table that Flink declares: the statement that makes it here, and the relation that a query reads in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from ..identifiers import quote, quote_all
+from .columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
+from .dialect import Flink, SparkOutput
+from .functions import translate_functions
+from .report import Findings, Untranslatable
+from .table_options import TableOptions
+
+CHANGES = ("debezium-json", "maxwell-json")
+_1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+_EVENT_POINTER = "event_pointer"
+
+
+def text_literal(text: str) -> str:
+    """Return a text as a literal of Spark SQL."""
+    return exp.Literal.string(text).sql(dialect=SparkOutput)
+
+
+def pairs(options: Mapping[str, str]) -> str:
+    """Return options as `('key'='value', ...)`."""
+    return "(" + ", ".join(f"{text_literal(key)}={text_literal(text)}" for key, text in options.items()) + ")"
+
+
+@dataclass
+class DeclaredTable:
+    """A table of connector `pravega`, or of a Pravega catalog, with the catalog that has its streams in Spark."""
+
+    name: str
+    catalog: str
+    columns: Columns
+    options: TableOptions
+    comment: str | None = None
+    told: bool = False
+    """Whether what INSERTs write has been told already."""
+
+    @property
+    def streams(self) -> list[str]:
+        """The streams that it reads and writes, each once."""
+        return list(dict.fromkeys([*self.options.sources, *([self.options.sink] if self.options.sink else [])]))
+
+    @property
+    def local_event_time(self) -> str | None:
+        """The column of the watermark if it has no time zone: Spark's watermarks are of TIMESTAMPs only."""
+        if self.columns.watermark is None:
+            return None
+        for column in self.columns.all:
+            if column.name == self.columns.watermark[0]:
+                zoned = isinstance(column, PhysicalColumn) and column.shown_type == "TIMESTAMP"
+                zoned |= isinstance(column, ComputedColumn) and "_LTZ" in column.expression.upper()
+                return None if zoned else column.name
+        return None
+
+    def full_name(self, stream: str) -> str:
+        """Return the name of a stream as a table of Spark."""
+        return quote_all((self.catalog, str(self.options.scope), stream))
+
+    def definitions(self, findings: Findings) -> list[str]:
+        """Return the CREATE TABLE of each stream. Raises Untranslatable."""
+        properties = self._properties(findings)
+        lines = [self._line(each) for each in self._stored()]
+        comment = f" COMMENT {text_literal(self.comment)}" if self.comment else ""
+        return [
+            f"CREATE TABLE IF NOT EXISTS {self.full_name(stream)} (\n  "
+            + ",\n  ".join(lines)
+            + f"\n) USING pravega{comment} TBLPROPERTIES {pairs(properties)}"
+            for stream in self.streams
+        ]
+
+    def target(self, options: TableOptions | None = None) -> str:
+        """Return what INSERT INTO names, with its options. Raises Untranslatable for a table without sink."""
+        options = options or self.options
+        if options.sink is None:
+            raise Untranslatable(f"The table {self.name} has no 'sink.stream'; it can only be read")
+        given = f" WITH {pairs(options.writing)}" if options.writing else ""
+        return f"{self.full_name(options.sink)}{given}"
+
+    def rows(self, query: str, names: Sequence[str]) -> str:
+        """Return a query whose rows are stored: those of `query`, with milliseconds where the table has them."""
+        columns = {each.name: each for each in self.columns.physical}
+        written = [columns.get(name) for name in names] if names else list(self.columns.physical)
+        if not any(each is not None and each.millis for each in written):
+            return query
+        shown = ", ".join(_written(each, name) for each, name in zip(written, names or list(columns), strict=True))
+        return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
+
+    def relation(self, *, streaming: bool, findings: Findings, options: TableOptions | None = None) -> str:
+        """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
+        options = options or self.options
+        if not options.sources:
+            raise Untranslatable(f"The table {self.name} has no 'scan.streams'; it can only be written")
+        if streaming and options.format in CHANGES:
+            raise Untranslatable(
+                f"{self.name} is a table of changes, whose rows change: read FROM STREAM ... CHANGES FROM VERSION and "
+                "the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'"
+            )
+        read = [self._read(number, streaming, options) for number in range(len(options.sources))]
+        watermark = self._watermark(findings) if streaming else ""
+        stored = self._stored()
+        event_time = self.local_event_time if streaming else None
+        as_stored = stored == self.columns.all and event_time is None and not any(each.millis for each in stored)
+        if as_stored and len(read) == 1:
+            return read[0] + watermark
+        names = ", ".join(quote(each.name) for each in stored)
+        if any(isinstance(each, MetadataColumn) for each in self.columns.all):
+            names += ", _event_pointer"
+        source = read[0]
+        if len(read) > 1:
+            source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {each}" for each in read) + ")"
+        shown = ", ".join(self._shown(each, stored, event_time, findings) for each in self.columns.all)
+        return f"(SELECT {shown} FROM {source}){watermark}"
+
+    def _read(self, number: int, streaming: bool, options: TableOptions) -> str:
+        given = dict(options.reading)
+        if options.starts:
+            given["start-stream-cut"] = options.starts[number]
+        if options.ends:
+            given["end-stream-cut"] = options.ends[number]
+        suffix = f" WITH {pairs(given)}" if given else ""
+        return f"{'STREAM ' if streaming else ''}{self.full_name(options.sources[number])}{suffix}"
+
+    def _stored(self) -> list[PhysicalColumn]:
+        """Return the columns of the table in Spark: those of raw and text tables have names of their own."""
+        physical = self.columns.physical
+        if self.options.format != "raw":
+            return physical
+        if len(physical) != 1 or physical[0].type not in ("BINARY", "STRING"):
+            raise Untranslatable("A table of format 'raw' has a single column here, of BYTES or STRING")
+        name = "event" if physical[0].type == "BINARY" else "value"
+        return [PhysicalColumn(name, physical[0].type)]
+
+    def _properties(self, findings: Findings) -> dict[str, str]:
+        properties = dict(self.options.properties)
+        names = {each.name for each in self.columns.physical}
+        if self.options.format == "raw":
+            properties["format"] = "raw" if self._stored()[0].type == "BINARY" else "text"
+        key = properties.get("routing-key")
+        if key is not None and (key not in names or self.options.format == "raw"):
+            raise Untranslatable(f"The routing key '{key}' is not a column of the events")
+        if self.columns.primary_key:
+            if self.options.format in CHANGES:
+                properties["primary-key"] = ",".join(self.columns.primary_key)
+            else:
+                findings.note("PRIMARY KEY ... NOT ENFORCED is left out: it makes no difference to events")
+        elif self.options.format in CHANGES:
+            findings.check("The table of changes has no PRIMARY KEY: equal rows are counted then, see docs/debezium")
+        if self.options.propagates_watermarks:
+            column = self.columns.watermark[0] if self.columns.watermark else None
+            if column in names:
+                properties["event-time"] = str(column)
+            else:
+                findings.check("'sink.enable.watermark-propagation' needs the property 'event-time', a stored column")
+        return properties
+
+    def _line(self, column: PhysicalColumn) -> str:
+        required = " NOT NULL" if column.required else ""
+        comment = f" COMMENT {text_literal(column.comment)}" if column.comment else ""
+        return f"{quote(column.name)} {column.type}{required}{comment}"
+
+    def _shown(
+        self,
+        column: PhysicalColumn | ComputedColumn | MetadataColumn,
+        stored: list[PhysicalColumn],
+        event_time: str | None,
+        findings: Findings,
+    ) -> str:
+        name = quote(column.name)
+        value = name
+        if isinstance(column, ComputedColumn):
+            value = expression(column.expression, findings)
+        elif isinstance(column, PhysicalColumn) and column.millis:
+            value = (
+                f"timestamp_millis({name})"
+                if column.millis == "TIMESTAMP"
+                else f"timestampadd(MILLISECOND, {name}, {_1970})"
+            )
+        if column.name == event_time:
+            return f"CAST({value} AS TIMESTAMP) AS {name}"
+        if isinstance(column, ComputedColumn):
+            return f"{value} AS {name}"
+        if isinstance(column, MetadataColumn):
+            return name if column.name == "_event_pointer" else f"_event_pointer AS {name}"
+        if value != name:
+            return f"{value} AS {name}"
+        kept = quote(stored[0].name) if self.options.format == "raw" else name
+        return name if kept == name else f"{kept} AS {name}"
+
+    def check_metadata(self, findings: Findings) -> None:
+        """Tell what metadata columns are here. Raises Untranslatable for keys that are not Pravega's."""
+        for column in self.columns.all:
+            if isinstance(column, MetadataColumn):
+                if column.key != _EVENT_POINTER:
+                    raise Untranslatable(
+                        f"Column {column.name}: there is no metadata '{column.key}' here; of tables of changes, "
+                        "`<stream>$changelog` has the columns source and ts"
+                    )
+                findings.check(f"{column.name} is the event pointer as the text of Java's client, not as bytes")
+
+    def _watermark(self, findings: Findings) -> str:
+        if self.columns.watermark is None:
+            return ""
+        column, text = self.columns.watermark
+        return f" WATERMARK {quote(column)} DELAY OF {delay(column, text)}"
+
+
+def _written(column: PhysicalColumn | None, name: str) -> str:
+    if column is None or not column.millis:
+        return quote(name)
+    if column.millis == "TIMESTAMP":
+        return f"unix_millis(CAST({quote(name)} AS TIMESTAMP))"
+    return f"timestampdiff(MILLISECOND, {_1970}, CAST({quote(name)} AS TIMESTAMP_NTZ))"
+
+
+def delay(column: str, text: str) -> str:
+    """Return the delay of a watermark `column - INTERVAL ...`. Raises Untranslatable for another expression."""
+    tree = parsed(text)
+    if isinstance(tree, exp.Column) and tree.name == column:
+        return "INTERVAL '0' SECOND"
+    if isinstance(tree, exp.Sub) and isinstance(tree.this, exp.Column) and tree.this.name == column:
+        behind = tree.expression
+        if isinstance(behind, exp.Interval):
+            return behind.sql(dialect=SparkOutput)
+    raise Untranslatable(
+        f"The watermark is {text}; Spark's is a column and a delay: {column}, or {column} - INTERVAL '5' SECOND"
+    )
+
+
+def parsed(text: str) -> exp.Expr:
+    """Parse an expression of Flink SQL. Raises Untranslatable."""
+    try:
+        return sqlglot.parse_one(text, read=Flink)
+    except ParseError as error:
+        raise Untranslatable(f"{text} cannot be read: {reason(error)}") from error
+
+
+def expression(text: str, findings: Findings) -> str:
+    """Return an expression in Spark SQL. Raises Untranslatable."""
+    return translate_functions(parsed(text), findings).sql(dialect=SparkOutput, normalize_functions=False)
+
+
+def reason(error: ParseError) -> str:
+    """Return what the parser says, without the text that it shows with marks for terminals."""
+    text = str(error.errors[0]["description"]) if error.errors else str(error).split("\n")[0]
+    return re.sub(r"<Token .*?, text: (.*?), line: .*>", r"'\1'", text).rstrip(".")

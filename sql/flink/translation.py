@@ -1,0 +1,278 @@
+"""A Flink script as a script for `pyspark-pravega run`, with a report of what is not the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import TokenType, exp
+
+from pyspark_pravega.errors import InvalidScriptError
+
+from ..identifiers import quote_all
+from . import declarations
+from .declarations import Cursor
+from .job import Job
+from .queries import QueryTranslator, parse_query, with_hints
+from .report import Finding, Findings, Severity, Untranslatable, exit_code
+from .settings import CHECKPOINT_DIRECTORIES, translate_setting
+from .statements import FlinkStatement, flink_statements, source, trailing_comments
+from .tables import text_literal
+
+_NO_CHECKPOINT = (
+    "Streaming statements need a directory for checkpoints: give --checkpoint, or write SET pravega.stream.checkpoint"
+)
+_SHOWN = {
+    ("CATALOGS",): "SHOW CATALOGS",
+    ("CURRENT", "CATALOG"): "SELECT current_catalog()",
+    ("CURRENT", "DATABASE"): "SELECT current_database()",
+    ("FUNCTIONS",): "SHOW FUNCTIONS",
+    ("VIEWS",): "SHOW VIEWS IN spark_catalog.default",  # with those of the session
+}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The script in Spark SQL, the number of statements of the Flink script, and the findings."""
+
+    script: str
+    statements: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every statement means what it did in Flink, else 3."""
+        return exit_code(self.findings)
+
+
+def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None = None) -> Translation:
+    """Translate a script of Flink SQL.
+
+    `catalog` is the catalog of Spark that has the tables of connector `pravega`, `checkpoint` the directory of
+    checkpoints. Raises InvalidScriptError for text that cannot be split into statements, or has none.
+    """
+    found = flink_statements(script)
+    if not found:
+        raise InvalidScriptError("The script has no statement.")
+    translator = _Translator(Job(catalog, has_checkpoint=checkpoint is not None))
+    blocks = [translator.block(each) for each in found]
+    if checkpoint is not None:
+        blocks.insert(0, f"SET pravega.stream.checkpoint = {text_literal(checkpoint)};")
+    if rest := trailing_comments(script):
+        blocks.append(rest)
+    text = "\n\n".join(block for block in blocks if block) + "\n"
+    return Translation(text, len(found), tuple(translator.findings))
+
+
+class _Translator:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.findings: list[Finding] = []
+
+    def block(self, statement: FlinkStatement) -> str:
+        """Return what a statement becomes, with its comments and findings before it."""
+        findings = Findings(statement.line)
+        try:
+            made = self._translate(statement, findings)
+        except (Untranslatable, InvalidScriptError) as error:
+            made = []
+            findings.untranslated(error.message if isinstance(error, InvalidScriptError) else str(error))
+        except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
+            made = []
+            findings.untranslated("It has another form than Flink's documentation gives it")
+        lines = [statement.comments] if statement.comments else []
+        lines += [f"-- {_one_line(each)}" for each in findings.found]
+        if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
+            lines += [f"-- {line}" for line in _without_secrets(statement).split("\n")]
+        else:
+            lines += [f"-- {line}" for each in _lost_comments(statement, made) for line in each.split("\n")]
+        lines += [f"{each};" for each in made]
+        self.findings += findings.found
+        return "\n".join(lines)
+
+    def _translate(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+        words = [word for word in statement.words[:4] if word != "TEMPORARY"]
+        create: dict[str, Callable[[FlinkStatement, Job, Findings], list[str]]] = {
+            "CATALOG": declarations.create_catalog,
+            "DATABASE": declarations.create_database,
+            "TABLE": declarations.create_table,
+            "VIEW": declarations.create_view,
+        }
+        match words:
+            case ["CREATE", kind, *_] if kind in create:
+                return create[kind](statement, self._job, findings)
+            case ["DROP", "TABLE" | "VIEW", *_]:
+                return declarations.drop(statement, self._job, findings)
+            case ["DROP", "DATABASE", *_]:
+                return declarations.drop_database(statement, self._job)
+            case ["USE", *_]:
+                return declarations.use(statement, self._job, findings)
+            case ["SET" | "RESET", *_]:
+                return self._setting(statement, findings)
+            case ["BEGIN", "STATEMENT", "SET", *_] | ["EXECUTE", "STATEMENT", "SET", *_]:
+                return self._statement_set(statement, findings)
+            case ["END", *_]:
+                findings.note("The end of the statement set")
+                return []
+            case ["EXECUTE", "INSERT", *_]:
+                return self._insert(statement.after(1), findings)
+            case ["INSERT", *_]:
+                return self._insert(statement.text, findings)
+            case ["SELECT" | "WITH" | "VALUES" | "(", *_]:
+                return [self._select(statement.text, findings)]
+            case ["EXPLAIN", *_]:
+                return [self._explain(statement, findings)]
+            case ["DESCRIBE" | "DESC", *_]:
+                return [f"DESCRIBE {self._table(statement, 1)}"]
+            case ["SHOW", *_]:
+                return [self._show(statement)]
+        raise Untranslatable(f"{' '.join(words[:2])} has no equal in a script")
+
+    def _setting(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+        tokens = statement.tokens
+        if statement.begins("RESET"):
+            findings.check("RESET is left out: settings of Spark are reset by RESET <key>")
+            return []
+        if len(tokens) == 1:
+            return ["SET"]
+        place = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.EQ), None)
+        if place is None:
+            raise Untranslatable("A setting is written SET 'key' = 'value'")
+        key = "".join(token.text for token in tokens[1:place])
+        after = tokens[place + 1 :]
+        value = after[0].text if len(after) == 1 else source(statement.text, tokens[0], after)
+        if key == "execution.runtime-mode":
+            self._job.batch = value.lower() == "batch"
+            findings.note(f"{'Tables' if self._job.batch else 'Streams'} are read from here on")
+            return []
+        if key == "pipeline.name":
+            findings.note("The name of a streaming statement is that of its table: SET pravega.stream.name changes it")
+            return []
+        self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES
+        if key == "table.local-time-zone":
+            self._job.zone = value
+            if self._job.local_event_time and value != "UTC":
+                findings.check(declarations.NOT_IN_UTC)
+        made = translate_setting(key, value, findings)
+        return [made] if made else []
+
+    def _statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
+        findings.note("The INSERTs of a statement set are queries side by side here, each with a checkpoint of its own")
+        after = 3
+        if statement.words[3:4] == ("AS",):
+            after = 4
+        if statement.words[after : after + 1] == ("BEGIN",):
+            after += 1
+        rest = statement.after(after)
+        return self._insert(rest, findings) if rest else []
+
+    def _insert(self, text: str, findings: Findings) -> list[str]:
+        tree = parse_query(text)
+        if not isinstance(tree, exp.Insert) or tree.expression is None:
+            raise Untranslatable("Only INSERT INTO table [(columns)] query is translated")
+        if tree.args.get("overwrite"):
+            raise Untranslatable("INSERT OVERWRITE: a stream only grows; use INSERT INTO, or a new table")
+        if tree.args.get("partition"):
+            raise Untranslatable("INSERT INTO ... PARTITION: a stream has no partitions")
+        schema = tree.this
+        named = schema.this if isinstance(schema, exp.Schema) else schema
+        table = self._job.table(self._job.name_of([part.name for part in named.parts]))
+        hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
+        named.comments = schema.comments = tree.comments = None
+        target = table.target(with_hints(hints, table, findings))
+        if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
+            table.told = True
+            findings.check(
+                "Timestamps are written as 2024-01-31T12:00:00.000000; Flink's json.timestamp-format.standard was SQL, "
+                "so other Flink jobs that read the stream need ISO-8601"
+            )
+        translator = QueryTranslator(self._job, findings, streaming=not self._job.batch)
+        query = tree.expression
+        if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:
+            query.set("with_" if "with_" in exp.Select.arg_types else "with", ctes)
+        sql = translator.sql(query)
+        columns = (
+            f" ({', '.join(each.sql(dialect='spark') for each in schema.expressions)})" if schema is not named else ""
+        )
+        names = [each.name for each in schema.expressions] if schema is not named else []
+        made = f"INSERT INTO {target}{columns}\n{table.rows(sql, names)}"
+        if not translator.reads_stream:
+            return [made]
+        if not self._job.has_checkpoint:
+            findings.check(_NO_CHECKPOINT)
+        written = table.full_name(str(table.options.sink))
+        number = self._job.writes[written] = self._job.writes.get(written, 0) + 1
+        if number == 1:
+            return [made]
+        name = f"{table.catalog}.{table.options.scope}.{table.options.sink}-{number}"
+        return [f"SET pravega.stream.name = {text_literal(name)}", made, "RESET pravega.stream.name"]
+
+    def _select(self, text: str, findings: Findings) -> str:
+        made, could_stream = self._batch(text, findings)
+        if could_stream and not self._job.batch:
+            findings.check("A SELECT of a stream would never end: it shows what is there, and ends")
+        return made
+
+    def _batch(self, text: str, findings: Findings) -> tuple[str, bool]:
+        """Return a query that ends, and whether it would not have ended in Flink."""
+        translator = QueryTranslator(self._job, findings, streaming=False)
+        made = translator.sql(parse_query(text))
+        return made, translator.could_stream
+
+    def _explain(self, statement: FlinkStatement, findings: Findings) -> str:
+        if statement.words[1:3] == ("PLAN", "FOR"):
+            return f"EXPLAIN {self._batch(statement.after(3), findings)[0]}"
+        if statement.words[1:2] in (("SELECT",), ("WITH",)):
+            return f"EXPLAIN {self._batch(statement.after(1), findings)[0]}"
+        raise Untranslatable("EXPLAIN of anything but a query has no equal in a script")
+
+    def _table(self, statement: FlinkStatement, skip: int) -> str:
+        cursor = Cursor(statement)
+        cursor.at = skip
+        name = self._job.name_of(cursor.name())
+        if (view := self._job.views.get(name)) is not None:
+            return quote_all((view.name,))
+        table = self._job.table(name)
+        return table.full_name(table.streams[0])
+
+    def _show(self, statement: FlinkStatement) -> str:
+        words = statement.words[1:]
+        if words in _SHOWN:
+            return _SHOWN[words]
+        if words[:2] == ("CREATE", "TABLE"):
+            return f"SHOW CREATE TABLE {self._table(statement, 3)}"
+        cursor = Cursor(statement)
+        cursor.at = 2
+        pravega = self._job.is_pravega(self._job.catalog)
+        given = cursor.name() if cursor.take("IN") or cursor.take("FROM") else None
+        pattern = f" LIKE {text_literal(cursor.text().replace('%', '*'))}" if cursor.take("LIKE") else ""
+        if cursor.at == len(cursor.tokens):
+            if words[0] == "DATABASES" and (pravega or given):
+                return f"SHOW NAMESPACES IN {quote_all(given or [self._job.catalog])}{pattern}"
+            if words[0] == "TABLES":
+                database = given or [self._job.catalog, self._job.database]
+                return f"SHOW TABLES IN {declarations.database_name(database, self._job)}{pattern}"
+        raise Untranslatable(f"{' '.join(word for word in statement.words[:3] if word)} has no equal in a script")
+
+
+def _one_line(finding: Finding) -> str:
+    return " ".join(f"{finding.severity.value}: {finding.text}".split())
+
+
+def _lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
+    """Return the comments inside of a statement that are not in what it became."""
+    shown = "\n".join(made)
+    inside = [each.strip() for token in statement.tokens for each in token.comments]
+    return [each for each in inside if each in statement.text and each not in shown and not each.startswith("+")]
+
+
+def _without_secrets(statement: FlinkStatement) -> str:
+    """Return the text of a statement with `***` for the values of logins."""
+    text, first = statement.text, statement.tokens[0].start
+    for place in reversed(range(2, len(statement.tokens))):
+        key, value = statement.tokens[place - 2], statement.tokens[place]
+        if value.token_type is TokenType.STRING and any(
+            word in key.text.lower() for word in ("token", "password", "secret")
+        ):
+            text = text[: value.start - first] + "'***'" + text[value.end + 1 - first :]
+    return text

@@ -1,0 +1,148 @@
+"""Windows: Flink's table functions and group functions as Spark's `window` and `session_window`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .dialect import WindowTable
+from .report import Findings, Untranslatable
+
+_BOUNDS = {"START": "start", "END": "end"}
+COLUMNS = ("window_start", "window_end", "window_time")
+_BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
+
+
+def length(interval: exp.Expr) -> exp.Expr:
+    """Return an interval as the text that Spark's windows take: `10 MINUTE`."""
+    if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
+        raise Untranslatable(f"The length of a window must be an INTERVAL literal, and is {interval.sql()}")
+    unit = interval.args.get("unit")
+    if unit is None or isinstance(unit, exp.IntervalSpan) or unit.name.upper().rstrip("S") in ("MONTH", "YEAR"):
+        raise Untranslatable("The length of a window must be in WEEK, DAY, HOUR, MINUTE or SECOND")
+    return exp.Literal.string(f"{interval.this.name} {unit.name.upper()}")
+
+
+def window(kind: str, column: exp.Expr, intervals: list[exp.Expr]) -> exp.Expr:
+    """Return Spark's window of a time column, from the lengths in Flink's order."""
+    if kind == "CUMULATE":
+        raise Untranslatable("CUMULATE has no equal: Spark has tumbling, hopping and session windows")
+    lengths = [length(each) for each in intervals]
+    most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
+    if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
+        raise Untranslatable(f"{kind} has {len(lengths)} intervals here")
+    if kind == "SESSION":
+        return _call("session_window", column, *lengths)
+    if kind == "HOP":
+        slide, size, *offset = lengths
+        return _call("window", column, size, slide, *offset)
+    size, *offset = lengths
+    return _call("window", column, size, *([size.copy(), *offset] if offset else []))
+
+
+def bound(whole: exp.Expr, which: str) -> exp.Expr:
+    """Return `start` or `end` of a window, or `time`: a millisecond before its end, as in Flink."""
+    if which == "time":
+        return exp.Sub(
+            this=exp.Dot(this=whole.copy(), expression=exp.to_identifier("end")), expression=_BEFORE_END.copy()
+        )
+    return exp.Dot(this=whole.copy(), expression=exp.to_identifier(which))
+
+
+def group_windows(select: exp.Select, findings: Findings) -> None:
+    """Translate TUMBLE, HOP and SESSION in GROUP BY, and TUMBLE_START and the like, in place."""
+    for call in list(select.find_all(exp.Anonymous)):
+        kind, _, suffix = call.name.upper().partition("_")
+        if kind not in ("TUMBLE", "HOP", "SESSION") or call.find_ancestor(exp.Select) is not select:
+            continue
+        if suffix and suffix not in (*_BOUNDS, "ROWTIME", "PROCTIME"):
+            continue
+        if suffix == "PROCTIME":
+            raise Untranslatable(f"{call.name}: Spark's windows have no time of processing")
+        whole = window(kind, call.expressions[0], call.expressions[1:])
+        if not suffix:
+            call.replace(whole)
+            continue
+        replaced = bound(whole, _BOUNDS.get(suffix, "time"))
+        _replace(call, replaced)
+
+
+def window_table(select: exp.Select, findings: Findings, streaming: bool) -> None:
+    """Translate a select over a window table function, in place: grouped, or row by row."""
+    tables = [each for each in select.find_all(WindowTable) if each.find_ancestor(exp.Select) is select]
+    if not tables:
+        return
+    group = select.args.get("group")
+    grouped = group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
+    if group is not None and grouped and len(tables) == 1 and not select.args.get("joins"):
+        _grouped(select, tables[0], group)
+        return
+    for table in tables:
+        if table.args["kind"] == "SESSION":
+            raise Untranslatable("SESSION without GROUP BY window_start, window_end has no equal")
+        if streaming and group is not None:
+            raise Untranslatable(
+                "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
+            )
+        _row_by_row(table)
+
+
+def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr) -> None:
+    alias = table.args.get("alias")
+    column = table.args["column"].copy()
+    whole = window(table.args["kind"], column, table.args["intervals"])
+    in_group = {each.name.lower() for each in group.find_all(exp.Column)}
+    if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
+        raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, by which the SELECT does not group")
+    for node in list(select.find_all(exp.Column)):
+        name = node.name.lower()
+        if name not in COLUMNS or node.find_ancestor(exp.Select) is not select:
+            continue
+        if node.find_ancestor(exp.Group) is not None:
+            if name == "window_start" or (name == "window_end" and "window_start" not in in_group):
+                node.replace(whole.copy())
+            else:
+                _remove(node)
+            continue
+        replaced = bound(whole, name.removeprefix("window_"))
+        _replace(node, replaced, name)
+    source = table.this
+    if alias is not None:
+        source.set("alias", alias)
+    if table.args.get("joins"):
+        source.set("joins", table.args["joins"])
+    table.replace(source)
+
+
+def _row_by_row(table: WindowTable) -> None:
+    whole = window(table.args["kind"], table.args["column"].copy(), table.args["intervals"])
+    inner = exp.select("*", exp.alias_(whole, "window")).from_(table.this)
+    columns = [exp.alias_(bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
+    star = exp.Star(except_=[exp.to_identifier("window")])
+    outer = exp.select(star, *columns).from_(inner.subquery("rows"))
+    alias = table.args.get("alias")
+    result = exp.Subquery(this=outer, alias=alias or exp.TableAlias(this=exp.to_identifier("windows")))
+    if table.args.get("joins"):
+        result.set("joins", table.args["joins"])
+    table.replace(result)
+
+
+def _remove(node: exp.Expr) -> None:
+    """Take a column out of a list, and leave no empty parentheses."""
+    parent = node.parent
+    node.pop()
+    if isinstance(parent, exp.Tuple) and len(parent.expressions) == 1:
+        parent.replace(exp.Paren(this=parent.expressions[0]))
+
+
+def _replace(node: exp.Expr, replaced: exp.Expr, name: str | None = None) -> None:
+    """Put an expression in the place of a column; it keeps the column's name where it is a result."""
+    parent = node.parent
+    if name is not None and isinstance(parent, exp.Select) and node.arg_key == "expressions":
+        replaced = exp.alias_(replaced, name)
+    elif isinstance(parent, exp.Mul | exp.Div | exp.Sub | exp.Add) and isinstance(replaced, exp.Sub):
+        replaced = exp.Paren(this=replaced)
+    node.replace(replaced)
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(arguments))

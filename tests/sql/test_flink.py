@@ -1,0 +1,140 @@
+"""Flink SQL as Spark SQL: statement by statement, and what is said about each."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyspark_pravega.errors import InvalidScriptError
+from pyspark_pravega.sql.flink.report import ALL_TRANSLATED, INCOMPLETE, Severity
+from pyspark_pravega.sql.flink.translation import translate
+from tests.flink_cases import DECLARED, Case, cases
+
+BEFORE = translate(DECLARED).script.rstrip() + "\n\n"
+SOURCE = "'connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'avro'"
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_statements(case: Case) -> None:
+    script = translate(DECLARED + case.flink).script
+    assert script.startswith(BEFORE)
+    assert script.removeprefix(BEFORE).strip() == case.spark
+
+
+def test_all_that_is_declared_is_translated() -> None:
+    assert len(cases()) >= 60
+    done = translate(DECLARED)
+    assert done.exit_code == ALL_TRANSLATED and {each.severity for each in done.findings} == {Severity.NOTE}
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("SHOW FUNCTIONS", ALL_TRANSLATED),
+        (f"CREATE TABLE s (id INT) WITH ({SOURCE}, 'scan.uid' = 'x')", ALL_TRANSLATED),
+        (f"CREATE TABLE s (id INT) WITH ({SOURCE}, 'scan.uids' = 'x')", INCOMPLETE),
+        ("SET 'table.exec.unheard-of' = '1'", INCOMPLETE),
+        ("SELECT 1; ADD JAR 'x'; SELECT 2", INCOMPLETE),
+    ],
+)
+def test_exit_codes(script: str, code: int) -> None:
+    assert translate(script).exit_code == code
+
+
+def test_findings_name_the_line_of_their_statement() -> None:
+    done = translate("-- one\nSELECT 1;\n\nADD JAR\n 'x';\nSHOW JOBS")
+    assert [(each.line, each.severity) for each in done.findings] == [
+        (4, Severity.UNTRANSLATED),
+        (6, Severity.UNTRANSLATED),
+    ]
+    assert done.statements == 3
+
+
+def test_comments_are_kept() -> None:
+    script = translate(
+        "-- first\n/* second */ SELECT 1 -- third\n; -- fourth\n"
+        f"CREATE TABLE s (id INT, -- fifth\n n INT) WITH ({SOURCE}); -- sixth"
+    ).script
+    places = [script.index(word) for word in ("first", "second", "third", "fourth", "fifth", "sixth")]
+    assert places == sorted(places)
+    assert all(script.count(word) == 1 for word in ("first", "second", "third", "fourth", "fifth", "sixth"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE CATALOG c WITH ('type' = 'hive', 'security.auth-token' = 'swordfish')",
+        "CREATE CATALOG c WITH ('type' = 'pravega', 'default-database' = 'd', 'security.auth-token' = 'swordfish')",
+        f"CREATE TABLE s (id INT) WITH ({SOURCE}, 'security.auth-token' = 'swordfish')",
+        "CREATE TABLE s (id INT) WITH ('connector' = 'jdbc', 'password' = 'swordfish')",
+        f"CREATE TABLE s (id INT) WITH ({SOURCE}, 'unheard-of.password' = 'swordfish')",
+        "SET 'my.secret' = 'swordfish'",
+    ],
+)
+def test_no_secret_is_copied(statement: str) -> None:
+    done = translate(statement)
+    assert "swordfish" not in done.script + "".join(map(str, done.findings))
+
+
+def test_a_checkpoint_is_asked_for_once_there_is_a_stream() -> None:
+    job = f"CREATE TABLE s (id INT) WITH ({SOURCE}, 'sink.stream' = 't'); INSERT INTO s SELECT * FROM s"
+    assert "--checkpoint" in str(translate(job).findings)
+    done = translate(job, checkpoint="/data/it's")
+    assert done.exit_code == ALL_TRANSLATED
+    assert done.script.startswith("SET pravega.stream.checkpoint = '/data/it\\'s';")
+
+
+def test_statements_that_end_too_early_are_told() -> None:
+    for case in cases():
+        words = case.flink.split(" ")
+        for end in range(2, len(words), 4):
+            part = " ".join(words[:end])
+            if part.count("'") % 2 == 0 and part.count("/*") == part.count("*/"):
+                assert translate(f"SELECT 1; {part}").statements, part
+
+
+def test_another_catalog() -> None:
+    done = translate(f"CREATE TABLE s (id INT) WITH ({SOURCE})", catalog="lake")
+    assert "CREATE TABLE IF NOT EXISTS lake.iot.s (" in done.script
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("SELECT 'open", "Look for a quote"),
+        ("-- nothing\n;", "has no statement"),
+    ],
+)
+def test_text_that_is_no_script(script: str, reason: str) -> None:
+    with pytest.raises(InvalidScriptError, match=reason):
+        translate(script)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("CREATE TABLE t (id INT) WITH ('connector' = 'pravega', 'scope' = 's')", "neither 'scan.streams' nor"),
+        ("CREATE TABLE t (id INT) WITH ('connector' = 'pravega', 'scan.streams' = 's')", "The format ''"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'scan.execution.type' = 'both')", "streaming, batch"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'sink.semantic' = 'twice')", "exactly-once"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'scan.start-streamcuts' = 'a;b')", "2 stream cuts for 1 streams"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'sink.routing-key.field.name' = 'x')", "routing key 'x'"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}) PARTITIONED BY (id)", "not expected"),
+        (f"CREATE TABLE t (id INT) PARTITIONED BY (id) WITH ({SOURCE})", "no partitions"),
+        (f"CREATE TABLE t (id INT ARRAY) WITH ({SOURCE})", "ARRAY<INT>"),
+        (f"CREATE TABLE t (id INTERVAL DAY) WITH ({SOURCE})", "BIGINT"),
+        (f"CREATE TABLE t (id UNHEARD) WITH ({SOURCE})", "UNHEARD"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 5)", "'key' = 'value'"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}); INSERT INTO t SELECT 1", "no 'sink.stream'"),
+        ("SET 'a'", "SET 'key' = 'value'"),
+        ("DROP TABLE t", "not declared"),
+        ("DROP VIEW v", "not declared"),
+        ("SHOW TABLES", "not one of Pravega"),
+        ("USE MODULES core", "no modules"),
+    ],
+)
+def test_what_cannot_be_translated_is_left_as_a_comment(statement: str, reason: str) -> None:
+    done = translate(statement)
+    assert done.exit_code == INCOMPLETE
+    assert reason in done.findings[-1].text
+    last = statement.rpartition("; ")[2]
+    assert f"-- {last}" in done.script and f"\n{last}" not in done.script
