@@ -82,11 +82,15 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
     for statement, schemas in {
         f"SELECT * FROM {table} LIMIT 10": 1,
         f"SELECT name, count(*) FROM {table} GROUP BY name": 1,
+        f"SELECT name FROM {table} WHERE id = 1": 1,
+        f"SELECT count(*) FROM {table} WHERE id = 1": 1,
+        f"SELECT count(*) FROM {table} WHERE _offset >= 0": 0,
         count: 0,
     }.items():
         rows, requests, calls = traced.run(statement)
         assert len(rows) == 1
         asked = {"take_aggregation": 1} if "count" in statement else {}  # which calls no server
+        asked |= {"take_conditions": 1} if "WHERE" in statement else {}  # nor does this
         assert requests == {"load_table": 2, "plan_scan": 1, **asked}, statement
         assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": schemas}), statement
 
@@ -105,6 +109,20 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
         "write table": 2,
         "commitTransaction": 1,
     }
+
+
+def test_calls_of_a_condition_on_the_routing_key(traced: Traced, scope: str) -> None:
+    """The promise is looked up once more, after the segments were measured."""
+    table = f"{traced.catalog}.`{scope}`.t"
+    properties = "'routing-key'='id', 'scaling.min-segments'='4'"
+    traced.run(f"CREATE TABLE {table} (id BIGINT) USING pravega TBLPROPERTIES ({properties})")
+    traced.run(f"INSERT INTO {table} SELECT id FROM range(100)")
+    statement = f"SELECT id FROM {table} WHERE id = 7"
+    _, _, calls = traced.run(statement)
+    assert calls["getCurrentSegments"] > 0  # which also tell the segments' key ranges, once
+    rows, requests, calls = traced.run(statement)
+    assert rows == [(7,)] and requests == {"load_table": 2, "take_conditions": 1, "plan_scan": 1}
+    assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": 1, "getStreamConfiguration": 1})
 
 
 @pytest.mark.parametrize("change", ["scaled", "made again"])

@@ -10,6 +10,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from tests.catalog.test_aggregates import plan
+from tests.datasource.scans import begin_numbers, insert_numbers, keyed_table
+
 
 @pytest.fixture
 def table(spark: SparkSession, scope: str) -> str:
@@ -87,3 +92,35 @@ def test_a_table_made_again_is_another_one(spark: SparkSession, table: str) -> N
     with pytest.raises(PySparkException, match="TABLE_ID_MISMATCH|ID_MISMATCH|numbers"):
         frame.collect()
     assert spark.table(table).collect() == []
+
+
+PUSHED = [
+    ("SELECT count(*) FROM {t}", "aggregates"),
+    ("SELECT k, max(v), sum(k) FROM {t} GROUP BY k", "aggregates"),
+    ("SELECT v FROM {t} WHERE v >= 20", "filters"),
+    ("SELECT v FROM {t} WHERE k = 3", "routing key"),
+    ("SELECT max(v) FROM {t} WHERE k IN (3, 4)", "aggregates"),
+    ("SELECT v FROM {t} WHERE _offset >= 0 AND v >= 20", "filters"),
+    ("SELECT v FROM {t} WHERE v >= 20 LIMIT 5", "limit"),
+    ("SELECT count(*) FROM {t} CHANGES FROM VERSION 1 WHERE v >= 0 AND _commit_version > 1", "filters"),
+]
+"""Queries, and something of them that is pushed into the scan."""
+
+
+def test_events_of_an_open_transaction_are_in_no_answer(spark: SparkSession, pravega: Pravega, scope: str) -> None:
+    """What is pushed down sees no more than a scan of all rows."""
+    table, stream = f"pravega.`{scope}`.open", keyed_table(Stream(scope, "open"))
+    properties = "'format'='json', 'framing'='none', 'routing-key'='k', 'scaling.min-segments'='2'"
+    spark.sql(f"CREATE TABLE {table} (k INT NOT NULL, v BIGINT) TBLPROPERTIES ({properties})")
+    insert_numbers(pravega, stream, 0, 20)
+    queries = [(spark.sql(text.format(t=table)), part) for text, part in PUSHED]
+    assert [part for rows, part in queries if f"; {part}: " not in plan(rows)] == []
+
+    def answers() -> list[list[object]]:
+        return [sorted(spark.sql(text.format(t=table)).collect()) for text, _ in PUSHED]
+
+    before = answers()
+    commit = begin_numbers(pravega, stream, 20, 60)
+    assert answers() == before
+    commit()
+    assert [text for (text, _), old, new in zip(PUSHED, before, answers(), strict=True) if old == new] == []
