@@ -149,7 +149,10 @@ class Grammar:
         return self._comparison()
 
     def _comparison(self) -> str:
-        """A condition on a column; hidden ones come as often as a fifth."""
+        """A condition on a column; hidden ones come as often as a fifth, and more often one on the routing key."""
+        if self._table.key is not None and self._chance.random() < 0.3:
+            some = ", ".join(self._chance.choices(("0", "1", "2", "3", "7", "8"), k=self._chance.randint(1, 3)))
+            return f"{self._table.key} IN ({some})"
         if self._table.hidden and self._chance.random() < 0.2:
             column = self._chance.choice(self._table.hidden)
         else:

@@ -123,6 +123,7 @@ PLAIN = "id k y h i l f d e t u b dt at n p q x a s m"
 APART = "id k y h i l d e t b dt at n p x a s"
 JSON = "id k i l d t b dt at p x a s"
 CURRENT = "id k i t b dt at p"
+KEYED = "id k i t b dt at p d"
 _BY_NAME = {column.name: column for column in COLUMNS}
 
 
@@ -140,6 +141,8 @@ class Table:
     sequential: bool
     """One task reads all rows in the order of the Parquet copy, so that sums have the same roundings."""
     weight: int
+    key: str | None = None
+    """The routing key of all events."""
 
 
 def _columns(names: str) -> tuple[Column, ...]:
@@ -158,6 +161,20 @@ def _off(*switches: str) -> dict[str, str]:
     return dict.fromkeys(switches, "false")
 
 
+_ON = dict.fromkeys(SWITCHES, "true")
+WAYS = {
+    "pushed": {},
+    "not pushed": _off(*SWITCHES),
+    "rows": _off("columnar-reads"),
+    "columns": _off("push-down-filters", "push-down-aggregates"),
+}
+"""The ways to read a table of Pravega, by options."""
+
+
+def _ways(read: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {way: f"{read}{_with({**(options or {}), **switches})}" for way, switches in WAYS.items()}
+
+
 class Tables:
     """Makes the tables in a namespace, and their Parquet copies in a directory."""
 
@@ -169,6 +186,8 @@ class Tables:
         """All of them."""
         self._plain()
         self._apart()
+        self._keyed()
+        self._several()
         self._current()
         self._bad()
         return self._made
@@ -180,25 +199,18 @@ class Tables:
         self,
         name: str,
         columns: tuple[Column, ...],
-        read: str,
+        ways: Mapping[str, str],
         weight: int,
-        options: Mapping[str, str],
         sequential: bool,
         hidden: str = "_segment _offset _event_pointer",
     ) -> None:
         """Copy what is read without push-down into Parquet, in its order."""
         path = self._directory / name
         asked = [column.name for column in columns] + hidden.split()
-        plain = self._spark.sql(f"SELECT {', '.join(asked)} FROM {read}{_with({**options, **_off(*SWITCHES)})}")
+        plain = self._spark.sql(f"SELECT {', '.join(asked)} FROM {ways['not pushed']}")
         plain.coalesce(1).write.parquet(str(path))
         self._spark.read.parquet(str(path)).createGlobalTempView(f"equal_{name}")
-        ways = {
-            "pushed": f"{read}{_with(options)}",
-            "not pushed": f"{read}{_with({**options, **_off(*SWITCHES)})}",
-            "rows": f"{read}{_with({**options, **_off('columnar-reads')})}",
-            "columns": f"{read}{_with({**options, **_off('push-down-filters', 'push-down-aggregates')})}",
-            "Parquet": f"global_temp.equal_{name}",
-        }
+        ways = {**ways, "Parquet": f"global_temp.equal_{name}"}
         found = tuple(self._hidden(f"global_temp.equal_{name}", column) for column in hidden.split())
         self._made.append(Table(name, columns, found, ways, sequential, weight))
 
@@ -222,7 +234,7 @@ class Tables:
             f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('format'='avro') "
             f"AS {_source(columns, f'range(0, {ROWS}, 1, 1)')}"
         )
-        self._add("plain", columns, name, 50, {}, sequential=True)
+        self._add("plain", columns, _ways(name), 50, sequential=True)
 
     def _apart(self) -> None:
         """Several segments, each with a task of its own."""
@@ -234,7 +246,34 @@ class Tables:
             f"AS SELECT *, repeat('z', {2 * BIG}) AS big FROM ({_source(columns, f'range(0, {ROWS}, 1, 1)')})"
         )
         assert self._spark.table(name).rdd.getNumPartitions() == 2
-        self._add("apart", columns, name, 20, {}, sequential=False)
+        self._add("apart", columns, _ways(name), 16, sequential=False)
+
+    def _keyed(self) -> None:
+        """Segments of which conditions on the key leave some out."""
+        columns = _columns(KEYED)
+        name, rows = self._name("keyed"), _source(columns, f"range(0, {ROWS}, 1, 1)")
+        named = ", ".join("coalesce(k, 7) AS k" if column.name == "k" else column.name for column in columns)
+        self._spark.sql(
+            f"CREATE TABLE {name} USING pravega TBLPROPERTIES ('routing-key'='k', 'scaling.min-segments'='4') "
+            f"AS SELECT {named} FROM ({rows})"
+        )
+        self._add("keyed", columns, _ways(name), 10, sequential=False)
+        self._made[-1] = replace(self._made[-1], key="k")
+
+    def _several(self) -> None:
+        """The events of two streams."""
+        columns = _columns(KEYED)
+        for number in range(2):
+            rows = _source(columns, f"range({ROWS // 2} * {number}, {ROWS // 2} * {number + 1}, 1, 1)")
+            self._spark.sql(f"CREATE TABLE {self._name(f'part{number}')} USING pravega AS {rows}")
+        reader = self._spark.read.format("pravega")
+        given = {"catalog": "pravega", "scope": self._namespace, "streams": "part0,part1"}
+        ways = {}
+        for way, options in WAYS.items():
+            view = f"equal_several_{way.replace(' ', '_')}"
+            reader.options(**{**_ON, **given, **options}).load().createOrReplaceGlobalTempView(view)
+            ways[way] = f"global_temp.{view}"
+        self._add("several", columns, ways, 4, sequential=False, hidden="_segment _offset _event_pointer _stream")
 
     def _current(self) -> None:
         """The rows that changes lead to, half of them made of two."""
@@ -245,7 +284,7 @@ class Tables:
         for first, rows in ((7, f"range({ROWS})"), (0, f"range({ROWS // 2})")):
             moved = ", ".join(column.source(first + place) for place, column in enumerate(columns))
             self._spark.sql(f"INSERT INTO {name} SELECT {moved} FROM {rows}")
-        self._add("current", columns, name, 5, {}, sequential=False)
+        self._add("current", columns, _ways(name), 5, sequential=False)
 
     def _bad(self) -> None:
         """JSON without framing, every twentieth event of which is none of the table."""
@@ -267,7 +306,7 @@ class Tables:
             "lettered": ({"dead-letter": "letters"}, 2, "_segment _offset _event_pointer"),
         }
         for mode, (options, weight, hidden) in modes.items():
-            self._add(mode, columns, name, weight, options, sequential=True, hidden=hidden)
+            self._add(mode, columns, _ways(name, options), weight, sequential=True, hidden=hidden)
         dropped = self._made[-1]
         ways = {"pushed": name, "not pushed": f"{name}{_with(_off(*SWITCHES))}"}
         self._made.append(replace(dropped, name="failfast", hidden=(), ways=ways, weight=0))
@@ -284,6 +323,6 @@ def tables(spark: SparkSession, directory: Path, config: ClientConfig) -> Iterat
     spark.sql(f"CREATE NAMESPACE pravega.`{namespace}`")
     made = Tables(spark, namespace, directory, config).make()
     yield made
-    for table in made:
-        spark.catalog.dropGlobalTempView(f"equal_{table.name}")
+    for view in (view for table in made for view in table.ways.values() if view.startswith("global_temp.")):
+        spark.catalog.dropGlobalTempView(view.removeprefix("global_temp."))
     spark.sql(f"DROP NAMESPACE pravega.`{namespace}` CASCADE")

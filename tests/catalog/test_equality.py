@@ -92,7 +92,7 @@ class Asked:
             frame = self._frame(queries, way)
             if way == "pushed":
                 plan = str(frame._jdf.queryExecution().executedPlan().toString())
-                self.pushed.update(re.findall(r"; (filters|aggregates|limit): ", plan))
+                self.pushed.update(re.findall(r"; (filters|aggregates|limit|routing key): ", plan))
             rows: list[list[str]] = [[] for _ in queries]
             for row in frame.collect():
                 rows[row.query].append(row.text)
@@ -183,6 +183,7 @@ def test_generated_queries_have_equal_results_and_errors(spark: SparkSession, ma
     assert asked.pushed["filters"] > QUERIES / 4, asked.pushed
     assert asked.pushed["aggregates"] > QUERIES / 12, asked.pushed
     assert asked.pushed["limit"] > QUERIES / 60, asked.pushed
+    assert asked.pushed["routing key"] > QUERIES / 200, asked.pushed
 
 
 def test_queries_that_once_were_wrong(spark: SparkSession, made: list[Table]) -> None:
