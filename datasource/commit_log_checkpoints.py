@@ -1,7 +1,7 @@
 """Checkpoints of the commit log: the row that many versions become.
 
-It takes the place of the last of them. A cut is kept as what differs from the one before, so that a version takes some
-50 bytes in place of 225 or more.
+It takes the place of the last of them. A cut is kept as what differs from the one before, so that a version of a stream
+of 4 segments takes some 60 bytes in place of 270.
 """
 
 from __future__ import annotations
