@@ -125,6 +125,9 @@ def plan(
         added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
+    if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
+        # The launcher takes it for Spark's own class only.
+        confs += ["--driver-memory", memory]
     if program.resource:
         of_spark, of_server = split_mixed(with_jar)
         with_jar = [*of_spark, program.resource, *of_server]

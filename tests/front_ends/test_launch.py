@@ -49,6 +49,12 @@ def test_the_thrift_server_is_ours_with_its_own_arguments_behind_sparks(tmp_path
     assert f"{conf}=true" not in planned("thriftserver", SPARK_CONF_DIR=str(tmp_path)).command
 
 
+def test_the_memory_of_sparks_servers_is_that_of_the_thrift_server() -> None:
+    command = planned("thriftserver", "--driver-memory", "2g", SPARK_DAEMON_MEMORY="3g").command
+    assert [command[at + 1] for at, part in enumerate(command) if part == "--driver-memory"] == ["3g", "2g"]
+    assert "--driver-memory" not in planned("connect-server", SPARK_DAEMON_MEMORY="3g").command
+
+
 def test_this_interpreter_runs_the_workers_unless_the_user_chose_one() -> None:
     assert planned("pyspark").environment["PYSPARK_PYTHON"] == sys.executable
     chosen = planned("pyspark", PYSPARK_PYTHON="/usr/bin/python3.11", PYSPARK_DRIVER_PYTHON="jupyter").environment
