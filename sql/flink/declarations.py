@@ -230,7 +230,7 @@ def _declared(name: FlinkName, options: Mapping[str, str], job: Job, findings: F
         raise Untranslatable("The table has no 'scope'")
     if not found.sources and not found.sink:
         raise Untranslatable("The table has neither 'scan.streams' nor 'sink.stream'")
-    spark_catalog, _ = job.catalog_for(found.connection.get("controller-uri"))
+    spark_catalog = job.catalog_for(found.connection.get("controller-uri"))
     return DeclaredTable(name[2], spark_catalog, Columns(), found)
 
 

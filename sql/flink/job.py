@@ -62,7 +62,6 @@ class Job:
     local_event_time: bool = False
     """Whether a stream has event time without a time zone, which needs the zone UTC."""
     has_checkpoint: bool = False
-    has_name: bool = False
 
     def name_of(self, parts: Sequence[str]) -> FlinkName:
         """Complete a name by the current catalog and database."""
@@ -91,16 +90,14 @@ class Job:
         """Tell whether a catalog of Flink is one of Pravega."""
         return catalog in self.catalogs
 
-    def catalog_for(self, controller: str | None) -> tuple[str, bool]:
-        """Return the catalog of Spark for a controller, and whether it is the first time that it is asked for.
+    def catalog_for(self, controller: str | None) -> str:
+        """Return the catalog of Spark for a controller.
 
         The first controller is the one that `pyspark-pravega run` is given; others have catalogs of their own.
         """
         if controller is None:
-            return self.spark_catalog, False
-        if controller in self.controllers:
-            return self.controllers[controller], False
-        number = len(self.controllers) + 1
-        name = self.spark_catalog if number == 1 else f"{self.spark_catalog}_{number}"
-        self.controllers[controller] = name
-        return name, True
+            return self.spark_catalog
+        if controller not in self.controllers:
+            number = len(self.controllers) + 1
+            self.controllers[controller] = self.spark_catalog if number == 1 else f"{self.spark_catalog}_{number}"
+        return self.controllers[controller]
