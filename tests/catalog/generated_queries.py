@@ -168,8 +168,8 @@ class Grammar:
             case 0:
                 return f"{name} IS {negated}NULL"
             case 1 | 2:
-                some = self._chance.sample([*values, "NULL"], self._chance.randint(1, len(values)))
-                return f"{name} {negated}IN ({', '.join(some)})"
+                listed = self._chance.sample([*values, "NULL"], self._chance.randint(1, len(values)))
+                return f"{name} {negated}IN ({', '.join(listed)})"
             case 3:
                 return f"{name} {negated}BETWEEN {self._pick(values)} AND {self._pick(values)}"
             case 4:

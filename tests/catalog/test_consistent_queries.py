@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
@@ -116,7 +116,7 @@ def test_events_of_an_open_transaction_are_in_no_answer(spark: SparkSession, pra
     queries = [(spark.sql(text.format(t=table)), part) for text, part in PUSHED]
     assert [part for rows, part in queries if f"; {part}: " not in plan(rows)] == []
 
-    def answers() -> list[list[object]]:
+    def answers() -> list[list[Row]]:
         return [sorted(spark.sql(text.format(t=table)).collect()) for text, _ in PUSHED]
 
     before = answers()
