@@ -15,13 +15,13 @@ from .report import Findings, Untranslatable
 
 EQUAL = frozenset(
     """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
-    ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 AVG BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
+    ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
     CHAR_LENGTH CHR COALESCE CONCAT CONCAT_WS COS COSH COT COUNT CUME_DIST CURRENT_DATE CURRENT_TIMESTAMP
     DATE_FORMAT DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
     GROUPING GROUPING_ID HEX HOUR IF IFNULL INITCAP INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
-    LPAD LTRIM MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
+    LPAD MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
     PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND
-    ROW_NUMBER RPAD RTRIM SECOND SHA1 SIGN SIN SINH SPLIT SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
+    ROW_NUMBER RPAD SECOND SHA1 SIGN SIN SINH SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
     TANH TIMESTAMPADD TIMESTAMPDIFF TYPEOF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
     """.split()
 )
@@ -50,6 +50,24 @@ def _split_index(given: _Arguments, findings: Findings) -> exp.Expr:
     if not isinstance(delimiter, exp.Literal):
         raise Untranslatable("SPLIT_INDEX needs a text as its delimiter: Spark splits at regular expressions")
     return _call("get", _call("split", text, re.escape(delimiter.name)), index)
+
+
+def _split(given: _Arguments, findings: Findings) -> exp.Expr:
+    text, delimiter = given
+    if not isinstance(delimiter, exp.Literal):
+        raise Untranslatable("SPLIT needs a text as its delimiter: Spark splits at regular expressions")
+    return _call("split", text, re.escape(delimiter.name))
+
+
+def _average(given: _Arguments, findings: Findings) -> exp.Expr:
+    if not isinstance(given[0].unnest(), exp.Cast):
+        findings.check("AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such")
+    return _call("avg", *given)
+
+
+def _trimmed(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
+    """Trim one side: with two arguments Flink has the text first, and Spark the characters."""
+    return lambda given, _: _call(f"{side}trim", *reversed(given))
 
 
 def _to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
@@ -98,6 +116,7 @@ def _refused(name: str, why: str) -> Callable[[_Arguments, Findings], exp.Expr]:
 
 
 BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
+    "AVG": _average,
     "COLLECT": _refused("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
     "CURRENT_WATERMARK": _refused("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
     "FIRST_VALUE": _first("FIRST_VALUE"),
@@ -108,15 +127,18 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "LEAST": _nulls("LEAST"),
     "LISTAGG": lambda given, _: _call("listagg", given[0], *(given[1:] or [exp.Literal.string(",")])),
     "LOCALTIMESTAMP": lambda given, _: _call("localtimestamp"),
+    "LTRIM": _trimmed("l"),
     "RAND_INTEGER": lambda given, _: exp.cast(exp.Mul(this=_call("rand", *given[:-1]), expression=given[-1]), "int"),
     "REGEXP_EXTRACT": lambda given, _: _call(
         "nullif", _call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
     ),
+    "RTRIM": _trimmed("r"),
     "SHA224": lambda given, _: _call("sha2", given[0], 224),
     "SHA256": lambda given, _: _call("sha2", given[0], 256),
     "SHA384": lambda given, _: _call("sha2", given[0], 384),
     "SHA512": lambda given, _: _call("sha2", given[0], 512),
     "SOURCE_WATERMARK": _refused("SOURCE_WATERMARK", "Pravega's own watermarks are in the hidden column _event_time"),
+    "SPLIT": _split,
     "SPLIT_INDEX": _split_index,
     "TABLE": _refused("LATERAL TABLE", "register the function in Spark, and use LATERAL with it"),
     "TO_BASE64": lambda given, _: _call("base64", *given),

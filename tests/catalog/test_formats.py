@@ -32,7 +32,8 @@ ROOT = Path(__file__).parent.parent.parent
 class TestText:
     def test_a_table(self, spark: SparkSession, scope: str) -> None:
         table = f"pravega.`{scope}`.lines"
-        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='text', 'routing-key'='value')")
+        others = "'routing-key.of-all-events'='false'"
+        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='text', 'routing-key'='value', {others})")
         spark.sql(f"INSERT INTO {table} VALUES ('plain'), (''), ('größe\\n日本')")
         assert sorted(row.value for row in spark.table(table).collect()) == ["", "größe\n日本", "plain"]
         assert spark.table(table).schema.simpleString() == "struct<value:string>"

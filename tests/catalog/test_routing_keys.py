@@ -35,6 +35,11 @@ UNTOLD = {
 """Types of which equal values may have different texts, and one that has not enough of them."""
 
 
+def addresses(cluster: ClusterInfo) -> dict[str, str]:
+    """The options by which `format("pravega")` finds the servers."""
+    return {"controller-uri": cluster.controller_uri, "schema-registry-uri": str(cluster.registry_uri)}
+
+
 def promised(spark: SparkSession, table: str) -> str | None:
     found = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
     return {row.key: row.value for row in found}.get(PROMISE)
@@ -175,10 +180,12 @@ def test_who_makes_the_promise(spark: SparkSession, pravega: Pravega, scope: str
     assert promised(spark, f"pravega.`{scope}`.changes") is None
 
 
-def test_every_way_to_write_keeps_the_promise(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+def test_every_way_to_write_keeps_the_promise(
+    spark: SparkSession, cluster: ClusterInfo, scope: str, tmp_path: Path
+) -> None:
     table = create(spark, scope, "id INT, k STRING, other STRING")
     row = spark.sql("SELECT 1 AS id, 'a' AS k, 'b' AS other")
-    options = {"scope": scope, "stream": "t"}
+    options = {"scope": scope, "stream": "t"} | addresses(cluster)
     words = f"promises by '{PROMISE}'.*SET TBLPROPERTIES \\('{PROMISE}'='false'\\)"
     for mode in ("transactional", "at-least-once", "best-effort"):
         with pytest.raises(PySparkException, match=f"'routing-key'='other'.*{words}"):
@@ -247,11 +254,11 @@ def test_columns_that_change(spark: SparkSession, scope: str) -> None:
             assert ids(found) == list(range(2, 50 * place + 50, 10)) and one_segment(found)
 
 
-def test_several_streams_as_one(spark: SparkSession, scope: str) -> None:
+def test_several_streams_as_one(spark: SparkSession, cluster: ClusterInfo, scope: str) -> None:
     for name, kept in (("a", "true"), ("b", "false"), ("c", "true")):
         table = create(spark, scope, "id INT, k STRING", f", '{PROMISE}'='{kept}'", name)
         spark.sql(f"INSERT INTO {table} SELECT id, concat('k', id % 10) FROM range(50)")
-    every = spark.read.format("pravega").options(scope=scope, pattern="[abc]").load()
+    every = spark.read.format("pravega").options(scope=scope, pattern="[abc]", **addresses(cluster)).load()
     found = every.where("k = 'k4'")
     assert ids(found) == sorted([*range(4, 50, 10)] * 3)
     read = segments(found)

@@ -108,6 +108,7 @@ def begin_insert(service: Service, number: int, cluster: ClusterInfo, scope: str
     table = f"t{number}"
     columns = StructType([StructField("v", LongType())]).json()
     what = {"namespace": [scope], "name": table, "properties": [["format", "csv"]], "partitions": [], "constraints": []}
+    what |= {"defaults": []}
     created = service.ask(0, "create_table", conf, **what, schema=columns, adopt=False)["result"]["table"]
     begun = service.ask(number, "begin_insert", conf, table=created, schema=columns, tasks=1, options=[])["result"]
     return Insert(Stream(scope, table), uuid.UUID(begun["insert"]["transaction"]))

@@ -1104,16 +1104,34 @@ FROM pravega.iot.bid AS bid;
 SELECT COUNT(*), COUNT(DISTINCT item), SUM(n) FILTER (WHERE n > 2), AVG(price), STDDEV_POP(n), FIRST_VALUE(item), APPROX_COUNT_DISTINCT(item) FROM bid;
 -- ->
 -- note: FIRST_VALUE: without an order of rows, it is any value that is not NULL.
+-- CHECK: AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such.
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT
   COUNT(*),
   COUNT(DISTINCT item),
   SUM(n) FILTER(WHERE
     n > 2),
-  AVG(price),
+  avg(price),
   STDDEV_POP(n),
   first_value(item, TRUE),
   APPROX_COUNT_DISTINCT(item)
+FROM pravega.iot.bid AS bid;
+
+-- == functions whose arguments differ
+SELECT SPLIT(item, '.'), LTRIM(item, 'xy'), RTRIM(item, 'z'), RTRIM(item) FROM bid;
+SELECT AVG(CAST(n AS DOUBLE)) FROM bid;
+-- ->
+-- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+SELECT
+  split(item, '\\.'),
+  ltrim('xy', item),
+  rtrim('z', item),
+  rtrim(item)
+FROM pravega.iot.bid AS bid;
+
+-- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+SELECT
+  avg(CAST(n AS DOUBLE))
 FROM pravega.iot.bid AS bid;
 
 -- == functions that differ or are not known (not run)
