@@ -91,7 +91,8 @@ def cluster() -> ClusterInfo:
             registry_uri=named("PRAVEGA_SCHEMA_REGISTRY_URI"),
             ca_file=named("PRAVEGA_TRUST_STORE"),
         )
-    return shared_cluster("plain", heap="3g", timeout=240)
+    # A server whose storage writer hangs keeps in its log all that is written from then on: some gigabytes.
+    return shared_cluster("plain", heap="8g", timeout=240)
 
 
 @pytest.fixture(scope="session")
