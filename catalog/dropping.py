@@ -23,6 +23,8 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
     controller = catalog.pravega.controller
     if not controller.stream_exists(stream):
         return False
+    log = CommitLog(catalog.pravega, stream)
+    rows: list[tuple[bytes, int]] = []
     try:
         if catalog.pravega.config.registry_uri is not None:
             registry = catalog.pravega.registry(stream.scope)
@@ -32,10 +34,11 @@ def drop_stream(catalog: Catalog, stream: Stream) -> bool:
                 registry.delete_group(stream.name)
             except SchemaNotFoundError:
                 LOG.debug("Stream %s had no schema group.", stream)
+        rows = log.rows()  # once the stream is gone, others may make it again and commit to it
         delete_stream(catalog, stream)
     except StreamNotFoundError:
         LOG.debug("Stream %s was dropped by another user at the same time.", stream)
-    CommitLog(catalog.pravega, stream).remove()
+    log.remove(rows)
     return True
 
 

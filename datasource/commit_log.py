@@ -25,6 +25,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -34,13 +35,14 @@ from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
 from pyspark_pravega.client.stream import Access, Stream, key_value_table_stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import (
+    ConditionalUpdateError,
     KeyValueTableNotFoundError,
     PermissionDeniedError,
     ServerTimeoutError,
     TransactionNotOpenError,
 )
 
-from .commit_log_checkpoints import FOLDED
+from .commit_log_checkpoints import FOLDED, is_checkpoint
 from .commit_log_patience import DisturbedError, Patience
 from .commit_log_rows import Beside, Entry, Head, Version
 from .commit_log_table import KEY_LENGTH, TABLE_NAME, Write, as_bytes, origin_of, row_key
@@ -103,7 +105,7 @@ class CommitLog(VersionTable):
         self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
 
     def _enter(self, entry: Entry, beside: Beside | None) -> None:
-        origin = self._learn_origin()
+        origin = self.learn_origin()
         while True:
             old, stored = self._known_rows(beside)
             if old.origin != origin:
@@ -169,7 +171,7 @@ class CommitLog(VersionTable):
         `tail` measures the stream's end. None when the stream was dropped meanwhile, or another writer has published
         the transaction.
         """
-        origin = self._learn_origin()
+        origin = self.learn_origin()
         cut = None
         while True:
             try:
@@ -191,12 +193,17 @@ class CommitLog(VersionTable):
                 return head.version + 1
 
     def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
-        new = replace(head.without(entry.transaction), version=head.version + 1)
+        new = replace(
+            head.without(entry.transaction),
+            version=head.version + 1,
+            timestamp_ms=max(time.time_ns() // 1_000_000, head.timestamp_ms),  # the clocks of writers differ
+            ordered_from=head.ordered_from or head.version + 1,
+        )
         record = {
             "stream": self._stream.name,
             "version": new.version,
             "cut": cut.to_text(),
-            "timestamp_ms": time.time_ns() // 1_000_000,
+            "timestamp_ms": new.timestamp_ms,
             "rows": entry.rows,
             "operation": entry.operation,
             "transaction": str(entry.transaction),
@@ -210,17 +217,39 @@ class CommitLog(VersionTable):
             if transaction not in old.committing or self._replace(old, old.without(transaction)):
                 return
 
-    def remove(self) -> None:
-        """Delete all rows of the stream, for DROP TABLE; a user without the right to do so leaves them behind."""
+    def rows(self) -> list[tuple[bytes, int]]:
+        """Return the keys and versions of all rows of the stream, for `remove`; none without the right to read them."""
         try:
-            keys = list(self._table.keys(self._key(0), self._key((1 << 64) - 1)))
-            for first in range(0, len(keys), MAX_BATCH_KEYS):
-                self._table.delete_many(keys[first : first + MAX_BATCH_KEYS])
+            entries = self._table.entries(self._key(0), self._key((1 << 64) - 1))
+            return [(key, entry.version) for key, entry in entries]
         except KeyValueTableNotFoundError:
-            return  # nothing was ever logged
+            return []  # nothing was ever logged
         except PermissionDeniedError as error:
-            # A stream made again under the name is told from this one by its origin.
-            LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
+            self._warn_of_rows(error)
+            return []
+
+    def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
+        """Delete rows, for DROP TABLE; a user without the right to do so leaves them behind.
+
+        So are those that changed since they were read: they may be about a stream that was made again meanwhile.
+        """
+        try:
+            for first in range(0, len(rows), MAX_BATCH_KEYS):
+                some = rows[first : first + MAX_BATCH_KEYS]
+                try:
+                    self._table.delete_many([key for key, _ in some], [version for _, version in some])
+                except ConditionalUpdateError:
+                    for key, version in some:
+                        with suppress(ConditionalUpdateError):
+                            self._table.delete(key, version)
+        except KeyValueTableNotFoundError:
+            return
+        except PermissionDeniedError as error:
+            self._warn_of_rows(error)
+
+    def _warn_of_rows(self, error: PermissionDeniedError) -> None:
+        # A stream made again under the name is told from this one by its origin.
+        LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
 
     def settled(self, measure: Callable[[StreamCut | None], T]) -> T:
         """Return a measurement that no transaction of this log was being merged into.
@@ -253,7 +282,8 @@ class CommitLog(VersionTable):
             # The next version's cut may be older than this call, so that of the version after it is taken.
             if head.origin == first.origin and head.version >= first.version + 2:
                 record = self._record(head.version)
-                if "cut" in record:  # DROP TABLE may have removed it in between
+                # In between it may have been removed by DROP TABLE, or folded.
+                if "cut" in record and not is_checkpoint(record):
                     return measure(StreamCut.from_text(record["cut"])), head
             try:
                 return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head

@@ -23,12 +23,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Head:
-    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment."""
+    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment.
+
+    `timestamp_ms` is that of the newest version. From version `ordered_from` on no version has an earlier time than the
+    one before it; None where a release has written last that knows neither.
+    """
 
     version: int = 0
     queue: tuple[Entry, ...] = ()
     origin: int | None = None
     row_version: int = NOT_EXISTS
+    timestamp_ms: int = 0
+    ordered_from: int | None = None
 
     @property
     def committing(self) -> tuple[uuid.UUID, ...]:

@@ -45,7 +45,11 @@ class LogTable:
         self._known: _Known | None = None
         """The rows as this object has written them last: who writes again and again need not read them each time."""
 
-    def _learn_origin(self) -> int:
+    def learn_origin(self) -> int:
+        """Return the number of the stream's first segment; what is written later is about that stream.
+
+        Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
+        """
         if self._origin is None:
             self._origin = origin_of(self._pravega, self._stream)
         return self._origin
@@ -75,16 +79,16 @@ class LogTable:
         It may be what this log has written last, and another one since.
         """
         if self._known is not None and self._key(number) in self._known.others:
-            return read(self._known.others[self._key(number)], self._learn_origin())
+            return read(self._known.others[self._key(number)], self.learn_origin())
         try:
             stored = self._table.get(self._key(number))
         except KeyValueTableNotFoundError:
             stored = None
-        return read(stored, self._learn_origin())
+        return read(stored, self.learn_origin())
 
     def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
         """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
-        origin, self._known = self._learn_origin(), None
+        origin, self._known = self.learn_origin(), None
         while True:
             stored = self._table.get(self._key(number))
             value = change(stored, origin)
@@ -105,7 +109,8 @@ class LogTable:
             return Head()
         row = json.loads(entry.value)
         queue = tuple(Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"]) for one in row["committing"])
-        return Head(row["version"], queue, row["origin"], entry.version)
+        times = row.get("timestamp_ms", 0), row.get("ordered_from")
+        return Head(row["version"], queue, row["origin"], entry.version, *times)
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
@@ -118,7 +123,14 @@ class LogTable:
             {"transaction": str(entry.transaction), "rows": entry.rows, "operation": entry.operation}
             for entry in new.queue
         ]
-        row = {"stream": self._stream.name, "version": new.version, "committing": committing, "origin": new.origin}
+        row = {
+            "stream": self._stream.name,
+            "version": new.version,
+            "committing": committing,
+            "origin": new.origin,
+            "timestamp_ms": new.timestamp_ms,
+            "ordered_from": new.ordered_from,
+        }
         self._known = None
         try:
             versions = self._table.put_many([(self._key(0), as_bytes(row), old.row_version), *also])

@@ -2,8 +2,9 @@
 
 The newest versions are a row each. Older ones are folded: a checkpoint takes the place of the last of FOLDED rows, and
 then the others are removed. Whoever reads in between finds a version twice, and the two are equal. So a folder may die
-at any moment, and the next one removes what it has left. Rows are removed only as they were read, so that nothing is
-lost of a stream that was made again under the name meanwhile.
+at any moment, and the next one removes what it has left. The oldest are folded first, so that a few looks
+tell which are done. Rows are removed only as they were read, so that nothing is lost of a stream that was made again
+under the name meanwhile.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES
 from pyspark_pravega.client.key_value.table import Entry as Stored
-from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError
+from pyspark_pravega.client.retry import at_most
+from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PravegaError
 
 from .commit_log_checkpoints import FOLDED, checkpoint_number, checkpoint_value, is_checkpoint, read_checkpoint
 from .commit_log_rows import Head, Version, read_version
@@ -25,6 +28,7 @@ from .commit_log_table import LogTable
 LOG = logging.getLogger(__name__)
 _FOLDS_AT_ONCE = 8
 """Checkpoints that one commit makes at most, where earlier ones did not."""
+_FOLDING_SECONDS = 5.0
 
 
 class VersionTable(LogTable):
@@ -53,12 +57,16 @@ class VersionTable(LogTable):
     def newest_by(self, timestamp: int) -> Version | None:
         """Return the newest version published at a time (microseconds since 1970) or before, None if there is none.
 
-        Versions are published in their order, so a few of them are looked at. Raises what `versions` does.
+        A few versions are looked at; all of those that older releases published, whose times may be in any order.
+        Raises what `versions` does.
         """
         head = self._valid_head()
-        low, high, found = 1, 0 if head is None else head.version, None
+        if head is None:
+            return None
+        ordered = head.ordered_from or head.version + 1
+        low, high, found = ordered, head.version, None
         known: dict[int, Version] = {}
-        while head is not None and low <= high:
+        while low <= high:
             middle = (low + high) // 2
             if middle not in known:
                 # Of a checkpoint all are known at once.
@@ -68,37 +76,44 @@ class VersionTable(LogTable):
                 low, found = middle + 1, here or found
             else:
                 high = middle - 1
+        if found is None:
+            for version in self._versions(head, 1, ordered - 1):
+                found = version if version.timestamp <= timestamp else found
         return found
 
     def has_version_of(self, transaction: uuid.UUID) -> bool:
         """Tell whether there is a version of a transaction. All versions are looked at: the server must not know it."""
         return any(each.transaction == transaction for each in self.versions())
 
-    def fold(self, most: int | None = None) -> int:
-        """Fold old versions, from the newest that may be on, and return how many checkpoints were made.
+    def fold(self) -> int:
+        """Fold old versions, the oldest first, and return how many checkpoints were made, or finished for others.
 
-        The newest FOLDED versions at least stay as they are. With `most`, so many checkpoints are made at most, and the
-        search for versions to fold ends at the first checkpoint that is complete. Raises PermissionDeniedError for a
+        They are a few at most. The newest FOLDED versions at least stay as they are. Raises PermissionDeniedError for a
         user who may not write the log.
         """
-        head, made = self._valid_head(), 0
+        head = self._valid_head()
         if head is None or head.origin is None:
             return 0
-        for last in range((head.version // FOLDED - 1) * FOLDED, 0, -FOLDED):
-            folded = self._fold_up_to(last, head.origin)
-            made += folded
-            if most is not None and (not folded or made == most):
+        blocks = range(FOLDED, head.version - FOLDED + 1, FOLDED)
+        done = bisect_left(blocks, True, key=lambda last: not self._is_folded(last))
+        made = 0
+        for last in blocks[done : done + _FOLDS_AT_ONCE]:
+            if not self._fold_up_to(last, head.origin):
                 break
+            made += 1
         return made
 
+    def _is_folded(self, last: int) -> bool:
+        """Tell whether of the versions up to this one only their checkpoint is left."""
+        return len(list(self._table.keys(self._key(last - FOLDED + 1), self._key(last)))) == 1
+
     def _fold_up_to(self, last: int, origin: int) -> bool:
-        """Fold the versions up to this one, remove what is left of them, and tell whether there was no checkpoint."""
+        """Fold the versions up to this one, or remove what is left of them; False if they cannot be folded."""
         stored = list(self._table.entries(self._key(last - FOLDED + 1), self._key(last)))
         rows = {key: json.loads(entry.value) for key, entry in stored}
         end = rows.get(self._key(last))
-        folded = False
-        if end is None:
-            return False  # somebody drops the table
+        if end is None or self._head().origin != origin:
+            return False  # somebody drops the table, or has made it again: some of these versions may be of the new one
         if not is_checkpoint(end):
             versions = sorted((read_version(row) for row in rows.values()), key=lambda each: each.number)
             if [each.number for each in versions] != list(range(last - FOLDED + 1, last + 1)):
@@ -109,20 +124,22 @@ class VersionTable(LogTable):
                 return False  # the stream has thousands of segments
             end_version = dict(stored)[self._key(last)].version
             self._table.put(self._key(last), value, end_version)
-            folded = True
         elif end["origin"] != origin:
             return False
         left = [(key, entry.version) for key, entry in stored if key != self._key(last)]
         if left:
             self._table.delete_many([key for key, _ in left], [version for _, version in left])
-        return folded
+        return True
 
     def _fold_some(self) -> None:
-        """Fold a bounded number of versions; another who does the same is let go first."""
+        """Fold after a commit, which stands whatever happens; another who does the same is let go first."""
         try:
-            self.fold(_FOLDS_AT_ONCE)
+            with at_most(_FOLDING_SECONDS):
+                self.fold()
         except (ConditionalUpdateError, KeyValueTableNotFoundError):
             LOG.debug("Somebody else folds the commit log of stream %s, or drops it.", self._stream)
+        except (PravegaError, ValueError, KeyError) as error:
+            LOG.warning("Old versions in the commit log of stream %s were not folded: %r", self._stream, error)
 
     def _valid_head(self) -> Head | None:
         try:

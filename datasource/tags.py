@@ -19,7 +19,12 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, Entry
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, KeyValueTableNotFoundError
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    KeyValueTableNotFoundError,
+    StreamNotFoundError,
+)
 
 from .commit_log import CommitLog
 
@@ -59,12 +64,16 @@ class Tags:
         tags = [_tag(name, row) for name, row in found.items()]
         return sorted(tags, key=lambda each: (each.created, each.name))
 
-    def create(self, name: str, cut: StreamCut, version: int | None = None, *, replace: bool = False) -> Tag:
+    def create(self, name: str, find: Callable[[], tuple[StreamCut, int | None]], *, replace: bool = False) -> Tag:
         """Make a tag; the commit table too if it is missing. With `replace`, one of this name may be there.
 
-        Raises InvalidNameError for what cannot be a tag's name, or is one already.
+        `find` returns its position, and the version that ends there. If the stream is made again under its name
+        meanwhile, the tag is one of the old stream. Raises what `find` does, InvalidNameError for what cannot be a
+        tag's name, or is one already, StreamNotFoundError.
         """
         _check(name)
+        self._log.learn_origin()
+        cut, version = find()
         tag = Tag(name, cut, version, time.time_ns() // 1000)
 
         def change(tags: dict[str, Any]) -> dict[str, Any]:
@@ -98,13 +107,19 @@ class Tags:
 
     def _change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         def changed(stored: Entry | None, origin: int) -> bytes | None:
-            tags = change(dict(_read(stored, origin)))
+            if stored is not None and json.loads(stored.value)["origin"] > origin:
+                raise StreamNotFoundError(
+                    f"Stream {self._stream} was deleted, and another one made under its name, while its tags were "
+                    "changed. Try again."
+                )
+            before = _read(stored, origin)
+            tags = change(dict(before))
             if tags is None:
                 return None
             value = json.dumps({"stream": self._stream.name, "origin": origin, "tags": tags}).encode()
             if len(value) > MAX_VALUE_BYTES:
                 raise InvalidOptionError(
-                    f"Stream {self._stream} has {len(tags) - 1:,} tags, and no room for more. Drop some."
+                    f"Stream {self._stream} has {len(before):,} tags, and no room for more. Drop some."
                 )
             return value
 

@@ -92,10 +92,14 @@ def create_tag(
     """Name the position of a version (as `point_of_version` takes it), or by default the end of the stream now.
 
     Raises InvalidNameError for a name that cannot be or is there, unless `replace`, InvalidOptionError for a position
-    that the stream does not have, PermissionDeniedError.
+    that the stream does not have, StreamNotFoundError, PermissionDeniedError.
     """
-    point = point_now(pravega, stream) if version is None else point_of_version(pravega, stream, version)
-    return Tags(pravega, stream).create(name, point.cut, point.version, replace=replace)
+
+    def find() -> tuple[StreamCut, int | None]:
+        point = point_now(pravega, stream) if version is None else point_of_version(pravega, stream, version)
+        return point.cut, point.version
+
+    return Tags(pravega, stream).create(name, find, replace=replace)
 
 
 def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from pyspark_pravega.catalog import dropping
 from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.namespaces import create_namespace, drop_namespace
 from pyspark_pravega.catalog.tables import drop, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.commit_log import TABLE_NAME
+from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
 from pyspark_pravega.errors import ScopeNotEmptyError
 from tests.datasource.transactions import insert_into_all, log_rows
 
@@ -48,6 +50,24 @@ def test_drop_table_deletes_the_rows_of_its_stream_alone(catalog: Catalog, scope
         ("second", 1),
         ("second", 2),
     ]
+
+
+def test_a_table_that_is_made_again_while_it_is_dropped(
+    catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another session makes it, and commits, before the rows of the old one are removed: its own stay."""
+    fill(catalog, scope, "table")
+    insert_into_all(catalog.pravega, Stream(scope, "table"), 1)
+    delete = dropping.delete_stream
+
+    def delete_and_make(*arguments: Any) -> None:
+        delete(*arguments)
+        fill(catalog, scope, "table")
+
+    monkeypatch.setattr(dropping, "delete_stream", delete_and_make)
+    assert drop(catalog, [scope], "table")
+    assert [row["version"] for row in log_rows(catalog.pravega, scope)] == [2, 1, 2]
+    assert [each.number for each in CommitLog(catalog.pravega, Stream(scope, "table")).versions()] == [1, 2]
 
 
 def test_drop_namespace_deletes_the_log(catalog: Catalog, scope: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,9 +16,11 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan import time_travel
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.time_travel import create_tag
 from pyspark_pravega.datasource.tags import Tags
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from tests.catalog.test_debezium import create_stream, declare, write
 from tests.debezium import records, tables
 
@@ -130,7 +133,39 @@ def test_tables_of_changes(spark: SparkSession, pravega: Pravega, scope: str) ->
     assert spark.sql(f"SELECT * FROM {shown}.changelog VERSION AS OF 'early'").count() == 5
 
 
-def test_tags_end_with_their_table(spark: SparkSession, pravega: Pravega, stream: Stream, table: str) -> None:
+def test_a_tag_of_a_stream_that_is_made_again_meanwhile(
+    pravega: Pravega, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is none of the new stream, whose tags stay."""
+    create_stream(pravega, stream, 1)
+    find = time_travel.point_now
+
+    def made_again(*arguments: Any) -> time_travel.Point:
+        point = find(*arguments)
+        pravega.controller.seal_stream(stream)
+        pravega.controller.delete_stream(stream)
+        create_stream(pravega, stream, 1)
+        return point
+
+    def tagged(*arguments: Any) -> time_travel.Point:
+        point = made_again(*arguments)
+        with monkeypatch.context() as patched:
+            patched.setattr(time_travel, "point_now", find)
+            create_tag(pravega, stream, "new")
+        return point
+
+    monkeypatch.setattr(time_travel, "point_now", made_again)
+    create_tag(pravega, stream, "old")
+    assert Tags(pravega, stream).all() == []
+    monkeypatch.setattr(time_travel, "point_now", tagged)
+    with pytest.raises(StreamNotFoundError, match="another one made under its name"):
+        create_tag(pravega, stream, "old")
+    assert [tag.name for tag in Tags(pravega, stream).all()] == ["new"]
+
+
+def test_tags_end_with_their_table(
+    spark: SparkSession, pravega: Pravega, stream: Stream, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tags = Tags(pravega, stream)
     create_tag(pravega, stream, "a", "1")
     create_tag(pravega, stream, "b")
@@ -138,6 +173,9 @@ def test_tags_end_with_their_table(spark: SparkSession, pravega: Pravega, stream
         create_tag(pravega, stream, "a")
     create_tag(pravega, stream, "a", "b", replace=True)
     assert [(tag.name, tag.version) for tag in tags.all()] == [("b", 3), ("a", 3)]
+    with monkeypatch.context() as small, pytest.raises(InvalidOptionError, match="has 2 tags, and no room for more"):
+        small.setattr("pyspark_pravega.datasource.tags.MAX_VALUE_BYTES", 100)
+        create_tag(pravega, stream, "a", "b", replace=True)
     assert tags.drop("b")
     assert not tags.drop("b")
     for name in ("", "12", "x" * 129, "a b", "-a", "tail"):

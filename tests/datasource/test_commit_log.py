@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import threading
 import time
@@ -26,7 +27,7 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource import commit_log
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
+from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog, row_key
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry
 from pyspark_pravega.datasource.scan.snapshot import tail_cut, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
@@ -39,6 +40,7 @@ from tests.datasource.transactions import (
     insert_into_all,
     insert_many,
     log_rows,
+    remove_rows,
 )
 
 COMMITS = 30
@@ -168,7 +170,7 @@ class TestOneWriter:
             head = CommitLog(pravega, stream).head()
             assert head is not None
             assert head.version == count
-        CommitLog(pravega, streams[1]).remove()
+        remove_rows(CommitLog(pravega, streams[1]))
         assert {row["stream"] for row in log_rows(pravega, streams[0].scope)} == {"one", "Two", "two.three"}
 
     def test_a_lost_reply_publishes_no_second_version(
@@ -411,6 +413,49 @@ class TestVersions:
         assert others <= appended.result() * segments
 
 
+class TestTimes:
+    """Versions have times in their order, though the clocks of those who publish them differ."""
+
+    def publish(self, log: CommitLog, end: StreamCut, monkeypatch: pytest.MonkeyPatch, clocks: list[int]) -> None:
+        """Publish a version for each clock, which is in seconds since 1970."""
+        for clock in clocks:
+            transaction = uuid.uuid4()
+            assert log.enter(transaction, rows=0, operation="TEST")
+            with monkeypatch.context() as patched:
+                patched.setattr(time, "time_ns", lambda clock=clock: clock * 10**9)
+                assert log.publish(transaction, lambda: end)
+
+    def test_of_clocks_that_differ(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stream = new_stream()
+        log = CommitLog(pravega, stream)
+        self.publish(log, tail(pravega, stream), monkeypatch, [10, 20, 90, 30, 40, 100])
+        assert [version.timestamp // 10**6 for version in log.versions()] == [10, 20, 90, 90, 90, 100]
+        found = [log.newest_by(second * 10**6) for second in (9, 10, 50, 90, 99, 100)]
+        assert [each and each.number for each in found] == [None, 1, 2, 5, 5, 6]
+
+    def test_of_versions_that_older_releases_published(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They took the time of their clock, and wrote a head row that tells nothing of times."""
+        stream, clocks = new_stream(), [10, 20, 90, 30, 40, 50]
+        log, table = CommitLog(pravega, stream), pravega.key_value_table(stream.scope, TABLE_NAME)
+        self.publish(log, tail(pravega, stream), monkeypatch, clocks)
+        head, *versions = log_rows(pravega, stream.scope)
+        del head["timestamp_ms"], head["ordered_from"]
+        for row, clock in zip(versions, clocks, strict=True):
+            row["timestamp_ms"] = clock * 1000
+        for number, row in enumerate([head, *versions]):
+            table.put(row_key(stream, number), json.dumps(row).encode())
+        log = CommitLog(pravega, stream)
+        seconds, wanted = (9, 25, 45, 60), [None, 2, 5, 6]
+        assert [each and each.number for each in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+        self.publish(log, tail(pravega, stream), monkeypatch, [60, 55])
+        wanted[-1] = 8
+        assert [each and each.number for each in (log.newest_by(one * 10**6) for one in seconds)] == wanted
+
+
 def events_of_versions(pravega: Pravega, stream: Stream) -> dict[int, Counter[str]]:
     """Read the events of each version: how often each text is there."""
     found: dict[int, Counter[str]] = {}
@@ -533,7 +578,7 @@ class TestStreamsMadeAgain:
         stream = new_stream()
         writer = Entered(pravega, stream, 1)
         writer.commit()
-        writer.log.remove()
+        remove_rows(writer.log)
         assert writer.publish() is None
         assert log_rows(pravega, stream.scope) == []
 
@@ -548,13 +593,13 @@ class TestDrop:
         for version in range(1, 301):
             assert writer.log.enter(writer.transaction.id, rows=1, operation="TEST")
             assert writer.publish() == version
-        writer.log.remove()
+        remove_rows(writer.log)
         assert {row["stream"] for row in log_rows(pravega, stream.scope)} == {"kept"}
-        writer.log.remove()
+        remove_rows(writer.log)
 
     def test_remove_without_a_log(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         stream = new_stream()
-        CommitLog(pravega, stream).remove()
+        remove_rows(CommitLog(pravega, stream))
         assert pravega.controller.list_key_value_tables(stream.scope) == []
 
 

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.table import KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog, Version
+from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog, Version, row_key
 from pyspark_pravega.datasource.commit_log_checkpoints import FOLDED, checkpoint_value, read_checkpoint
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
@@ -222,14 +223,70 @@ def test_what_changed_since_it_was_read_is_not_removed(
     assert [(version.number, version.rows) for version in CommitLog(pravega, stream).versions()] == [(1, 0)]
 
 
-def test_older_releases_refuse_checkpoints_by_name(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
-    """They make a stream cut of the text that is in the place of one."""
+def test_a_folder_that_meets_versions_of_a_new_stream(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """It has read the head row before the stream was made again, and the other rows after."""
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED - 1)
+    publish_without_folding(pravega, stream)
+    log = CommitLog(pravega, stream)
+    old = log.head().origin
+    pravega.controller.seal_stream(stream)
+    pravega.controller.delete_stream(stream)
+    new_stream()
+    publish(pravega, stream, 1)
+    assert not log._fold_up_to(FOLDED, old)
+    assert [(version.number, version.rows) for version in CommitLog(pravega, stream).versions()] == [(1, 0)]
+
+
+def test_what_folders_that_died_have_left_is_removed(
+    pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoints of two of them still have their rows beside them."""
+    stream = new_stream()
+    publish(pravega, stream, FOLDED)
+    for _ in range(3 * FOLDED - 1):
+        publish_without_folding(pravega, stream)
+    log = CommitLog(pravega, stream)
+    versions = log.versions()
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyValueTable, "delete_many", lambda *arguments: None)
+        assert log.fold() == 2
+    assert rows_of_log(pravega, stream) == (4 * FOLDED - 3, 2)
+    assert log.fold() == 2
+    assert rows_of_log(pravega, stream) == (2 * FOLDED - 1, 2)
+    assert log.versions() == versions
+
+
+@pytest.mark.parametrize("value", [b"{", b"{}", b'{"version": 5, "cut": ""}'])
+def test_a_commit_stands_that_cannot_fold(
+    pravega: Pravega, new_stream: Callable[..., Stream], caplog: pytest.LogCaptureFixture, value: bytes
+) -> None:
+    stream = new_stream()
+    publish(pravega, stream, 1)
+    log = CommitLog(pravega, stream)
+    head = log.head()
+    assert log._replace(head, replace(head, version=2 * FOLDED - 1))
+    pravega.key_value_table(stream.scope, TABLE_NAME).put(row_key(stream, FOLDED), value)
+    publish(pravega, stream, 1)
+    assert "were not folded" in caplog.text
+    assert log.newest() == 2 * FOLDED
+
+
+def test_older_releases_refuse_checkpoints_by_name(
+    pravega: Pravega, new_stream: Callable[..., Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They make a stream cut of the text that is in the place of one. Whoever measures the end never does."""
     stream = new_stream()
     publish(pravega, stream, 2 * FOLDED)
     [checkpoint] = [row for row in log_rows(pravega, stream.scope) if "folded" in row]
     assert (checkpoint["version"], checkpoint["stream"]) == (FOLDED, stream.name)
     with pytest.raises(InvalidOptionError, match="folded by a newer pyspark-pravega: upgrade this one"):
         StreamCut.from_text(checkpoint["cut"])
+    log = CommitLog(pravega, stream)
+    now = log.head()
+    before = iter([replace(now, version=FOLDED - 2), replace(now, version=FOLDED - 1), replace(now, version=FOLDED)])
+    monkeypatch.setattr(log, "head", lambda: next(before, now))
+    assert log.settled(lambda until: until) == tail_cut(pravega, stream)
 
 
 def test_checkpoints_keep_cuts_of_streams_that_are_scaled() -> None:

@@ -24,6 +24,7 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
 from tests.catalog.test_debezium import write
 from tests.datasource.scans import rows
+from tests.datasource.transactions import remove_rows
 from tests.debezium import Record
 
 SCHEMA = StructType([StructField("id", LongType(), False), StructField("v", StringType())])
@@ -154,7 +155,7 @@ def test_other_settings_have_a_memory_of_their_own(pravega: Pravega, table: Stre
 
 def test_dropping_the_table_forgets(pravega: Pravega, table: StreamTable) -> None:
     planned(pravega, table)
-    CommitLog(pravega, table.stream).remove()
+    remove_rows(CommitLog(pravega, table.stream))
     assert searched(pravega, table) == 0
 
 

@@ -28,7 +28,7 @@ from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorde
 from pyspark_pravega.datasource.insert.task import InsertMessage
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible
-from tests.datasource.transactions import SETTINGS, begun, log_rows, raw_table
+from tests.datasource.transactions import SETTINGS, begun, log_rows, raw_table, remove_rows
 
 SPAWN = multiprocessing.get_context("spawn")
 QUERY = "6e0d9c1c-51a0-4b8e-9d0a-3d9f0f6b6b11"
@@ -427,5 +427,5 @@ def test_rows_go_with_the_table(pravega: Pravega, new_stream: Callable[..., Stre
     stream = new_stream(2)
     write(pravega, stream, epoch(0))
     write(pravega, stream, Epoch.of_application("nightly", 1))
-    CommitLog(pravega, stream).remove()
+    remove_rows(CommitLog(pravega, stream))
     assert log_rows(pravega, stream.scope) == []
