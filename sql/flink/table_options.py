@@ -20,6 +20,8 @@ NO_READER_GROUP = {
 CONNECTION = ("controller-uri", "security.trust-store", "security.validate-hostname")
 SECRETS = ("security.auth-type", "security.auth-token")
 FORMATS = ("json", "avro", "csv", "raw", "pravega-registry", "debezium-json", "maxwell-json")
+CHANGES = ("debezium-json", "maxwell-json")
+"""Formats of changes, whose tables can promise no routing key."""
 _WRITE_MODES = {"exactly-once": None, "at-least-once": "at-least-once", "best-effort": "best-effort"}
 _CSV = {
     "field-delimiter": "csv.delimiter",
@@ -84,6 +86,9 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
             findings.note(f"'{key}' is left out: {reason}")
             del rest[key]
     _format(rest, found, findings)
+    if "routing-key" in found.properties and found.format not in CHANGES:
+        # A declaration says how one job writes, and nothing of others.
+        found.properties["routing-key.of-all-events"] = "false"
     for key in rest:
         findings.check(f"The option '{key}' is not known, and was left out")
     return found

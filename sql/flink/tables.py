@@ -15,9 +15,8 @@ from .columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .functions import translate_functions
 from .report import Findings, Untranslatable
-from .table_options import TableOptions
+from .table_options import CHANGES, TableOptions
 
-CHANGES = ("debezium-json", "maxwell-json")
 _1970 = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 _EVENT_POINTER = "event_pointer"
 

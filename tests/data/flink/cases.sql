@@ -141,7 +141,7 @@ CREATE TABLE IF NOT EXISTS pravega.iot.behavior (
   category_id BIGINT,
   behavior STRING,
   log_ts TIMESTAMP_NTZ
-) USING pravega TBLPROPERTIES ('format'='json', 'routing-key'='user_id', 'framing'='none');
+) USING pravega TBLPROPERTIES ('format'='json', 'routing-key'='user_id', 'framing'='none', 'routing-key.of-all-events'='false');
 
 -- CHECK: Timestamps are written as 2024-01-31T12:00:00.000000; Flink's json.timestamp-format.standard was SQL, so other Flink jobs that read the stream need ISO-8601.
 INSERT INTO pravega.iot.behavior
@@ -341,13 +341,13 @@ GROUP BY
   name;
 
 -- == a stream of changed rows
-CREATE TABLE changed (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'changed', 'format' = 'debezium-json');
+CREATE TABLE changed (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'changed', 'sink.routing-key.field.name' = 'id', 'format' = 'debezium-json');
 INSERT INTO totals SELECT name, 1.0 FROM changed;
 -- ->
 CREATE TABLE IF NOT EXISTS pravega.iot.changed (
   id INT,
   name STRING
-) USING pravega TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id');
+) USING pravega TBLPROPERTIES ('format'='debezium-json', 'routing-key'='id', 'primary-key'='id');
 
 -- NOT TRANSLATED: changed is a table of changes, whose rows change: read FROM STREAM ... CHANGES FROM VERSION and the columns _change_type and _commit_version, or set 'execution.runtime-mode' to 'batch'.
 -- INSERT INTO totals SELECT name, 1.0 FROM changed
@@ -427,7 +427,7 @@ SELECT * FROM sunk;
 CREATE TABLE IF NOT EXISTS pravega.iot.sunk (
   id STRING,
   at BIGINT
-) USING pravega TBLPROPERTIES ('format'='avro', 'routing-key'='id', 'framing'='none', 'event-time'='at');
+) USING pravega TBLPROPERTIES ('format'='avro', 'routing-key'='id', 'framing'='none', 'routing-key.of-all-events'='false', 'event-time'='at');
 
 INSERT INTO pravega.iot.sunk WITH ('write-mode'='at-least-once', 'transaction.lease'='20000ms')
 SELECT id, timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(at AS TIMESTAMP_NTZ))
