@@ -12,6 +12,9 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat
 from pyspark_pravega.formats.core.format import find_format
 
+_TEXTS = re.compile(r"""\br'[^']*'|\br"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.IGNORECASE | re.DOTALL)
+"""Literals, in which names are no functions."""
+
 _OF_THE_MOMENT = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|session_user|user)\b", re.IGNORECASE)
 """Functions whose value is another one with each statement: a schema that others read cannot say that."""
 
@@ -34,4 +37,4 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
-    return with_default(field, sql, None if _OF_THE_MOMENT.search(sql) else initial)
+    return with_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)

@@ -159,6 +159,14 @@ def shown(loaded: LoadedTable) -> dict[str, str]:
     return properties | shown_of_stream(configuration)
 
 
+def before_change(loaded: LoadedTable) -> dict[str, str]:
+    """Return the properties that ALTER TABLE begins with: all but `tags`.
+
+    Tags of other programs stay as they are. They may be ones that a list with commas cannot say.
+    """
+    return {key: text for key, text in shown(loaded).items() if key != o.TAGS.key}
+
+
 def shown_of_stream(configuration: StreamConfiguration) -> dict[str, str]:
     """Return those properties that are settings of the stream itself."""
     scaling, retention = configuration.scaling, configuration.retention

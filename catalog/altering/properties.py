@@ -64,11 +64,13 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             clause = "SET LOCATION" if change.property == "location" else "DEFAULT COLLATION"
             raise UnsupportedOperationError(refusal(f"ALTER TABLE ... {clause}", shown))
     with errors_about("Table", about):
-        properties = _changed(catalog, table_properties.shown(loaded), changes)
+        properties = _changed(catalog, table_properties.before_change(loaded), changes)
         options = catalog.options(properties=properties)
         settings = declared_settings(options)
         bad_event_rule(options, stream)
         settings = _check(loaded, settings)
+        if all(str(change.property).lower() != o.TAGS.key for change in changes):
+            settings = replace(settings, tags=loaded.configuration.tags)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
         _apply(catalog, loaded, settings, properties.get("comment"))

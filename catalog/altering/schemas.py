@@ -45,7 +45,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
         )
     edited = edited_columns(table.schema, changes)
     columns = StructType([each.field for each in edited])
-    settings = declared_settings(catalog.options(properties=table_properties.shown(loaded)))
+    settings = declared_settings(catalog.options(properties=table_properties.before_change(loaded)))
     settings = kind_with_format(table.format).check_settings(columns, settings)
     with_columns(settings, columns)
     registry = catalog.pravega.registry(table.stream.scope)

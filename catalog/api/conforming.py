@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
-from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
 
 class RowsOfTable:
@@ -44,7 +45,7 @@ class RowsOfTable:
         array = batch.column(self._places[field.name])
         if array.type != wanted.type:
             try:
-                array = array.cast(wanted.type)
+                array = _cast(array, wanted.type)
             except pa.ArrowException as error:
                 raise InvalidRowError(
                     f"Column {field.name} is {wanted.type}, and a value of type {array.type} does not fit: "
@@ -87,6 +88,19 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
                 f"The rows have no {field.name}, whose DEFAULT {shorten(default)} only SQL evaluates. Give its values, "
                 "or use INSERT."
             )
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    cast = array.cast(wanted)  # says what is too large, or no number
+    if not (types.is_decimal(wanted) and types.is_floating(array.type)):
+        return cast
+    # Arrow rounds what a double is exactly, and so 1.005 down; Spark rounds the number that it is written as.
+    step = Decimal(1).scaleb(-wanted.scale)
+    rounded = [
+        None if value is None else Decimal(repr(value)).quantize(step, ROUND_HALF_UP, EXACT)
+        for value in array.to_pylist()
+    ]
+    return pa.array(rounded, wanted)
 
 
 _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (

@@ -102,9 +102,10 @@ class Table:
         """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none. Return how many.
 
         `rows` are a pyarrow Table, RecordBatch or RecordBatchReader, or anything that exports Arrow data. Columns are
-        found by name; those that are missing are null. Rows of a routing key keep their order. `options` are write
-        options of docs/options.md; with `txn-app-id` and `txn-version` a write that is repeated is done once. Raises
-        InvalidSchemaError, InvalidRowError naming the row, StreamSealedError, PermissionDeniedError,
+        found by name; those that are missing are null. Values are cast where none changes; only floating-point numbers
+        are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows of a routing key keep their order. `options` are
+        write options of docs/options.md; with `txn-app-id` and `txn-version` a write that is repeated is done once.
+        Raises InvalidSchemaError, InvalidRowError naming the row, StreamSealedError, PermissionDeniedError,
         TransactionOutcomeUnknownError if the servers do not tell what became of the commit.
         """
         described = tables.load(self._catalog, self._namespace, self._name, writing=True)

@@ -57,7 +57,7 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
         ) from None
     if table.routing_key is not None:
         table = replace(table, routing_key=routing_key_column(table.routing_key, rows))
-    if table.promised_key not in (None, table.routing_key):
+    if not _keeps_promise(table, rows):
         raise InvalidOptionError(
             f"{_other_key(table)}, but stream {table.stream} promises by '{o.ROUTING_KEY_OF_ALL.key}' that all its "
             f"events have the routing key '{table.promised_key}': queries rely on it to leave segments out. Write with "
@@ -67,6 +67,13 @@ def checked_for_rows(table: StreamTable, rows: StructType) -> StreamTable:
     if table.event_time is not None:
         table = replace(table, event_time=event_time_column(table.event_time, rows))
     return table
+
+
+def _keeps_promise(table: StreamTable, rows: StructType) -> bool:
+    key, promised = table.routing_key, table.promised_key
+    if key is None or promised is None or promised in rows.names:
+        return promised in (None, key)
+    return key.lower() == promised.lower()  # the column's name was changed in case
 
 
 def _other_key(table: StreamTable) -> str:

@@ -40,6 +40,7 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.sql.options import ROUTING_KEY_OF_ALL
 
 from ..tables.loading import SCHEMA_KEY, load_table, tags_for
 
@@ -86,7 +87,10 @@ def shortened(reason: str) -> str:
 
 
 def check_target(pravega: Pravega, target: Stream) -> None:
-    """Raise InvalidOptionError when there is a stream of this name that is no dead-letter table."""
+    """Raise InvalidOptionError when there is a stream of this name that is no dead-letter table.
+
+    Letters have no routing key, so a table that promises one for all its events is none.
+    """
     try:
         table = load_table(pravega, target).table
     except StreamNotFoundError:
@@ -97,6 +101,13 @@ def check_target(pravega: Pravega, target: Stream) -> None:
     if (table.format, table.framing) != (_FORMAT, "none") or found != [(one.name, one.dataType) for one in COLUMNS]:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
         raise InvalidOptionError(_no_target(target, f"It is a table of 'format'='{table.format}' with {columns}."))
+    if table.promised_key is not None:
+        raise InvalidOptionError(
+            f"'dead-letter'='{target}' is a table that promises by '{ROUTING_KEY_OF_ALL.key}' that all its events have "
+            f"the routing key '{table.promised_key}', and dead letters have none: queries would not find them. End the "
+            f"promise by ALTER TABLE ... SET TBLPROPERTIES ('{ROUTING_KEY_OF_ALL.key}'='false'), or name a stream that "
+            "does not exist: it is made when a bad event is found."
+        )
 
 
 def _no_target(target: Stream, reason: str) -> str:

@@ -46,7 +46,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidNameError
 
-from ..core.defaults import initial_value, kept_metadata
+from ..core.defaults import EXACT, initial_value, kept_metadata
 from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
@@ -168,7 +168,7 @@ def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
 
 def _avro_default(value: Any) -> Any:
     if isinstance(value, Decimal):
-        unscaled = int(value.scaleb(-int(value.as_tuple().exponent)))
+        unscaled = int(value.scaleb(-int(value.as_tuple().exponent), EXACT))
         value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
     return value.decode("latin-1") if isinstance(value, bytes) else value
 

@@ -36,7 +36,9 @@ INITIAL_VALUE = "spark.initial"
 """Our key in the metadata of a column that is about to be written into a schema: its default, evaluated, as text."""
 
 NO_VALUE = "NULL"
-_DIGITS = Context(prec=76)
+EXACT = Context(prec=76)
+"""Enough digits for every decimal of Spark: those of decimal's own default are fewer, and others are rounded away."""
+
 _WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType)
 
 
@@ -87,7 +89,7 @@ def _value(data_type: DataType, text: str) -> Any:
         case FloatType() | DoubleType():
             return float(text)
         case DecimalType():
-            return Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
+            return Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), context=EXACT)
         case BinaryType():
             return base64.b64decode(text)
     return int(text) if isinstance(data_type, _WHOLE) else None

@@ -102,12 +102,21 @@ def test_a_column_that_is_not_null_needs_a_default_that_is_not(spark: SparkSessi
 
 
 def test_a_default_of_the_moment_is_told_to_nobody_else(spark: SparkSession, pravega: Pravega, scope: str) -> None:
-    table = created(spark, scope, "avro", "id INT, at TIMESTAMP DEFAULT current_timestamp()")
+    table = created(
+        spark,
+        scope,
+        "avro",
+        "id INT, at TIMESTAMP DEFAULT current_timestamp(), who STRING DEFAULT 'user', "
+        "b STRING DEFAULT concat('it''s now or \\'', r'\\', \"a user\"), "
+        "c STRING DEFAULT concat('by ', current_user())",
+    )
     before = dt.datetime.now(dt.UTC)
     spark.sql(f"INSERT INTO {table} (id) VALUES (1)")
     [(at,)] = rows(spark, f"SELECT unix_micros(at) FROM {table}")
     assert before.timestamp() <= at / 1e6 + 0.001 <= dt.datetime.now(dt.UTC).timestamp() + 0.001
-    assert newest(pravega, scope, "avro")["at"]["default"] is None
+    said = {name: field.get("default") for name, field in newest(pravega, scope, "avro").items()}
+    # A word in a text is no function.
+    assert said == {"id": None, "at": None, "who": "user", "b": "it's now or '\\a user", "c": None}
 
 
 def test_epoch_timestamps_have_defaults_too(spark: SparkSession, pravega: Pravega, scope: str) -> None:

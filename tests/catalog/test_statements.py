@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,20 @@ def test_every_setting_of_a_stream_can_be_altered(spark: SparkSession, pravega: 
     assert (properties["tags"], properties["rollover-size"], properties["retention.maximum"]) == ("c", "64m", "2g")
     spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('tags', 'rollover-size', 'retention.maximum')")
     assert not {"tags", "rollover-size", "retention.maximum"} & dict(rows(spark, f"SHOW TBLPROPERTIES {table}")).keys()
+
+
+def test_tags_of_other_programs_stay_as_they_are(spark: SparkSession, pravega: Pravega, scope: str) -> None:
+    table, stream, theirs = f"pravega.`{scope}`.t", Stream(scope, "t"), {"a,b", "c,c", "d "}
+    spark.sql(f"CREATE TABLE {table} (id INT) TBLPROPERTIES ('format'='json', 'comment'='old')")
+    made = pravega.controller.stream_configuration(stream)
+    pravega.controller.update_stream(stream, replace(made, tags=(*made.tags, *theirs)))
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('comment'='new', 'rollover-size'='64m')")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN name STRING")
+    after = pravega.controller.stream_configuration(stream)
+    assert after.rollover_size_bytes == 64 << 20 and theirs < set(after.tags)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('tags'='e')")
+    tags = set(pravega.controller.stream_configuration(stream).tags)
+    assert "e" in tags and not theirs & tags
 
 
 def test_events_without_header_of_a_schema_that_is_registered(

@@ -68,6 +68,20 @@ def test_columns_are_found_by_name_and_values_are_cast(api: PravegaCatalog, scop
     assert table.scan().count() == 2 and len(table.history()) == 2
 
 
+def test_fractions_are_rounded_as_an_insert_does(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.amounts (id INT, f FLOAT, d DECIMAL(5,2)) USING pravega")
+    table = api.load_table(f"`{scope}`.amounts")
+    values = [1.239, 0.125, 1.005, 2.675, -0.125, -1.005, 999.994, 0.1]
+    rows = ", ".join(f"({id}, {value}D, {value}D)" for id, value in enumerate(values))
+    spark.sql(f"INSERT INTO {table.name} VALUES {rows}, (99, 1e300D, 1D)")
+    table.append(pa.table({"id": [*range(len(values)), 99], "f": [*values, 1e300], "d": [*values, 1.0]}))
+    inserted, appended = (table.scan(start=at, end=at).to_arrow().sort_by("id").to_pylist() for at in (1, 2))
+    assert inserted == appended and [str(row["d"]) for row in appended[:3]] == ["1.24", "0.13", "1.01"]
+    for value in (999.995, 1e300, float("nan")):
+        with pytest.raises(InvalidRowError, match=r"Column d is decimal128\(5, 2\)"):
+            table.append(pa.table({"d": [value]}))
+
+
 REFUSED: list[tuple[object, type[PravegaError], str]] = [
     ({"text": ["a"]}, InvalidSchemaError, "The rows have no id, which is NOT NULL"),
     ({"id": [1], "size": [2]}, InvalidSchemaError, "The rows have size, which are no columns of it"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -99,6 +100,16 @@ def test_columns_and_properties_change(spark: SparkSession, api: PravegaCatalog,
     assert table.properties["retention.minimum"] == "1g" and table.properties["comment"] == "Things"
     table.set_properties({"comment": None})
     assert "comment" not in table.properties
+
+
+def test_a_routing_key_is_spelled_in_another_case(api: PravegaCatalog, scope: str) -> None:
+    properties = {"routing-key": "text", "scaling.min-segments": "2"}
+    table = api.create_table(f"`{scope}`.things", COLUMNS, properties=properties)
+    assert table.properties["routing-key.of-all-events"] == "true"
+    table.append(pa.table({"id": [1], "text": ["a"]}))
+    table.rename_column("text", "Text")
+    table.append(pa.table({"id": [2], "Text": ["a"]}))
+    assert table.scan(["id"], pc.field("Text") == "a").to_arrow()["id"].to_pylist() == [1, 2]
 
 
 def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:

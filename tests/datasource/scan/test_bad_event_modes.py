@@ -7,6 +7,7 @@ import logging
 import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
-from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.loading import load_table, stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
     InvalidOptionError,
@@ -337,6 +338,19 @@ class TestTargets:
         assert load_table(pravega, target).table.schema == COLUMNS
         append(pravega, table.stream, [b"?"])
         assert rows(scan(pravega, table, dead_letter="letters")) == []
+
+    def test_one_that_promises_a_routing_key_is_refused(
+        self, pravega: Pravega, new_stream: Callable[..., Stream]
+    ) -> None:
+        table = keyed_table(new_stream())
+        target = Stream(table.stream.scope, "letters")
+        create_target(pravega, target)
+        made = pravega.controller.stream_configuration(target)
+        promise = {"routing-key": "stream", "routing-key.of-all-events": "true"}
+        promised = replace(made, tags=tags_for({**stored_properties(made.tags), **promise}))
+        pravega.controller.update_stream(target, promised)
+        with pytest.raises(InvalidOptionError, match="promises by .* key 'stream', and dead letters have none"):
+            scan(pravega, table, dead_letter="letters")
 
     def test_an_event_too_large_to_be_in_another(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
         table = keyed_table(new_stream())
