@@ -13,6 +13,8 @@ STAMP := $(VENV)/.setup-done
 TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local native sql
 PYTEST_ARGS ?=
+# Much of the tests is waiting for servers. A process of them takes 2.5 GB of memory.
+TEST_PROCESSES ?= $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -ge 4 ] && echo 3 || echo 2)
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -80,8 +82,8 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
 .PHONY: test
-test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (two processes, PYTEST_ARGS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
+test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 
 .PHONY: faults
 faults: jar native ## Run the tests of faults that take minutes (an hour or two; PYSPARK_PRAVEGA_FAULT_ROUNDS, _SEEDS)
@@ -153,7 +155,8 @@ fuzz: jar native ## Damage a million events per format, and ask 100,000 generate
 	export FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM}; echo "FUZZ_SEED=$$FUZZ_SEED"; \
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} FUZZ_QUERIES=$${FUZZ_QUERIES:-100000} $(BIN)/python -m pytest --timeout 0 \
 	  tests/formats/core/test_fuzz.py tests/formats/native/test_fuzz.py tests/formats/changes/test_native_reader.py \
-	  tests/catalog/test_equality.py $(PYTEST_ARGS)
+	  tests/catalog/test_equality.py tests/catalog/test_equality_of_bad_events.py tests/catalog/test_equality_of_versions.py \
+	  $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build dist/*.whl and dist/*.tar.gz

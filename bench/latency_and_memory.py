@@ -24,7 +24,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -64,8 +64,12 @@ def workers(jvm: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that one process has started."""
-    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    """Return the processes that one process has started; a thread that ends meanwhile has none."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, task.read_text().split())
+    return found
 
 
 def peak_memory(jvm: int, work: Callable[[], None]) -> float:

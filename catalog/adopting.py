@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.changes.inference import infer_columns
-from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
-from pyspark_pravega.errors import StreamExistsError, StreamNotFoundError, UnsupportedTypeError
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, stored_properties
+from pyspark_pravega.errors import (
+    SchemaNotFoundError,
+    StreamExistsError,
+    StreamNotFoundError,
+    UnsupportedTypeError,
+)
 from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat, columns_of_envelope, is_envelope
+from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
+from . import table_properties
 from .connections import Catalog
+from .creation_mark import CreationMark, mark_in
 
 
 def existing(catalog: Catalog, stream: Stream) -> LoadedTable | None:
@@ -40,6 +50,51 @@ def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
             f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Its rows are the "
             f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
         )
+
+
+def continued(
+    catalog: Catalog, stream: Stream, settings: TableSettings, comment: str | None, options: o.Options, schema: str
+) -> tuple[TableSettings, StreamConfiguration]:
+    """Return with what to do the rest of a CREATE TABLE, and the stream's configuration that it has left.
+
+    Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
+    """
+    controller, config = catalog.pravega.controller, catalog.pravega.config
+    configuration = controller.stream_configuration(stream)
+    there = stored_properties(configuration.tags)
+    lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
+    if not controller.current_segments(stream):
+        raise SchemaNotFoundError(
+            f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
+            "DROP TABLE that was cut off: given again, it removes the stream with its events."
+        )
+    if (mark := mark_in(there)) is None:
+        # Rather this than to give its events the schemas of a registry that is the wrong one.
+        raise SchemaNotFoundError(
+            f"The stream {stream} is a table, but {lacking}. DROP TABLE removes it with its events."
+        )
+    if settings.routing_key_of_all is None:
+        settings = replace(settings, routing_key_of_all=there.get(o.ROUTING_KEY_OF_ALL.key) == "true")
+    differing = table_properties.differing(settings, comment, options, configuration)
+    if differing or not mark.is_for(config, schema):
+        others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"
+        raise SchemaNotFoundError(
+            f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off, "
+            f"{others} or with another 'schema-registry-uri'. Give that statement again, or DROP TABLE it, which "
+            "removes its events too."
+        )
+    if not mark.is_over:
+        raise SchemaNotFoundError(being_made(stream, mark))
+    return settings, configuration
+
+
+def being_made(stream: Stream, mark: CreationMark) -> str:
+    """Say that another statement may be running."""
+    return (
+        f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off. The same "
+        f"statement does the rest from {mark.end} on, when the other one cannot be running any more. DROP TABLE "
+        "removes it at any time."
+    )
 
 
 def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:

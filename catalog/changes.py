@@ -11,13 +11,15 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
-from . import tables
+from . import tables, views
 from .connections import Catalog
+from .metadata import dispatch as metadata
+from .metadata.dispatch import belongs_to_stream
 from .naming import errors_about
-from .replies import TableDescription
+from .replies import MetadataDescription, TableDescription
 from .spelling import subject, table_name
 
 _SPARKS = {
@@ -68,12 +70,25 @@ def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) 
         yield AskedFor(f"changes of {table_name(catalog, table)}", table, table.changes, resolved)
 
 
+def _loaded(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
+    if not belongs_to_stream(namespace):
+        return tables.load(catalog, namespace, name, options)
+    described = metadata.load(catalog, namespace, name, options, writing=False)
+    if isinstance(described, MetadataDescription):
+        raise UnsupportedOperationError(f"{described.name} has no changes. Leave CHANGES out.")
+    return described
+
+
 def load_changes(
     catalog: Catalog, namespace: Sequence[str], name: str, changes: ChangeRange, options: Mapping[str, str]
 ) -> TableDescription:
-    """Describe the changes of a table in a range, for a query with these options; raises what `load` does."""
+    """Describe the changes of a table in a range, for a query with these options; raises what `load` does.
+
+    Raises UnsupportedOperationError for a view, and for a metadata table.
+    """
     options = without_sparks(options)
-    described = tables.load(catalog, namespace, name, options)
+    with views.refused(catalog, namespace, name, "CHANGES"):
+        described = _loaded(catalog, namespace, name, options)
     table, kind = described.table, kind_of(described.table)
     permissive = catalog.options(read=options, properties=table.scan_properties).get(o.MODE) == PERMISSIVE
     with errors_about("Table", described.name):

@@ -22,9 +22,10 @@ from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER
 from pyspark_pravega.datasource.insert.encoding import encoding_id
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
-from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
+from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.insert.unit import Unit
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
@@ -83,7 +84,7 @@ class Inserts:
 
         `number` is that of the call, for `abort_begun_by`; `query` the id of the query whose micro-batch it is.
         """
-        plain = plain_writer(catalog.pravega, table, schema, catalog.options(write=options))
+        plain = kind_of(table).plain_writer(catalog.pravega, table, schema, catalog.options(write=options))
         if plain is not None:
             return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends

@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.errors import (
     InvalidNameError,
     KeyValueTableNotFoundError,
@@ -16,22 +15,23 @@ from pyspark_pravega.errors import (
     ScopeNotEmptyError,
     ScopeNotFoundError,
     UnsupportedOperationError,
+    counted,
 )
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
 
 from .connections import Catalog
+from .creating import undo_on_failure
 from .dropping import drop_stream
+from .key_value_tables import OWN
 from .requests import NamespaceChange
 from .scope_table import TABLE_NAME as SCOPE_TABLE
 from .scope_table import RowKind, ScopeTable
 from .spelling import as_in_pravega, listed, scope_named
-from .tables import undo_on_failure
+from .views import names_in
 
 LOG = logging.getLogger(__name__)
-_OWN_TABLES = (COMMIT_LOG, SCOPE_TABLE)
-"""Key-value tables that come and go with the scope."""
 _PROPERTIES = "properties"
 _SPARK_SETS = "owner"
 _REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
@@ -141,17 +141,20 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
         raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
     streams = controller.list_streams(scope)
     visible = [name for name in streams if not is_internal(name)]
-    others = [name for name in controller.list_key_value_tables(scope) if name not in _OWN_TABLES]
-    if not cascade and (visible or others):
+    tables = controller.list_key_value_tables(scope)
+    others = [name for name in tables if name not in OWN]
+    views = names_in(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
+    if not cascade and (visible or others or views):
         raise ScopeNotEmptyError(
-            f"The scope {quote_all(namespace)} has {len(visible)} streams and {len(others)} key-value tables. Drop "
-            "them first, or use DROP NAMESPACE ... CASCADE."
+            f"The scope {quote_all(namespace)} has {counted(len(visible), 'stream')}, "
+            f"{counted(len(others), 'key-value table')} and {counted(len(views), 'view')}. Drop them first, or use "
+            "DROP NAMESPACE ... CASCADE."
         )
     for name in visible:
         cancellation.check()
         with cancellation.shielded():
             drop_stream(catalog, Stream(scope, name))
-    _delete(catalog, scope, (*others, *_OWN_TABLES))
+    _delete(catalog, scope, (*others, *OWN))
     return True
 
 

@@ -46,15 +46,15 @@ def errors_about_dropped_streams(advice: str) -> Iterator[None]:
         raise StreamNotFoundError(f"{error.message} any more: it was dropped meanwhile. {advice}") from None
 
 
-def scope_of(namespace: Sequence[str]) -> str:
+def scope_of(namespace: Sequence[str], catalog: str) -> str:
     """Return the scope of a namespace.
 
     Raises ScopeNotFoundError for more than one part and for a name too long to exist, InvalidNameError for none.
     """
     if not namespace:
         raise InvalidNameError(
-            "No namespace is named and none is selected. Write <catalog>.<namespace>, and <table> after it where one "
-            "is meant; or select one with USE <catalog>.<namespace>. A namespace is a Pravega scope."
+            f"No namespace is named and none is selected. Write {catalog}.<namespace>, and <table> after it where one "
+            f"is meant; or select one with USE {catalog}.<namespace>. A namespace is a Pravega scope."
         )
     if len(namespace) > 1:
         raise ScopeNotFoundError(f"There is no namespace {quote_all(namespace)}: a namespace is one Pravega scope.")

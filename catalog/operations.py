@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
-from pyspark.sql.types import StructType
-
 from pyspark_pravega.client.cancellation import shielded
-from pyspark_pravega.datasource.changes.appended import is_about_versions
-from pyspark_pravega.datasource.changes.batch_end import Wanted
-from pyspark_pravega.datasource.changes.position import Position
-from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
-from pyspark_pravega.datasource.changes.truncation_search import Search
+from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
-from pyspark_pravega.datasource.scan.aggregation import can_begin
-from pyspark_pravega.datasource.scan.bounds import bounds_text
-from pyspark_pravega.datasource.scan.conditions import Condition, taken
-from pyspark_pravega.datasource.scan.places import Places, is_about_places
-from pyspark_pravega.datasource.scan.planned_scan import EarlierScan
-from pyspark_pravega.datasource.scan.sieving_reader import columns_to_read, sieved
 from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
-from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
-from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
-from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
-from . import changes, namespaces, several, sources, streams, tables, tables_of_streams, time_travel
+from . import (
+    changes,
+    namespaces,
+    planning,
+    relations,
+    row_changes,
+    several,
+    sources,
+    streams,
+    tables,
+    tables_of_streams,
+    views,
+)
 from . import requests as r
 from .altering.columns import takes_change
 from .altering.properties import alter
 from .connections import Catalog, Connections
-from .dropping import drop_stream
 from .functions import key_space
 from .inserts import Inserts
 from .metadata import dispatch as metadata
 from .metadata.dispatch import belongs_to_stream
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
-from .reads import planned_read
+from .procedures import dispatch as procedures
 from .replies import (
     InsertBegun,
     KeySpace,
@@ -51,21 +45,28 @@ from .replies import (
     MetadataRows,
     MicroBatchEnd,
     PlannedRead,
-    ScanEnds,
+    ProcedureDescription,
+    Relations,
+    RowChangesBegun,
     SourceDescription,
     TableDescription,
+    ViewDefinition,
 )
-from .spelling import stream_named, subject, table_name
+from .spelling import stream_named, subject
 from .truncating import truncate
 
 Reply: TypeAlias = (
     TableDescription
+    | ViewDefinition
+    | Relations
     | MetadataDescription
     | MetadataRows
+    | ProcedureDescription
     | SourceDescription
     | KeySpace
     | PlannedRead
     | InsertBegun
+    | RowChangesBegun
     | MicroBatchEnd
     | Limits
     | str
@@ -131,12 +132,16 @@ class Operations:
                 return None
             case r.DropNamespace(namespace, cascade):
                 return namespaces.drop_namespace(catalog, namespace, cascade)
+            case r.ListViews() | r.PutView() | r.RenameView() | r.DropView():
+                return views.answer(catalog, request)
+            case r.ListRelations(namespace):
+                return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
                 return tables.list_tables(catalog, namespace)
             case r.LoadTable(namespace, name, options, writing, at) if belongs_to_stream(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
-            case r.LoadTable(namespace, name, options, writing, at):
-                return time_travel.at(catalog, tables.load(catalog, namespace, name, options, writing), at)
+            case r.LoadTable():
+                return relations.load(catalog, request)
             case r.LoadChangelog(namespace, name, options, range):
                 return changes.load_changes(catalog, namespace, name, range, options)
             case r.ReadMetadata(namespace, name):
@@ -161,9 +166,9 @@ class Operations:
             case r.DropTable(namespace, name):
                 with shielded():
                     return tables.drop(catalog, namespace, name)
-            case r.UndoCreation(table):
+            case r.UndoCreation(table, id):
                 with shielded():
-                    drop_stream(catalog, table.stream)
+                    tables.undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
                 return takes_change(table, change)
@@ -173,29 +178,31 @@ class Operations:
                 with shielded():
                     truncate(catalog, table)
                 return None
-            case r.Refuse(namespace, name, statement):
-                if catalog.by_options and statement == "INSERT OVERWRITE":
-                    statement = "mode('overwrite')"
-                raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name)))
+            case r.Refuse(namespace, name, statement, table):
+                refused = refusal if table is None else kind_of(table).refusal
+                spelled = "mode('overwrite')" if catalog.by_options and statement == "INSERT OVERWRITE" else statement
+                raise UnsupportedOperationError(refused(spelled, catalog.named(*namespace, name)))
+            case r.ListProcedures() | r.LoadProcedure() | r.CallProcedure():
+                return procedures.answer(catalog, request)
             case r.PlanScan():
-                return _plan_scan(catalog, request)
+                return planning.plan_scan(catalog, request)
             case r.TakeConditions():
-                return _take_conditions(catalog, request)
+                return planning.take_conditions(catalog, request)
             case r.TakeAggregation():
-                return _take_aggregation(catalog, request)
+                return planning.take_aggregation(catalog, request)
             case r.PlanChanges():
-                return _plan_changes(catalog, request)
+                return planning.plan_changes(catalog, request)
             case r.StartOfChanges(table, options):
                 with changes.asked_for(catalog, table, options) as asked:
                     kind = kind_of(asked.table)
                     return kind.start_of_changes(catalog.pravega, asked.table, asked.range, asked.options).to_json()
             case r.EndOfChanges():
-                return _end_of_changes(catalog, request, self._source)
+                return planning.end_of_changes(catalog, request, self._source)
             case r.LimitsOfChanges(table, options):
                 with changes.asked_for(catalog, table, options) as asked:
                     return limits_of(asked.options)
             case r.PlanNewChanges():
-                return _plan_new_changes(catalog, request, self._changes)
+                return planning.plan_new_changes(catalog, request, self._changes)
             case r.StartOfStream():
                 return streams.start_of_stream(catalog, self._source, request)
             case r.LastOfStream():
@@ -220,6 +227,8 @@ class Operations:
                 return None
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
+            case r.BeginRowChanges():
+                return row_changes.begin(catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
             case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets):
@@ -253,133 +262,6 @@ def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
         request.constraints,
         request.defaults,
     )
-
-
-def _plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
-    table = request.table
-    name = table_name(catalog, table)
-    ends = request.ends or ScanEnds()
-    kind, aggregation = kind_of(table), request.aggregation
-    conditions, places = request.conditions, None
-    if kind.events_are_rows:
-        about_places = [each for each in conditions if is_about_places(each, table.schema)]
-        conditions = tuple(each for each in conditions if each not in about_places)
-        places = Places(about_places) if about_places else None
-    if aggregation is None:
-        required, limit = request.columns, _limit(request)
-    else:
-        required, limit = aggregation.operands(request.columns), None  # a limit of groups is none of events
-    with errors_about("Table", subject(catalog, table)):
-        read = time_travel.without_sparks(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
-        # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
-        bounds = bounds_text(options)
-        known = ends.find(*bounds)
-        planned = kind.plan_scan(
-            catalog.pravega,
-            table,
-            _to_read(required, conditions, request.every),
-            options,
-            limit=None if conditions else limit,
-            few=bool(conditions) and limit is not None,
-            count_bad_events=True,
-            tail=None if known is None else known.offsets(),
-            search=Search.of_request(request.found),
-            places=places,
-            conditions=conditions if options.get(o.PUSH_DOWN_ROUTING_KEY) else (),
-        )
-    if known is None:
-        ends = ends.with_end(*bounds, planned.tail)
-    planned = sieved(planned, conditions, required, limit)
-    if aggregation is not None:
-        planned = aggregated(planned, aggregation, request.columns)
-    columnar = options.get(o.COLUMNAR_READS)
-    return planned_read(name, table, required, planned, ends, limit, aggregation, request.conditions, columnar)
-
-
-def _take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
-    table, given = request.table, request.options
-    with errors_about("Table", subject(catalog, table)):
-        given = time_travel.without_sparks(table, given)
-        read = given if table.changes is None else changes.without_sparks(given)
-        options = catalog.options(read=read, properties=table.scan_properties)
-    if not options.get(o.PUSH_DOWN_FILTERS):
-        return [False] * len(request.conditions)
-    columns = strings_for_char_types(StructType(list(fields_by_name(request.columns).values())))
-    assert isinstance(columns, StructType)
-    return taken(request.conditions, columns)
-
-
-def _take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
-    table = request.table
-    with errors_about("Table", subject(catalog, table)):
-        read = time_travel.without_sparks(table, request.options)
-        options = catalog.options(read=read, properties=table.scan_properties)
-    return (
-        options.get(o.PUSH_DOWN_AGGREGATES)
-        and table.changes is None
-        and can_begin(request.aggregation, request.written, request.columns)
-    )
-
-
-def _plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
-    known, limit = None if request.ends is None else request.ends.ends[0], _limit(request)
-    kind, conditions = kind_of(request.table), request.conditions
-    about_versions = [each for each in conditions if kind.events_are_rows and is_about_versions(each)]
-    conditions = tuple(each for each in conditions if each not in about_versions)
-    with changes.asked_for(catalog, request.table, request.options) as asked:
-        planned = kind.plan_changes(
-            catalog.pravega,
-            asked.table,
-            asked.range,
-            _to_read(request.columns, conditions, request.every),
-            asked.options,
-            limit=None if conditions else limit,
-            conditions=about_versions,
-            earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
-            search=Search.of_request(request.found),
-        )
-    # CHANGES has bounds of its own, which are those of the table.
-    ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
-    planned = sieved(planned, conditions, request.columns, limit)
-    columnar = asked.options.get(o.COLUMNAR_READS)
-    return planned_read(
-        asked.name, asked.table, request.columns, planned, ends, limit, None, request.conditions, columnar
-    )
-
-
-def _end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
-    with changes.asked_for(catalog, request.table, request.options) as asked:
-        since = Position.from_json(request.since)
-        last = None if request.last is None else Position.from_json(request.last)
-        wanted = Wanted(last, request.limits, request.checkpoint, memory)
-        end = kind_of(asked.table).end_of_changes(catalog.pravega, asked.table, asked.options, since, wanted)
-        return request.since if end is since else end.to_json()
-
-
-def _plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
-    with changes.asked_for(catalog, request.table, request.options) as asked:
-        planned = kind_of(asked.table).plan_new_changes(
-            catalog.pravega,
-            asked.table,
-            asked.range,
-            request.columns,
-            asked.options,
-            Position.from_json(request.since),
-            Position.from_json(request.until),
-            Checkpoint(request.checkpoint, request.known, frozenset(request.files), request.retain),
-            memory,
-            Search.of_request(request.found),
-        )
-    return planned_read(asked.name, asked.table, request.columns, planned)
-
-
-def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
-    return request.limit if request.limit >= 0 else None
-
-
-def _to_read(required: StructType, conditions: Sequence[Condition], every: StructType | None) -> StructType:
-    return required if every is None else columns_to_read(required, conditions, every)
 
 
 __all__ = ["Operations", "Reply"]

@@ -50,6 +50,7 @@ def planned_read(
         ends=ends,
         rows=planned.rows,
         columnar=columnar,
+        known=planned.known,
     )
 
 

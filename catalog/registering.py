@@ -18,11 +18,18 @@ from .connections import Catalog
 
 
 def register(
-    catalog: Catalog, stream: Stream, settings: TableSettings, text: str, undo: list[Callable[[], None]]
+    catalog: Catalog,
+    stream: Stream,
+    settings: TableSettings,
+    text: str,
+    undo: list[Callable[[], None]],
+    *,
+    begun: bool = False,
 ) -> None:
     """Register the schema of a new table; append to `undo` what takes that back.
 
-    Raises IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
+    `begun`: a CREATE TABLE that was cut off may have made the group, whose policy is not yet the one asked for. Raises
+    IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
     """
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
     registry = catalog.pravega.registry(stream.scope)
@@ -38,6 +45,8 @@ def register(
         # An application may have made the group before its first event: it is joined, under its own rules.
         _check_format(registry.group(stream.name).format, settings)
         _check_type(registry, stream, format.type_name(text))
+        if begun and not registry.latest_schemas(stream.name):
+            registry.set_compatibility(stream.name, table_properties.policy(settings))
     if settings.codec != "none":
         registry.add_codec(stream.name, REGISTRY_CODECS[settings.codec])
     schema = SchemaInfo.of_text(format.type_name(text), wanted, text)

@@ -28,7 +28,7 @@ class TableDescription:
 
     `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: the
     columns that tell which row it is, or which row a change is of. `events_are_rows`: the table can be read as a
-    stream.
+    stream. `takes_updates`: rows that are written replace those with the same keys.
     """
 
     name: str
@@ -39,6 +39,34 @@ class TableDescription:
     id: str | None
     events_are_rows: bool
     row_key: tuple[str, ...] = ()
+    takes_updates: bool = False
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """A view as Spark makes and shows it: its `text`, and what that was understood by.
+
+    `catalog` and `namespace` were the current ones when it was made, `settings` Spark's own confs. `schema` has the
+    view's columns, `query_columns` the names that those of the query had. `schema_mode` is Spark's word for what
+    happens if the query's columns change.
+    """
+
+    text: str
+    schema: StructType
+    catalog: str | None
+    namespace: tuple[str, ...]
+    settings: Mapping[str, str]
+    schema_mode: str | None
+    query_columns: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The names of the tables and of the views of a namespace. What is both is a table."""
+
+    tables: tuple[str, ...]
+    views: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,6 +93,26 @@ class MetadataRows:
     """All rows of a metadata table, with values in the order of its columns; times in microseconds since 1970."""
 
     rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a procedure. One that is `optional` is null unless it is given."""
+
+    name: str
+    type: DataType
+    comment: str
+    optional: bool
+
+
+@dataclass(frozen=True)
+class ProcedureDescription:
+    """A procedure, with the columns of the rows that it returns."""
+
+    name: str
+    schema: StructType
+    comment: str
+    parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True)
@@ -131,7 +179,7 @@ class PlannedRead:
     before that: each of their rows is a text that the next request has in `found`.
     `affinities` has a number for each partition, or none: the same executor should read those of the same number.
     `bytes` are those of the events. `columnar`: Spark gets columns, not rows. `ends`: for the next scan of the table in
-    the same query.
+    the same query. `known` is the number of rows where only that is asked for and nothing has to be read to find it.
     """
 
     tasks: PlannedTasks | None
@@ -143,6 +191,7 @@ class PlannedRead:
     ends: ScanEnds | None
     rows: PlannedRows | None
     columnar: bool = True
+    known: int | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +212,14 @@ class InsertBegun:
     """An INSERT's handle, and the pickled function of its tasks in base64 for Python of a version such as 3.11."""
 
     insert: InsertHandle
+    function: str
+    python: str
+
+
+@dataclass(frozen=True)
+class RowChangesBegun:
+    """The pickled function in base64 of tasks that change rows, for Python of a version such as 3.11."""
+
     function: str
     python: str
 

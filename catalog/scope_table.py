@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
-from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError, KeyValueTableNotFoundError
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS, Entry
+from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError, KeyValueTableNotFoundError, PravegaError
 
 TABLE_NAME = "pyspark-pravega-catalog"
 _KIND_BYTES, _NAME_BYTES = 4, 16
+_NOTHING = b""
+"""The value of a row that was renamed and is about to be removed."""
+Row: TypeAlias = Mapping[str, Any]
 
 
 class RowKind(IntEnum):
@@ -26,6 +30,10 @@ class RowKind(IntEnum):
 
     NAMESPACE = 0
     """The namespace itself: one row, whose name is empty."""
+    VIEW = 1
+    """A view, under its name in Pravega's spelling."""
+    KEY_VALUE_TABLE = 2
+    """The columns of a key-value table."""
 
 
 class ScopeTable:
@@ -39,11 +47,40 @@ class ScopeTable:
     def read(self, kind: RowKind, name: str) -> Mapping[str, Any] | None:
         """Return what is kept under a name; None if nothing is. Raises PermissionDeniedError without READ."""
         try:
-            stored = self._table.get(_key(kind, name))
+            return _row(self._table.get(_key(kind, name)))
         except KeyValueTableNotFoundError:
             return None
-        found: dict[str, Any] | None = None if stored is None else json.loads(stored.value)
-        return found
+
+    def rows(self, kind: RowKind) -> Iterator[Mapping[str, Any]]:
+        """Yield what is kept of a kind, each with its `name`, unordered. Raises PermissionDeniedError without READ."""
+        first = kind.to_bytes(_KIND_BYTES, "big")
+        try:
+            for _, stored in self._table.entries(first + bytes(_NAME_BYTES), first + b"\xff" * _NAME_BYTES):
+                if (row := _row(stored)) is not None:
+                    yield row
+        except KeyValueTableNotFoundError:
+            return
+
+    def remove(
+        self, kind: RowKind, name: str, condition: Callable[[Mapping[str, Any]], bool] = lambda kept: True
+    ) -> bool:
+        """Forget what is kept under a name, if it fulfils a condition; False if it does not, or nothing was kept.
+
+        Raises PermissionDeniedError without READ_UPDATE.
+        """
+        key = _key(kind, name)
+        while True:
+            try:
+                stored = self._table.get(key)
+                row = _row(stored)
+                if stored is None or row is None or not condition(row):
+                    return False
+                self._table.delete(key, stored.version)
+                return True
+            except KeyValueTableNotFoundError:
+                return False
+            except ConditionalUpdateError:
+                continue
 
     def change(self, kind: RowKind, name: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         """Replace what is kept under a name by what `change` makes of it, which may be called again.
@@ -57,23 +94,58 @@ class ScopeTable:
                 stored, missing = self._table.get(key), False
             except KeyValueTableNotFoundError:
                 stored, missing = None, True
-            before: dict[str, Any] = {} if stored is None else json.loads(stored.value)
+            before = _row(stored) or {}
             after = change(before)
             if after == before:
                 return
-            value = json.dumps({**after, "name": name}).encode()
-            if len(value) > MAX_VALUE_BYTES:
-                raise InvalidOptionError(
-                    f"{len(value):,} bytes are too much to be kept of scope {self._scope}; {MAX_VALUE_BYTES:,} are "
-                    "possible. Shorten the values."
-                )
+            value = self._value(after, name)
             if missing:
                 self._table.create(1, _KIND_BYTES + _NAME_BYTES)
             try:
-                self._table.put(key, value, NOT_EXISTS if stored is None else stored.version)
+                self._table.put(key, value, _version(stored))
                 return
             except ConditionalUpdateError:
                 continue
+
+    def rename(self, kind: RowKind, name: str, new_name: str, check: Callable[[Row | None, Row | None], Row]) -> None:
+        """Keep what is kept under a name under another one, in one step.
+
+        `check` gets what is kept under the two names, and returns the former or raises; it may be called again. Raises
+        what `change` does.
+        """
+        keys = [_key(kind, name), _key(kind, new_name)]
+        while True:
+            try:
+                old, new = self._table.get_many(keys)
+            except KeyValueTableNotFoundError:
+                old = new = None
+            value = self._value(check(_row(old), _row(new)), new_name)
+            try:
+                # One write puts several values, but removes none.
+                gone, _ = self._table.put_many([(keys[0], _NOTHING, _version(old)), (keys[1], value, _version(new))])
+            except ConditionalUpdateError:
+                continue
+            with suppress(PravegaError):
+                self._table.delete(keys[0], gone)
+            return
+
+    def _value(self, row: Row, name: str) -> bytes:
+        value = json.dumps({**row, "name": name}).encode()
+        if len(value) > MAX_VALUE_BYTES:
+            raise InvalidOptionError(
+                f"{len(value):,} bytes are too much to be kept of scope {self._scope}; {MAX_VALUE_BYTES:,} are "
+                "possible. Shorten the values."
+            )
+        return value
+
+
+def _row(stored: Entry | None) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = None if stored is None or stored.value == _NOTHING else json.loads(stored.value)
+    return found
+
+
+def _version(stored: Entry | None) -> int:
+    return NOT_EXISTS if stored is None else stored.version
 
 
 def _key(kind: RowKind, name: str) -> bytes:

@@ -20,7 +20,7 @@ from .naming import scope_of
 
 def scope_named(catalog: Catalog, namespace: Sequence[str]) -> str:
     """Return the scope that a namespace means. Raises the errors of `scope_of`."""
-    return as_in_pravega(catalog, scope_of(namespace))
+    return as_in_pravega(catalog, scope_of(namespace, catalog.name))
 
 
 def stream_named(catalog: Catalog, namespace: Sequence[str], name: str) -> Stream:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.datasource.tables.declared import format_traits
-from pyspark_pravega.datasource.tables.loading import LoadedTable, tags_for
+from pyspark_pravega.datasource.tables.loading import CREATING_KEY, LoadedTable, stored_properties, tags_for
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
@@ -128,6 +128,11 @@ def policy(settings: TableSettings) -> Compatibility:
     return Compatibility(_POLICIES[settings.compatibility])
 
 
+def policy_of(name: str) -> Compatibility | None:
+    """Return the policy that has a name among the values of the property `compatibility`, None if none has."""
+    return Compatibility(_POLICIES[name]) if name in _POLICIES else None
+
+
 def check_adoption(options: o.Options) -> None:
     """Refuse properties of the stream when it exists already and keeps its own."""
     for option in _STREAM_OPTIONS:
@@ -138,9 +143,27 @@ def check_adoption(options: o.Options) -> None:
             )
 
 
+def differing(
+    settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
+) -> list[str]:
+    """Return the properties that a stream was not made with: those kept as tags, and given ones of the stream."""
+    kept, there = stored(settings, comment), stored_properties(configuration.tags)
+    wanted, found = shown_of_stream(stream_configuration(settings, kept)), shown_of_stream(configuration)
+    given = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
+    return [
+        *sorted(key for key in {*kept, *there} - {CREATING_KEY} if kept.get(key) != there.get(key)),
+        *(key for key in given if wanted.get(key) != found.get(key)),
+    ]
+
+
 def policy_name(compatibility: Compatibility) -> str:
     """Return a group's policy as the property `compatibility` writes it; advanced ones have no name there."""
     return _POLICY_NAMES.get(compatibility.policy, "allow-any")
+
+
+def shown_policy(compatibility: Compatibility) -> str:
+    """Return a group's policy for people to read: `advanced` where the property has no name for it."""
+    return "advanced" if compatibility.policy == "Advanced" else policy_name(compatibility)
 
 
 def shown(loaded: LoadedTable) -> dict[str, str]:

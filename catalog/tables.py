@@ -3,58 +3,53 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import origin_of
 from pyspark_pravega.datasource.kinds.dispatch import kind_of, kind_with_format
-from pyspark_pravega.datasource.kinds.dispatch import load as load_part
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
 from pyspark_pravega.datasource.scan.event_planning import nullable
-from pyspark_pravega.datasource.tables.declared import declared_settings, format_traits
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
-from pyspark_pravega.datasource.tables.named_columns import with_columns
+from pyspark_pravega.datasource.tables.loading import TYPE_SIGN, LoadedTable, load_table
+from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns
 from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, StreamTable
 from pyspark_pravega.errors import (
     InvalidNameError,
+    InvalidOptionError,
     PermissionDeniedError,
-    PravegaError,
     SchemaNotFoundError,
-    ServerFailedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    StreamExistsError,
     StreamNotFoundError,
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import format_names
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from . import adopting, table_properties
+from . import key_value_tables, table_properties, views
+from .adopting import adoptable, columns_of_events
 from .connections import Catalog
 from .constraints import with_primary_key
+from .creating import make_table, wait_for_schema
+from .creation_mark import remove_mark
 from .defaults import with_defaults
-from .dropping import delete_if_there, delete_stream, drop_stream
+from .dropping import drop_stream
 from .naming import errors_about
-from .registering import register
 from .replies import HiddenColumn, TableDescription
 from .requests import Constraint
 from .spelling import listed, scope_named, stream_named, table_name, with_stream
 
 LOG = logging.getLogger(__name__)
-_CREATION_SECONDS, _PAUSE = 1.0, 0.1
-"""How long a stream may be there before its schema, and the pause between looks."""
 
 
 def _impossible(namespace: Sequence[str], name: str) -> bool:
@@ -65,8 +60,10 @@ def _impossible(namespace: Sequence[str], name: str) -> bool:
 
 
 def list_tables(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
-    """Return the streams of a scope, with or without a schema; Pravega's internal ones are hidden."""
-    return listed(catalog, catalog.pravega.controller.list_streams(scope_named(catalog, namespace)))
+    """Return the streams of a scope, with or without a schema, and its key-value tables; internal ones are hidden."""
+    scope = scope_named(catalog, namespace)
+    others = begun(lambda: key_value_tables.names(catalog, scope))
+    return listed(catalog, {*catalog.pravega.controller.list_streams(scope), *others()})
 
 
 def describe(
@@ -125,17 +122,36 @@ def load(
     """Describe a table, for a query with these options of those that change its columns.
 
     `stream$type` is the table of the events of one type, and `stream$changelog` that of the events of a table of
-    changes. Raises StreamNotFoundError and the errors of `load_table`.
+    changes. A key-value table is found by its name where there is no stream of it, and as `name$kvtable`. Raises
+    StreamNotFoundError and the errors of `load_table`.
     """
     stream_name, sign, part = name.partition(TYPE_SIGN)
     stream = stream_named(catalog, namespace, stream_name)
     shown = catalog.named(*namespace, name)
     if _impossible(namespace, stream_name) or (sign and not part):
         raise StreamNotFoundError(f"There is no table {shown}.")
+    if part == key_value_tables.PART:
+        if (entries := key_value_tables.load(catalog, stream, (namespace[0], stream_name))) is not None:
+            return entries
+        raise StreamNotFoundError(f"There is no key-value table {catalog.named(*namespace, stream_name)}.")
+    try:
+        return _load_stream(catalog, namespace, name, options, writing)
+    except StreamNotFoundError:
+        entries = None if sign else key_value_tables.load(catalog, stream, (namespace[0], stream_name))
+        if entries is None:
+            raise
+        return entries
+
+
+def _load_stream(
+    catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str] | None, writing: bool
+) -> TableDescription:
+    stream_name, sign, part = name.partition(TYPE_SIGN)
+    stream, shown = stream_named(catalog, namespace, stream_name), catalog.named(*namespace, name)
     read, called = {} if writing else options or {}, (namespace[0], stream_name)
     with errors_about("Table", with_stream(shown, called, stream)) if read or sign else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
-        loaded = _loaded(catalog, stream, part, version)
+        loaded = wait_for_schema(catalog, stream, part, version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
     try:
         return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing, called=called)
@@ -144,31 +160,38 @@ def load(
         raise
 
 
-def _loaded(catalog: Catalog, stream: Stream, part: str, version: int | None) -> LoadedTable:
-    """Load a table; one without its schema is waited for, because somebody may be creating it just now."""
-    until = time.monotonic() + _CREATION_SECONDS
-    while True:
-        try:
-            return load_part(catalog.pravega, stream, part, schema_version=version)
-        except SchemaNotFoundError:
-            if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
-                raise
-        cancellation.sleep(_PAUSE)
+def is_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+    """Tell whether a table is a whole stream."""
+    return not _impossible(namespace, name) and catalog.pravega.controller.stream_exists(
+        stream_named(catalog, namespace, name)
+    )
 
 
 def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool) -> bool:
-    """Tell whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted."""
+    """Tell whether a table exists. To CREATE TABLE a stream without a schema does not: it can be adopted.
+
+    Nor does what a CREATE TABLE has left that was cut off: the rest can be done. If it has left the mark alone, that is
+    removed.
+    """
     if _impossible(namespace, name):
         return False
     if TYPE_SIGN in name:
         return not creating and _part_exists(catalog, namespace, name)
     stream = stream_named(catalog, namespace, name)
     if not catalog.pravega.controller.stream_exists(stream):
-        return False
-    try:
-        return not (creating and adopting.adoptable(load_table(catalog.pravega, stream)))
-    except SchemaNotFoundError:
+        is_there = key_value_tables.is_declared if creating else key_value_tables.exists
+        return is_there(catalog, stream)
+    if not creating:
         return True  # it is a table, if one that cannot be read
+    try:
+        loaded = load_table(catalog.pravega, stream)
+    except SchemaNotFoundError:
+        return False
+    if adoptable(loaded):
+        return False
+    # Who is told that it exists may go on to write: a statement that is still making it must not undo it.
+    remove_mark(catalog, loaded)
+    return True
 
 
 def _part_exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
@@ -208,74 +231,27 @@ def create(
             raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
         table_properties.check_reserved(shown, properties)
         table_properties.check_partitions(shown, partitions)
+        views.check_no_view(catalog, namespace, name)
+        key_value_tables.check_name(catalog, stream, properties)
+        if key_value_tables.is_asked_for(properties):
+            return key_value_tables.create(
+                catalog, stream, (namespace[0], name), schema, properties, constraints, defaults, adopt
+            )
         if constraints:
             format = catalog.options(properties=properties).get(o.FORMAT)
             properties = with_primary_key(shown, properties, format, constraints)
         options = catalog.options(properties=properties)
+        if (format := options.get(o.FORMAT)) not in format_names():
+            names = ", ".join(sorted((*format_names(), o.KEY_VALUE_FORMAT)))
+            raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
         settings = declared_settings(options)
         if kind_with_format(settings.format).columns_in_events and not schema.fields and adopt:
-            schema = adopting.columns_of_events(catalog, stream, settings)
+            schema = columns_of_events(catalog, stream, settings)
         settings = _check_columns(schema, settings)
         schema = with_defaults(shown, schema, defaults, settings.format)
         bad_event_rule(options, stream)
-        called = namespace[0], name
-        return _create(catalog, stream, called, schema, settings, options, properties.get("comment"), adopt)
-
-
-def _create(
-    catalog: Catalog,
-    stream: Stream,
-    called: tuple[str, str],
-    schema: StructType,
-    settings: TableSettings,
-    options: o.Options,
-    comment: str | None,
-    adopt: bool,
-) -> TableDescription:
-    format = find_format(settings.format)
-    text = ""
-    if schema.fields:
-        text = format.schema_text(schema, stream.name, stream.scope, comment, settings.format_settings)
-    found = adopting.existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
-    if found is not None and not (adopt and adopting.adoptable(found)):
-        raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    registered = found is not None and adopting.has_envelopes(found)
-    if found is not None and registered:
-        adopting.check_envelopes(found, settings)
-    if settings.routing_key_of_all is None and found is None and not format_traits(format.name).changes:
-        # All events come after the property, and what writes here keeps to it.
-        settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
-    kept = table_properties.stored(settings, comment)
-    if (format.registry_format is None or registered) and text:
-        kept[SCHEMA_KEY] = text
-    with undo_on_failure("CREATE TABLE") as undo:
-        # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
-        with cancellation.shielded():
-            if found is None:
-                check_new_stream(stream.name)
-                _create_stream(catalog, stream, table_properties.stream_configuration(settings, kept), undo)
-            else:
-                table_properties.check_adoption(options)
-                _set_tags(catalog, stream, found, kept)
-                undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
-        cancellation.check()
-        if format.registry_format is not None and not registered:
-            with cancellation.shielded():
-                register(catalog, stream, settings, text, undo)
-        cancellation.check()
-        return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
-
-
-def _create_stream(
-    catalog: Catalog, stream: Stream, configuration: StreamConfiguration, undo: list[Callable[[], None]]
-) -> None:
-    try:
-        catalog.pravega.controller.create_stream(stream, configuration)
-    except (ServerFailedError, ServerTimeoutError, ServerUnavailableError):
-        # The server may have made it, or a part of it. After other errors a stream of this name is somebody else's.
-        undo.append(lambda: delete_if_there(catalog, stream))
-        raise
-    undo.append(lambda: delete_stream(catalog, stream))
+        loaded = make_table(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
+        return describe(catalog, stream, loaded, called=(namespace[0], name))
 
 
 def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
@@ -294,7 +270,7 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
             )
     elif not names:
         raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
-    for name in _all_names(schema):
+    for name in all_names(schema):
         if "\0" in name:
             raise InvalidNameError(
                 f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
@@ -310,55 +286,43 @@ def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings
     return with_columns(settings, fixed or schema)
 
 
-def _all_names(type: DataType) -> Iterator[str]:
-    """Yield the names of all fields of a type, those inside others too."""
-    match type:
-        case StructType():
-            for field in type:
-                yield field.name
-                yield from _all_names(field.dataType)
-        case ArrayType():
-            yield from _all_names(type.elementType)
-        case MapType():
-            yield from _all_names(type.keyType)
-            yield from _all_names(type.valueType)
-
-
-def _set_tags(catalog: Catalog, stream: Stream, found: LoadedTable, kept: Mapping[str, str]) -> None:
-    tags = tags_for(kept, found.configuration.tags)
-    if tags != tuple(found.configuration.tags):
-        catalog.pravega.controller.update_stream(stream, replace(found.configuration, tags=tags))
-
-
-@contextmanager
-def undo_on_failure(statement: str) -> Iterator[list[Callable[[], None]]]:
-    """Run the collected steps backwards when the body fails; the body's error is the one that counts."""
-    steps: list[Callable[[], None]] = []
-    try:
-        yield steps
-    except BaseException:
-        with cancellation.shielded():
-            for step in reversed(steps):
-                try:
-                    step()
-                except PravegaError as error:
-                    LOG.warning("Undoing a failed %s: %s", statement, error)
-        raise
-
-
 def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
-    """Drop a table: its events, its stream, its schema group. False when there is none.
+    """Drop a table: its events, its stream, its schema group; or its entries. False when there is none.
 
     Raises UnsupportedOperationError for one type of a stream's events, and for a changelog.
     """
     if _impossible(namespace, name):
         return False
-    if TYPE_SIGN in name and _part_exists(catalog, namespace, name):
-        stream = catalog.named(*namespace, name.partition(TYPE_SIGN)[0])
+    whole, sign, part = name.partition(TYPE_SIGN)
+    if part == key_value_tables.PART:
+        return key_value_tables.drop(catalog, stream_named(catalog, namespace, whole))
+    if sign and _part_exists(catalog, namespace, name):
+        shown = catalog.named(*namespace, whole)
         raise UnsupportedOperationError(
-            f"{catalog.named(*namespace, name)} is a part of {stream}, and cannot be dropped alone. Drop {stream}."
+            f"{catalog.named(*namespace, name)} is a part of {shown}, and cannot be dropped alone. Drop {shown}."
         )
-    return drop_stream(catalog, stream_named(catalog, namespace, name))
+    stream = stream_named(catalog, namespace, name)
+    return drop_stream(catalog, stream) or (not sign and key_value_tables.drop(catalog, stream))
 
 
-__all__ = ["create", "describe", "drop", "exists", "list_tables", "load"]
+def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
+    """Drop the table that a failed statement has made, unless others have made it anew or have written to it.
+
+    `id` is that of the table that was made. Whether a key-value table has rows of others cannot be told.
+    """
+    stream, controller = table.stream, catalog.pravega.controller
+    if not kind_of(table).of_stream:
+        there = key_value_tables.load(catalog, stream, (stream.scope, stream.name))
+        if there is not None and there.id == id:
+            key_value_tables.drop(catalog, stream)
+        return
+    try:
+        if identity(catalog, stream) == id and controller.head(stream) == tail_cut(catalog.pravega, stream):
+            drop_stream(catalog, stream)
+        else:
+            LOG.warning("A failed CREATE TABLE AS SELECT leaves %s: others have made it, or written to it.", stream)
+    except StreamNotFoundError:
+        LOG.debug("Stream %s, which a failed CREATE TABLE AS SELECT has made, is gone.", stream)
+
+
+__all__ = ["create", "describe", "drop", "exists", "is_stream", "list_tables", "load", "undo_creation"]

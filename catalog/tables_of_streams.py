@@ -9,18 +9,18 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
-from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 
-from . import tables
+from . import key_value_tables, tables
 from .connections import Catalog
 from .dropping import drop_stream
 from .replies import TableDescription
 
-_APPEND = "append"
+_APPEND, _UPDATE = "append", "update"
 _FIXED = (o.FORMAT, o.FRAMING)
 """What a table has once and for all, though the options of a write without a catalog may name it."""
 
@@ -36,15 +36,17 @@ def settle(
     stream = table.stream
     scope, name = table.called or (stream.scope, stream.name)
     shown = catalog.named(scope, name)
-    if output_mode != _APPEND:
-        if not _is_written(catalog, stream):
-            drop_stream(catalog, stream)
-        raise UnsupportedOperationError(refusal(f"writeStream.outputMode('{output_mode}')", shown))
     properties = {
         option.key: text
         for key, text in options.items()
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
+    modes = (_APPEND, _UPDATE) if key_value_tables.is_asked_for(properties) else (_APPEND,)
+    if output_mode not in modes:
+        if not _is_written(catalog, stream):
+            drop_stream(catalog, stream)
+        refused = refusal_of_key_value_table if len(modes) > 1 else refusal
+        raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
     if not properties:
         return tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):
@@ -76,7 +78,8 @@ def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, s
                 "known by its own id, and each of its micro-batches is written once. Leave it out."
             )
         if option in _FIXED:
-            has = table.format if option is o.FORMAT else table.framing
+            format = o.KEY_VALUE_FORMAT if table.kind is Kind.ENTRIES else table.format
+            has = format if option is o.FORMAT else table.framing
             if text.strip().lower() != has:
                 raise InvalidOptionError(
                     f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "

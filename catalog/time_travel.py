@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.time_travel import point_of_time, point_of_version, shown_time
 from pyspark_pravega.datasource.tables.as_of import AsOf
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import UnsupportedOperationError
 
 from .connections import Catalog
 from .naming import errors_about
@@ -34,7 +36,9 @@ def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) 
     """
     if asked is None:
         return described
-    stream = described.table.stream
+    stream, kind = described.table.stream, kind_of(described.table)
+    if not kind.of_stream:
+        raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
     with errors_about("Table", subject(catalog, described.table)):
         if asked.unit == TIMESTAMP:
             point = point_of_time(catalog.pravega, stream, int(asked.text))

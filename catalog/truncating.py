@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.key_value.write import remove_entries
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
@@ -17,21 +18,31 @@ _TRIES = 5
 def truncate(catalog: Catalog, table: StreamTable) -> None:
     """Remove all events that a table has now; what is committed meanwhile goes or stays as a whole.
 
+    Of a key-value table the entries are removed, one after the other.
+
     Raises UnsupportedOperationError for tables whose rows are not all the events of a stream, StreamSealedError.
     """
+    if table.kind is Kind.ENTRIES:
+        remove_entries(catalog.pravega, table)
+        return
+    check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")
+    _truncate(catalog, table)
+
+
+def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
+    """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
     name = table_name(catalog, table)
+    if table.kind is Kind.ENTRIES:
+        raise UnsupportedOperationError(f"{statements} not possible on {name}, a key-value table. Use TRUNCATE TABLE.")
     if table.kind is Kind.CHANGES:
         raise UnsupportedOperationError(
-            f"TRUNCATE TABLE and DELETE without WHERE are not possible on {name}: its events are changes of rows, and "
+            f"{statements} not possible on {name}: its events are changes of rows, and "
             "those that follow need the rows before them. Truncate the table in its database, which comes as an event; "
             "the table property 'retention.type' removes old events."
         )
     if table.kind is not Kind.EVENTS:
         whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
-        raise UnsupportedOperationError(
-            f"TRUNCATE TABLE and DELETE without WHERE are not possible on {name}, a part of a stream. Truncate {whole}."
-        )
-    _truncate(catalog, table)
+        raise UnsupportedOperationError(f"{statements} not possible on {name}, a part of a stream. Truncate {whole}.")
 
 
 def _truncate(catalog: Catalog, table: StreamTable) -> None:

@@ -49,7 +49,7 @@ class Pravega:
         self._tokens: DelegationTokens | None = None
         self._segments: SegmentStore | None = None
         self._registries: dict[str | None, SchemaRegistry] = {}
-        self._tables: dict[tuple[str, str], KeyValueTable] = {}
+        self._tables: dict[tuple[str, str, int | None], KeyValueTable] = {}
         self._known_streams: KnownStreams | None = None
 
     @property
@@ -92,14 +92,20 @@ class Pravega:
                 self._known_streams = KnownStreams(self.segments, self.controller)
             return self._known_streams
 
-    def key_value_table(self, scope: str, name: str) -> KeyValueTable:
-        """Return a key-value table that is there or not yet; what was found out about it is kept for the next call."""
+    def key_value_table(self, scope: str, name: str, *, primary_key_length: int | None = None) -> KeyValueTable:
+        """Return a key-value table that is there or not yet; what was found out about it is kept for the next call.
+
+        `primary_key_length` is needed for a table with secondary keys, see `KeyValueTable`.
+        """
         with self._lock:
-            if (scope, name) not in self._tables:
+            key = scope, name, primary_key_length
+            if key not in self._tables:
                 from .key_value.table import KeyValueTable
 
-                self._tables[scope, name] = KeyValueTable(self.segments, self.controller, scope, name)
-            return self._tables[scope, name]
+                self._tables[key] = KeyValueTable(
+                    self.segments, self.controller, scope, name, primary_key_length=primary_key_length
+                )
+            return self._tables[key]
 
     def registry(self, namespace: str | None = None) -> SchemaRegistry:
         """Return the schema registry's groups in a namespace (a scope's schemas are in the namespace of its name).

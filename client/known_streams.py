@@ -77,6 +77,24 @@ class KnownStreams:
         self._learn(stream, replace(known, segments=(), current=()))
         return None
 
+    def origin_if_whole(self, stream: Stream) -> int | None:
+        """Return the number of the very first segment of a stream of which nothing was ever taken.
+
+        That is one that was never scaled and never truncated. None for others, and where it is not known. Raises what
+        `origin` does.
+        """
+        infos = self.segment_infos(stream)
+        if infos is None:
+            return None
+        if not self._find(stream).first:
+            self.origin(stream)
+        known = self._find(stream)
+        made_with = set(known.first)
+        whole = made_with == set(known.segments) == set(known.current) == set(infos)
+        if not whole or any(info.start_offset for info in infos.values()):
+            return None
+        return min(map(segment_number, made_with))
+
     def learn_segments(self, stream: Stream, segments: Sequence[int], infos: dict[int, SegmentInfo]) -> None:
         """Note what the controller listed from the head to the tail, with the states of the segments after that.
 

@@ -14,9 +14,11 @@ from typing import Literal
 
 from pyspark_pravega.errors import InvalidOptionError
 
-KEY_VALUE_TABLE_SUFFIX = "_kvtable"
+_KEY_VALUE_TABLE_SUFFIX = "_kvtable"
 
 _INT_MAX = (1 << 31) - 1
+MAX_EPOCH = _INT_MAX
+"""Epochs are ints in Java. A UUID of another origin, taken for a transaction's id, can tell of a larger one."""
 _LONG_MAX = (1 << 63) - 1
 
 
@@ -74,12 +76,27 @@ def key_value_table_stream(scope: str, table: str) -> Stream:
     Tokens and locations must be asked for under this name: those that the controller hands out for the
     table itself are refused by the segment store.
     """
-    return Stream(scope, table + KEY_VALUE_TABLE_SUFFIX)
+    return Stream(scope, table + _KEY_VALUE_TABLE_SUFFIX)
+
+
+def key_value_table_of(stream: Stream) -> str | None:
+    """Return the key-value table of which this is the pretend stream, which users know; None of other streams."""
+    table = stream.name.removesuffix(_KEY_VALUE_TABLE_SUFFIX)
+    return None if table == stream.name else table
 
 
 def key_value_table_segment_name(scope: str, table: str, number: int) -> str:
     """Return the name of one segment of a key-value table; `key_value.partitions` tells the numbers."""
     return segment_name(key_value_table_stream(scope, table), segment_id(number, 0))
+
+
+@dataclass(frozen=True)
+class KeyValueTableConfiguration:
+    """What a key-value table has for good: its number of partitions, and the lengths of its keys in bytes."""
+
+    partitions: int
+    primary_key_length: int
+    secondary_key_length: int = 0
 
 
 @dataclass(frozen=True)

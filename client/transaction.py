@@ -18,6 +18,7 @@ from pyspark_pravega.errors import (
     PravegaError,
     ServerFailedError,
     ServerTimeoutError,
+    StreamNotFoundError,
     TlsError,
     TransactionNotOpenError,
     TransactionOutcomeUnknownError,
@@ -25,7 +26,7 @@ from pyspark_pravega.errors import (
 
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from .retry import at_most
-from .stream import SegmentRange, Stream, transaction_epoch, transaction_segment_id
+from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id
 
 if TYPE_CHECKING:
     from .controller.controller import Controller
@@ -90,10 +91,16 @@ class Transaction:
 
     @classmethod
     def rejoin(cls, controller: Controller, stream: Stream, transaction: uuid.UUID, lease_ms: int) -> Transaction:
-        """Join a transaction that was begun elsewhere, in whatever state it is. Raises StreamNotFoundError."""
+        """Join a transaction that was begun elsewhere, in whatever state it is.
+
+        Raises StreamNotFoundError, also for an id whose epoch the stream does not have.
+        """
+        epoch = transaction_epoch(transaction)
+        if epoch > MAX_EPOCH:
+            raise StreamNotFoundError(f"stream '{stream}' has no epoch {epoch}, which no stream can have")
         segments = [
             replace(segment, segment_id=transaction_segment_id(segment.segment_id, transaction))
-            for segment in controller.epoch_segments(stream, transaction_epoch(transaction))
+            for segment in controller.epoch_segments(stream, epoch)
         ]
         return cls(controller, stream, transaction, segments, lease_ms)
 

@@ -42,9 +42,9 @@ from pyspark_pravega.errors import (
     TransactionNotOpenError,
 )
 
-from .commit_log_checkpoints import FOLDED, is_checkpoint
+from .commit_log_checkpoints import is_checkpoint
 from .commit_log_patience import DisturbedError, Patience
-from .commit_log_rows import Beside, Entry, Head, Version
+from .commit_log_rows import Beside, Content, Entry, Head, Version
 from .commit_log_table import KEY_LENGTH, TABLE_NAME, Write, as_bytes, origin_of, row_key
 from .commit_log_versions import VersionTable
 
@@ -77,13 +77,23 @@ class CommitLog(VersionTable):
         except PermissionDeniedError:
             return None
 
-    def enter(self, transaction: uuid.UUID, *, rows: int, operation: str, beside: Beside | None = None) -> bool:
+    def enter(
+        self,
+        transaction: uuid.UUID,
+        *,
+        rows: int,
+        operation: str,
+        content: Content | None = None,
+        beside: Beside | None = None,
+    ) -> bool:
         """Put the transaction at the end of the queue; the table is made when it is missing.
+
+        `content` is what its segments hold, all of them sealed.
 
         Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
         row `beside`, which is written in the same step, that is an error, and so is what the row raises.
         """
-        entry = Entry(transaction, rows, operation)
+        entry = Entry(transaction, rows, operation, content)
         try:
             try:
                 self._enter(entry, beside)
@@ -109,7 +119,8 @@ class CommitLog(VersionTable):
         while True:
             old, stored = self._known_rows(beside)
             if old.origin != origin:
-                old = Head(origin=origin, row_version=old.row_version)  # rows of an older stream of this name
+                # Rows of an older stream of this name.
+                old = Head(origin=origin, row_version=old.row_version, content=Content(0, 0))
             if entry.transaction in old.committing:
                 return
             also = None if beside is None else beside.entered(entry.transaction, origin, stored)
@@ -150,7 +161,8 @@ class CommitLog(VersionTable):
         entry = head.queue[0]
         status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
         if status is TransactionStatus.COMMITTED:
-            self._publish(head, entry, tail())
+            if self._publish(head, entry, tail()):
+                self._fold_at(head.version + 1)
         elif status is TransactionStatus.OPEN:
             if overdue:
                 LOG.warning(
@@ -188,8 +200,7 @@ class CommitLog(VersionTable):
             cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
             also = None if beside is None else beside.published(transaction, stored)
             if self._publish(head, entry, cut, self._write(beside, also, stored)):
-                if (head.version + 1) % FOLDED == 0:
-                    self._fold_some()
+                self._fold_at(head.version + 1)
                 return head.version + 1
 
     def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
@@ -198,6 +209,7 @@ class CommitLog(VersionTable):
             version=head.version + 1,
             timestamp_ms=max(time.time_ns() // 1_000_000, head.timestamp_ms),  # the clocks of writers differ
             ordered_from=head.ordered_from or head.version + 1,
+            content=head.content_with(entry),
         )
         record = {
             "stream": self._stream.name,
@@ -258,7 +270,14 @@ class CommitLog(VersionTable):
         with the cut of a version that was published meanwhile, to measure up to there.
         Raises ServerTimeoutError when there was neither for the whole timeout.
         """
-        return self._settled(measure, 0.0)[0]
+        return self.settled_with_head(measure)[0]
+
+    def settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, Head | None]:
+        """Return what `settled` does, and the head row, None for a user who may not read the log.
+
+        All versions up to the newest one of that row lie in what was measured, wholly.
+        """
+        return self._settled(measure, 0.0)
 
     def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
         """Return where the stream ends, and the newest version: it and those before it lie before the end.
@@ -312,4 +331,15 @@ class CommitLog(VersionTable):
         return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}
 
 
-__all__ = ["KEY_LENGTH", "TABLE_NAME", "TURN_SECONDS", "CommitLog", "Entry", "Head", "Version", "origin_of", "row_key"]
+__all__ = [
+    "KEY_LENGTH",
+    "TABLE_NAME",
+    "TURN_SECONDS",
+    "CommitLog",
+    "Content",
+    "Entry",
+    "Head",
+    "Version",
+    "origin_of",
+    "row_key",
+]

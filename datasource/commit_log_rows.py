@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,12 +13,27 @@ from pyspark_pravega.client.stream_cut import StreamCut
 
 
 @dataclass(frozen=True)
+class Content:
+    """A number of events, and of their bytes in segments, with their headers."""
+
+    events: int
+    bytes: int
+
+    def __add__(self, more: Content) -> Content:
+        return Content(self.events + more.events, self.bytes + more.bytes)
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A transaction entered for commit, with what its version will say of it."""
+    """A transaction entered for commit, with what its version will say of it.
+
+    `content` is what it holds; None where who entered it did not tell.
+    """
 
     transaction: uuid.UUID
     rows: int
     operation: str
+    content: Content | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,8 @@ class Head:
 
     `timestamp_ms` is that of the newest version. From version `ordered_from` on no version has an earlier time than the
     one before it; None where a release has written last that knows neither.
+
+    `content` is what the transactions of all versions hold together: not what others append. None if not all told it.
     """
 
     version: int = 0
@@ -35,6 +52,7 @@ class Head:
     row_version: int = NOT_EXISTS
     timestamp_ms: int = 0
     ordered_from: int | None = None
+    content: Content | None = None
 
     @property
     def committing(self) -> tuple[uuid.UUID, ...]:
@@ -44,6 +62,10 @@ class Head:
     def without(self, transaction: uuid.UUID) -> Head:
         """Return this row with a transaction taken out."""
         return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
+
+    def content_with(self, entry: Entry) -> Content | None:
+        """Return what all versions hold together once that of a transaction is published."""
+        return None if self.content is None or entry.content is None else self.content + entry.content
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,16 @@ class Version:
     rows: int = 0
     operation: str = ""
     transaction: uuid.UUID | None = None
+
+
+def content_value(content: Content | None) -> list[int] | None:
+    """Return a content as it stands in a row."""
+    return None if content is None else [content.events, content.bytes]
+
+
+def read_content(value: Sequence[int] | None) -> Content | None:
+    """Read a content of a row, None of one that older releases have written."""
+    return None if value is None else Content(*value)
 
 
 def read_version(row: Mapping[str, Any]) -> Version:

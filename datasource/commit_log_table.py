@@ -15,7 +15,7 @@ from pyspark_pravega.client.key_value.table import Entry as Stored
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
 
-from .commit_log_rows import Beside, Entry, Head
+from .commit_log_rows import Beside, Entry, Head, content_value, read_content
 
 T = TypeVar("T")
 Write: TypeAlias = tuple[bytes, bytes, int]
@@ -86,6 +86,13 @@ class LogTable:
             stored = None
         return read(stored, self.learn_origin())
 
+    def all_beside(self) -> list[Stored]:
+        """Return all rows of other kinds, also those about an older stream of this name."""
+        try:
+            return [entry for _, entry in self._table.entries(self._key(1 << 63), self._key((1 << 64) - 1))]
+        except KeyValueTableNotFoundError:
+            return []
+
     def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
         """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
         origin, self._known = self.learn_origin(), None
@@ -108,9 +115,12 @@ class LogTable:
         if entry is None:
             return Head()
         row = json.loads(entry.value)
-        queue = tuple(Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"]) for one in row["committing"])
+        queue = tuple(
+            Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
+            for one in row["committing"]
+        )
         times = row.get("timestamp_ms", 0), row.get("ordered_from")
-        return Head(row["version"], queue, row["origin"], entry.version, *times)
+        return Head(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
 
     def _record(self, version: int) -> dict[str, Any]:
         entry = self._table.get(self._key(version))
@@ -120,7 +130,12 @@ class LogTable:
     def _replace(self, old: Head, new: Head, also: Sequence[Write] = ()) -> bool:
         """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
         committing = [
-            {"transaction": str(entry.transaction), "rows": entry.rows, "operation": entry.operation}
+            {
+                "transaction": str(entry.transaction),
+                "rows": entry.rows,
+                "operation": entry.operation,
+                "content": content_value(entry.content),
+            }
             for entry in new.queue
         ]
         row = {
@@ -130,6 +145,7 @@ class LogTable:
             "origin": new.origin,
             "timestamp_ms": new.timestamp_ms,
             "ordered_from": new.ordered_from,
+            "content": content_value(new.content),
         }
         self._known = None
         try:

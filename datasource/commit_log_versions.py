@@ -131,8 +131,10 @@ class VersionTable(LogTable):
             self._table.delete_many([key for key, _ in left], [version for _, version in left])
         return True
 
-    def _fold_some(self) -> None:
-        """Fold after a commit, which stands whatever happens; another who does the same is let go first."""
+    def _fold_at(self, version: int) -> None:
+        """Fold if this version, just published, fills a checkpoint. It stands, whatever happens; others go first."""
+        if version % FOLDED:
+            return
         try:
             with at_most(_FOLDING_SECONDS):
                 self.fold()

@@ -12,12 +12,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer, read_int
-from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from .insert.plain_task import PlainWriter
-from .insert.task import InsertWriter
 from .scan.reader import BATCH_EVENTS
 from .source import PravegaDataSource
 
@@ -42,7 +40,7 @@ def pickled_read(reader: DataSourceReader, schema: StructType) -> tuple[str, lis
     return _text(function), [_text(partition) for partition in partitions]
 
 
-def pickled_write(writer: InsertWriter | PlainWriter) -> str:
+def pickled_write(writer: DataSourceArrowWriter) -> str:
     """Return the function that writes the rows of a task, in base64."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -79,7 +79,8 @@ class Tags:
         def change(tags: dict[str, Any]) -> dict[str, Any]:
             if name in tags and not replace:
                 raise InvalidNameError(
-                    f"Stream {self._stream} has a tag '{name}' already. Choose another name, or drop the tag first."
+                    f"Stream {self._stream} has a tag '{name}' already. Choose another name, drop "
+                    "the tag first, or move it with replace => true."
                 )
             return {**tags, name: {"cut": cut.to_text(), "version": version, "created": tag.created}}
 

@@ -10,8 +10,10 @@ Imports must leave a process that may be forked: no gRPC channel, no connection,
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import sys
+from typing import Any
 
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
@@ -21,6 +23,25 @@ from pyspark_pravega.formats.core.format import FORMATS, find_format
 from . import spark_functions  # noqa: F401
 
 _serve = daemon.worker
+
+
+class OwnProcesses:
+    """Stands for the module `os` where Spark's daemon uses it, and signals no process but this one's children.
+
+    Spark tells the daemon to kill the workers that nothing has used for a minute, by their ids, and does not look
+    whether they have ended before. The ids may be those of other processes, or of their threads, by then: with 32,768
+    ids, as in many containers, a few busy JVMs use all of them up in a minute.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    @staticmethod
+    def kill(pid: int, number: int) -> None:
+        """Send a signal to a child, or to the daemon's group (0). Raises ChildProcessError where there is no child."""
+        if pid != 0:
+            os.waitpid(pid, os.WNOHANG)
+        os.kill(pid, number)
 
 
 def serve(sock: socket.socket, authenticated: bool) -> int:
@@ -49,6 +70,7 @@ def answer_at_once(sock: socket.socket) -> None:
 def main() -> None:
     """Import the rest and fork workers until Spark ends."""
     daemon.worker = serve
+    daemon.os = OwnProcesses()  # type: ignore[assignment, attr-defined]
     for name in FORMATS:
         find_format(name)
     gc.freeze()  # a collection in a worker would copy the memory of all these modules

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pyspark_pravega.errors import InvalidOptionError
 
 _ITERATIONS = 5000
+_ITERATIONS_OF_RANDOM = 1
+"""Nobody guesses 144 random bits. The server computes the hash at each call, with 5000 rounds in some 20 ms."""
+
 _SALT_BYTES = 32
 _KEY_BYTES = 64
 _PASSWORD_BYTES = 18
@@ -31,10 +34,12 @@ class Account:
         entries: access entries, `resource,PERMISSION` with PERMISSION one of NONE, READ, READ_UPDATE,
             for example `prn::/scope:iot/stream:sensor,READ`. The first that matches decides.
         password: a random one is made when it is None.
+        random: whether the password was made here, and not chosen by somebody.
     """
 
     entries: tuple[str, ...] = ()
     password: str | None = field(default=None, repr=False)
+    random: bool = field(default=False, repr=False)
 
 
 DEFAULT_ACCOUNTS: Mapping[str, Account] = {
@@ -53,7 +58,7 @@ def with_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
     Raises:
         InvalidOptionError: a name or an entry that the password file cannot hold or the server drops.
     """
-    complete = {SERVER_USER: Account(("prn::*,READ_UPDATE",), _random_password())}
+    complete = {SERVER_USER: Account(("prn::*,READ_UPDATE",), _random_password(), random=True)}
     for name, account in accounts.items():
         if not name or name == SERVER_USER or name.startswith("#") or set(name) & set(":\r\n"):
             raise InvalidOptionError(
@@ -67,8 +72,8 @@ def with_passwords(accounts: Mapping[str, Account]) -> dict[str, Account]:
                     f"access entry {entry!r} of user {name} is not of the form resource,PERMISSION with "
                     f"PERMISSION one of {', '.join(_PERMISSIONS)}, for example prn::/scope:iot,READ"
                 )
-        password = _random_password() if account.password is None else account.password
-        complete[name] = Account(account.entries, password)
+        random = account.password is None
+        complete[name] = Account(account.entries, _random_password() if random else account.password, random)
     return complete
 
 
@@ -85,7 +90,8 @@ def password_file(accounts: Mapping[str, Account]) -> str:
     for name, account in accounts.items():
         assert account.password is not None
         entries = "".join(f"{entry};" for entry in account.entries)
-        lines.append(f"{name}:{_hash(account.password)}:{entries}\n")
+        iterations = _ITERATIONS_OF_RANDOM if account.random else _ITERATIONS
+        lines.append(f"{name}:{_hash(account.password, iterations)}:{entries}\n")
     # No blank line: the server stops reading there.
     return "".join(lines)
 
@@ -94,8 +100,8 @@ def _random_password() -> str:
     return secrets.token_urlsafe(_PASSWORD_BYTES)
 
 
-def _hash(password: str) -> str:
+def _hash(password: str, iterations: int) -> str:
     """Hex of `iterations:hex salt:hex key`, key = PBKDF2-HMAC-SHA256, as the server checks it."""
     salt = secrets.token_bytes(_SALT_BYTES)
-    key = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8"), salt, _ITERATIONS, _KEY_BYTES)
-    return f"{_ITERATIONS}:{salt.hex()}:{key.hex()}".encode("ascii").hex()
+    key = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8"), salt, iterations, _KEY_BYTES)
+    return f"{iterations}:{salt.hex()}:{key.hex()}".encode("ascii").hex()

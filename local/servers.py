@@ -108,6 +108,8 @@ def pravega_program(
             f"-Xmx{settings.heap}",
             f"-XX:MaxDirectMemorySize={2 * int(values[CACHE_SIZE])}",
             f"-Dsinglenode.configurationFile={configuration}",
+            # ZooKeeper need not wait for the disk: what it writes ends with this process.
+            "-Dzookeeper.forceSync=no",
             # The controller in this process reads its own settings from there alone.
             *(f"-D{key}={value}" for key, value in settings.properties.items() if key.startswith("controller.")),
         ],
@@ -204,6 +206,9 @@ def _pravega_settings(settings: ServerSettings, run: Path) -> dict[str, str]:
         CACHE_SIZE: str(CACHE_BYTES),
         # The log stays in the heap until the oldest write in it has been flushed. By default that may take 30 s.
         "writer.flush.threshold.milliseconds": "1000",
+        # Where a stream is dropped while it is flushed, the writer fails and rests, by default for 1 s. Meanwhile the
+        # log is not cut off.
+        "writer.error.sleep.milliseconds": "50",
     }
     if settings.storage is not None:
         values["pravegaservice.storage.impl.name"] = "FILESYSTEM"

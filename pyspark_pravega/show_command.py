@@ -66,6 +66,8 @@ def tables(namespace: str | None, as_json: bool, controller_uri: str | None, sch
 def schema(table: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
     from pyspark_pravega.show_output import print_json, print_table
+    from pyspark_pravega.sql.options import FORMAT
+    from pyspark_pravega.sql.options.key_value import KEY_VALUE_FORMAT
 
     with _connected(controller_uri, schema_registry_uri) as catalog:
         found = catalog.load_table(table)
@@ -79,7 +81,8 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
             for field in found.spark_schema
         ]
         properties = [{"property": key, "value": text} for key, text in found.properties.items()]
-        versions = [asdict(each) for each in found.schema_versions()]
+        fixed = found.properties.get(FORMAT.key) == KEY_VALUE_FORMAT
+        versions = [] if fixed else [asdict(each) for each in found.schema_versions()]
     if as_json:
         print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
         return
@@ -120,8 +123,7 @@ def head(
     if as_json:
         print_json(found.to_pylist())
         return
-    numbers = [field.name for field in found.schema if _is_number(field.type)]
-    print_table(found.to_pylist(), found.schema.names, right=numbers)
+    print_table(found.to_pylist(), found.schema.names, right=_numbers(found))
 
 
 @show.command()
@@ -142,6 +144,25 @@ def history(
         click.echo(f"Nothing was committed to {table} by INSERT, append or a streaming query.")
     else:
         print_table(rows, ("version", "time", "operation", "rows", "position"), right=("version", "rows"))
+
+
+@show.command()
+@click.argument("table")
+@click.argument("name")
+@_options
+def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Show the metadata table NAME of a TABLE, also of one that cannot be read: segments, schemas, tags, properties."""
+    from pyspark_pravega.show_output import print_json, print_table
+
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        found = catalog.inspect(table, name)
+    rows = found.to_pylist()
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(f"There are no {name} of {table}.")
+    else:
+        print_table(rows, found.schema.names, right=_numbers(found))
 
 
 @show.command()
@@ -182,11 +203,16 @@ def _quoted(scope: str, given: str | None) -> str:
 
 
 def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
+    from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+
     row: dict[str, Any] = dict.fromkeys(("table", "segments", "bytes", "format", "retention", "error"))
     row["table"] = name
     try:
         table = catalog.load_table(name)
-        properties, size = table.properties, table.size()
+        properties = table.properties
+        if properties["format"] == KEY_VALUE_FORMAT:
+            return {**row, "format": KEY_VALUE_FORMAT}  # these have neither segments nor bytes to tell of
+        size = table.size()
     except PravegaError as error:
         return {**row, "error": error.condition}  # one that cannot be read must not hide the others
     retention = " ".join(properties[key] for key in _RETENTION if key in properties)
@@ -202,7 +228,9 @@ def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
 _RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
 
 
-def _is_number(type: Any) -> bool:
+def _numbers(table: Any) -> list[str]:
+    """Return the names of the columns of an Arrow table that are numbers."""
     from pyarrow import types
 
-    return bool(types.is_integer(type) or types.is_floating(type) or types.is_decimal(type))
+    kinds = (types.is_integer, types.is_floating, types.is_decimal)
+    return [field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)]

@@ -74,6 +74,11 @@ def check_new_stream(name: str) -> None:
     _check_new("stream", name, MAX_STREAM_NAME)
 
 
+def check_new_view(name: str) -> None:
+    """Raise InvalidNameError unless a stream of this name could be created: views are named as tables are."""
+    _check_new("view", name, MAX_STREAM_NAME)
+
+
 def _check_new(kind: str, name: str, limit: int) -> None:
     if not name:
         raise InvalidNameError(f"The name of a {kind} may not be empty.")

@@ -22,6 +22,9 @@ OURS = {
 }
 """Keys of others, with the key here that stands for the same thing."""
 
+TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+"""Spark's own options of reads by name, which come to no source. In other spellings they are none."""
+
 BY_OPTIONS = (
     "The options 'scope' and 'stream' name a table: .option('scope', 'iot').option('stream', 'sensor'). By its name in "
     "a catalog it is read with spark.read.table or spark.readStream.table, and written with df.writeTo or "

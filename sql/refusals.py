@@ -17,6 +17,19 @@ _INSTEAD = {
     "empty the table with TRUNCATE TABLE",
     "UPDATE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
     "MERGE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
+    "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
+    "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
+    "the tables that it reads; SHOW CREATE TABLE shows it",
+    "CHANGES": "it is a view, which has none of its own. Read those of the tables in its query; SHOW CREATE TABLE "
+    "shows it",
+    "WITH ('mode'=...)": "it is a view, which has no events of its own. Give the option to the tables in its query",
+    "WITH ('schema-version'=...)": "it is a view. Give the option to the tables in its query",
+    "WITH SCHEMA EVOLUTION": "Spark follows the columns of its own views alone. Use WITH SCHEMA COMPENSATION, "
+    "and ALTER VIEW ... AS when columns have changed",
+    "CREATE VIEW ... WITH METRICS": "views of metrics are not kept. Create a view of a query, or one in spark_catalog",
+    "CREATE VIEW ... FROM STREAM": "views are of all rows. Leave STREAM out, or create a temporary view of the stream",
+    "CALL": "it is a view, which has no events of its own. Name one of the tables that its query reads",
+    "load_table": "it is a view. Its query is Spark's SQL: read it with Spark, or load the tables that it reads",
     "REPLACE TABLE": "a stream's events would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
     "CREATE OR REPLACE TABLE": "a stream's events would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
     "RENAME": "Pravega has no rename. Create a table of the new name and INSERT INTO it from the old one",
@@ -29,12 +42,14 @@ _INSTEAD = {
     "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
     "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
+    "readStream.table": "its rows are made anew for each query, and are no events. Read it with spark.read.table, for "
+    "example in foreachBatch",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
-    "ANALYZE TABLE": "there is nothing to compute. Every query asks the servers for the bytes of the segments that it "
-    "reads, and Spark plans with them. Leave the statement out",
-    "ANALYZE TABLE ... FOR COLUMNS": "a stream keeps no statistics of columns. Leave the statement out; Spark plans "
-    "with the bytes of the segments that a query reads",
+    "TRUNCATE TABLE": "it tells about a stream, and can only be read",
+    "ANALYZE TABLE ... PARTITION": "its rows are in no partitions of SQL. Leave PARTITION out",
+    "ANALYZE TABLE ... FOR COLUMNS": "no statistics of columns are kept. Leave the statement out; Spark plans with "
+    "the bytes that a query reads",
     "LOAD DATA": "a stream takes rows, not files. Read the files with Spark, and write the rows: INSERT INTO <table> "
     "SELECT * FROM parquet.`<path>`",
     "MSCK REPAIR TABLE": "a stream has no partitions to find. Leave the statement out; every query finds new segments",
@@ -59,10 +74,40 @@ _INSTEAD = {
 }
 
 
+_INSTEAD_OF_ENTRIES = {
+    "INSERT OVERWRITE": "rows that are not in the query would stay, because there is no transaction over a key-value "
+    "table. Use INSERT INTO, which replaces the rows of the same keys, after TRUNCATE TABLE if others shall go",
+    "REPLACE TABLE": "its rows would be lost. Use DROP TABLE and CREATE TABLE, or another table name",
+    "CREATE OR REPLACE TABLE": "its rows would be lost. Use CREATE TABLE IF NOT EXISTS, or DROP TABLE first",
+    "readStream": "a key-value table keeps no history that could be read as a stream. Read it with spark.read, for "
+    "example in foreachBatch, or write the changes to a stream too",
+    "CHANGES": "a key-value table keeps no history. Write the changes to a stream too",
+    "VERSION AS OF": "a key-value table keeps no history. Leave VERSION AS OF and TIMESTAMP AS OF out",
+    "size": "it has partitions in place of segments, whose number is the property 'partitions'. Count its rows with "
+    "scan().count()",
+    "history": "a key-value table keeps no history. Write the changes to a stream too",
+    "follow": "a key-value table keeps no history. Read its rows again with scan(), whose filter may name keys; or "
+    "append the changes to a stream too, and follow that",
+    "schema_versions": "the registry has no schema of it. Its columns are fixed: see `schema`",
+    "ALTER TABLE": "the keys and the schema of the values of a key-value table are fixed. Create another table, and "
+    "INSERT INTO it",
+    "writeStream.outputMode('complete')": "rows that are in no later result would stay. Use outputMode('update'), "
+    "which replaces the rows of the same keys",
+    "CALL": "it is a key-value table, and procedures are about streams. Name the table of a stream",
+}
+
+
 def refusal(statement: str, name: str) -> str:
     """Return the sentence that refuses a statement on a table or namespace."""
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD.get(statement) or _INSTEAD.get(general, "streams do not support it")
+    return f"{statement} is not possible on {name}: {reason}."
+
+
+def refusal_of_key_value_table(statement: str, name: str) -> str:
+    """Return the sentence that refuses a statement on a key-value table."""
+    general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
+    reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
     return f"{statement} is not possible on {name}: {reason}."
 
 

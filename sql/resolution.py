@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .names_elsewhere import INSTEAD, OURS
+from .names_elsewhere import INSTEAD, OURS, TIME_TRAVEL
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -149,6 +149,8 @@ class Resolution:
             harmless = not _looks_secret(key) and not (near and self._declarations[near].secret)
             shown = f" (value '{shorten(text)}')" if harmless and "@" not in text else ""
             hint = f"Did you mean '{_as_given(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
+            if place is SettableAs.READ:
+                hint = _time_travel(key) or hint
             hint = INSTEAD.get(key, hint)
             raise InvalidOptionError(f"There is no {place.describe()} '{shorten(name)}'{shown}. {hint}")
         if place in option.allowed:
@@ -187,6 +189,16 @@ def _nearest(key: str, known: list[str]) -> str | None:
     tails = {name.rpartition(".")[2]: name for name in known}
     found = difflib.get_close_matches(wanted.rpartition(".")[2], tails, 1, 0.75)
     return tails[found[0]] if found else None
+
+
+def _time_travel(key: str) -> str | None:
+    """Return what to write if a key is like that of an option by which Spark reads a table as it was."""
+    names = {name.lower(): name for name in TIME_TRAVEL}
+    found = difflib.get_close_matches(re.sub("[-_]", "", key), names, 1, 0.8)
+    if not found:
+        return None
+    name = names[found[0]]
+    return f"Spark's own option is '{name}', with the name of a table: spark.read.option('{name}', ...).table('...')."
 
 
 def _looks_secret(key: str) -> bool:

@@ -54,6 +54,11 @@ class Watched:
         sql.run(f"CREATE NAMESPACE {self.name}")
         sql.run(f"CREATE TABLE {self.name}.t (id INT, b STRING) USING pravega TBLPROPERTIES ('routing-key'='id')")
         sql.run(f"INSERT INTO {self.name}.t VALUES (1, 'x'), (2, 'y')")
+        self._settled: dict[str, Any] | None = None
+
+    def settle(self) -> None:
+        """Look what there is: from now on nothing is done here that succeeds, until the next call."""
+        self._settled = self.state()
 
     def close(self) -> None:
         """Drop the namespace and all that is in it."""
@@ -83,21 +88,14 @@ class Watched:
 
     def refused(self, action: Callable[[], object], condition: str, *words: str) -> str:
         """Do what must be refused, and look that nothing has changed and the session still works."""
-        before = self.state()
+        before = self._settled or self.state()
         with pytest.raises((SqlError, PySparkException)) as caught:
             action()
         message = str(caught.value)
         _check_accessors(caught.value)
         if self.sql.name == "jdbc" and condition in SQL_STATES:
             assert f"(state={SQL_STATES[condition]},code=0)" in message
-        if self.sql.name == "jdbc":
-            # Spark's JDBC server sends every error with its Java stack.
-            message = re.sub(r"\n\s+(at|\.\.\.) [^\n]*|\n\s*(Caused by|Suppressed):[^\n]*", "", message)
-        elif self.sql.name == "connect":
-            message = message.partition("\n\nJVM stacktrace:")[0]
-        elif self.sql.name == "spark-sql":
-            # The log of a failed task comes first, in the same terminal.
-            message = re.split(r"\n(?=\[[A-Z_.]+\] )", message)[-1]
+        message = own_words(message, self.sql.name)
         check_message(message, condition, *(word.format(s=self.scope) for word in words))
         assert self.state() == before
         shown = self.sql.run(f"SHOW TABLES IN {self.name}")
@@ -115,6 +113,19 @@ def _check_accessors(error: BaseException) -> None:
         assert parameters is not None
         assert message == f"[{condition}] {parameters['message']} SQLSTATE: {shown.getSqlState()}"
         assert shown.getSqlState() == SQL_STATES[condition]
+
+
+def own_words(message: str, front_end: str) -> str:
+    """Leave out what a front end puts around the message of an error."""
+    if front_end == "jdbc":
+        # Spark's JDBC server sends every error with its Java stack.
+        return re.sub(r"\n\s+(at|\.\.\.) [^\n]*|\n\s*(Caused by|Suppressed):[^\n]*", "", message)
+    if front_end == "connect":
+        return message.partition("\n\nJVM stacktrace:")[0]
+    if front_end == "spark-sql":
+        # The log of a failed task comes first, in the same terminal.
+        return re.split(r"\n(?=\[[A-Z_.]+\] )", message)[-1]
+    return message
 
 
 def check_message(message: str, condition: str, *words: str) -> None:

@@ -7,27 +7,32 @@ local one. Tests of TLS and of rights need users of their own, and always run on
 
 from __future__ import annotations
 
+import gc
 import os
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials
-from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
+from tests.distribution import ByFile
 from tests.interop.foreign import Foreign
+from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
-from tests.spark_fixtures import quick_spark, secure_spark, spark
+from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
 
 NO_TABLES = ("prn::/scope:*/key-value-table:*,NONE", "prn::/scope:*/stream:*_kvtable,NONE")
 MAY_COMMIT = ("prn::/scope:*/stream:pyspark-pravega-commits_kvtable,READ_UPDATE",)
+MAY_CHANGE_MORE = (
+    "prn::/scope:*-more/key-value-table:pyspark-pravega-catalog,READ_UPDATE",
+    "prn::/scope:*-more/stream:pyspark-pravega-catalog_kvtable,READ_UPDATE",
+)
 ACCOUNTS = {
     **DEFAULT_ACCOUNTS,
     # Reads all streams, but no key-value table.
@@ -35,6 +40,8 @@ ACCOUNTS = {
     # Reads all, and writes the streams `target`: with and without the commit table.
     "sink": Account((*MAY_COMMIT, "prn::/scope:*/stream:target,READ_UPDATE", "prn::*,READ")),
     "appender": Account(("prn::/scope:*/stream:target,READ_UPDATE", "prn::*,READ")),
+    # Reads all but the streams `secret`, and changes the views of scopes whose names end in `-more`.
+    "views": Account((*MAY_CHANGE_MORE, "prn::/scope:*/stream:secret,NONE", "prn::*,READ")),
     # Reads the streams `single` and their schemas, nothing else.
     "single": Account(("prn::/scope:*/stream:single,READ", "prn::/namespace:*/group:single*,READ")),
 }
@@ -76,9 +83,30 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_KEEPER].close()
 
 
-def pytest_runtest_setup() -> None:
-    """Fail at once if a server of the run has died."""
-    if (loss := fallen()) is not None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Spread the tests over the processes of a run."""
+    return ByFile(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of later collections, which take a tenth of the time then."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Let the session's JVM forget the plans of a file.
+
+    An error of PySpark is in a cycle with the frames that it passed, and so are the data frames in these.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail at once if a server of the run has died, or the session that the test would use."""
+    loss = fallen() or (ended() if "spark" in getattr(item, "fixturenames", ()) else None)
+    if loss is not None:
         pytest.fail(loss, pytrace=False)
 
 
@@ -104,7 +132,11 @@ def secure_cluster() -> ClusterInfo:
 @pytest.fixture(scope="session")
 def quick_cluster() -> ClusterInfo:
     """A local cluster whose controller applies retention without pause, and makes watermarks every second."""
-    settings = {"controller.retention.frequency.minutes": "0", "controller.watermarking.frequency.seconds": "1"}
+    settings = {
+        "controller.retention.frequency.minutes": "0",
+        "controller.watermarking.frequency.seconds": "1",
+        "writer.flush.threshold.milliseconds": "1000",  # its heap is small
+    }
     return shared_cluster("quick", heap="512m", properties=settings, timeout=240)
 
 
@@ -158,47 +190,33 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
         yield started
 
 
-@contextmanager
-def new_scope(config: ClientConfig) -> Iterator[str]:
-    """A new scope for the length of a `with` block; its streams, tables and schemas go with it."""
-    name = f"test-{secrets.token_hex(6)}"
-    with connect(config) as pravega:
-        pravega.controller.create_scope(name)
-        yield name
-        if not pravega.controller.scope_exists(name):
-            return  # Dropped by the test.
-        for table in pravega.controller.list_key_value_tables(name):
-            pravega.controller.delete_key_value_table(name, table)
-        for group in (one.removeprefix("_RG") for one in pravega.controller.list_streams(name) if one[:3] == "_RG"):
-            if (found := pravega.controller.reader_group(name, group)) is not None:
-                pravega.controller.delete_reader_group(found)
-        # A stream's internal companion goes with the stream, if it is not gone before.
-        for stream in sorted(pravega.controller.list_streams(name), key=lambda stream: not stream.startswith("_")):
-            pravega.controller.seal_stream(Stream(name, stream))
-            pravega.controller.delete_stream(Stream(name, stream))
-        if config.registry_uri is not None:
-            registry = pravega.registry(name)
-            for group in registry.groups():
-                registry.delete_group(group)
-        pravega.controller.delete_scope(name)
+@pytest.fixture(scope="session")
+def _sweeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeper]:
+    sweeper = Sweeper(tmp_path_factory.mktemp("sweeper") / "failures")
+    yield sweeper
+    # Servers of this run are gone soon.
+    sweeper.close(all=named("PRAVEGA_CONTROLLER_URI") is not None)
+
+
+@pytest.fixture(autouse=True)
+def _scopes_are_dropped(_sweeper: Sweeper) -> None:
+    if (failure := _sweeper.failure()) is not None:
+        pytest.fail(failure, pytrace=False)
 
 
 @pytest.fixture
-def scope(client_config: ClientConfig) -> Iterator[str]:
-    """A new scope of `cluster`; deleted afterwards with all that is in it."""
-    with new_scope(client_config) as name:
-        yield name
+def scope(client_config: ClientConfig, _sweeper: Sweeper) -> Iterator[str]:
+    """A new scope of `cluster`; dropped afterwards with all that is in it."""
+    yield from _sweeper.scope(client_config)
 
 
 @pytest.fixture
-def quick_scope(quick_config: ClientConfig) -> Iterator[str]:
-    """A new scope of `quick_cluster`; deleted afterwards with all that is in it."""
-    with new_scope(quick_config) as name:
-        yield name
+def quick_scope(quick_config: ClientConfig, _sweeper: Sweeper) -> Iterator[str]:
+    """A new scope of `quick_cluster`; dropped afterwards with all that is in it."""
+    yield from _sweeper.scope(quick_config)
 
 
 @pytest.fixture
-def secure_scope(secure_client_config: Callable[..., ClientConfig]) -> Iterator[str]:
-    """A new scope of `secure_cluster`; deleted afterwards with all that is in it."""
-    with new_scope(secure_client_config()) as name:
-        yield name
+def secure_scope(secure_client_config: Callable[..., ClientConfig], _sweeper: Sweeper) -> Iterator[str]:
+    """A new scope of `secure_cluster`; dropped afterwards with all that is in it."""
+    yield from _sweeper.scope(secure_client_config())

@@ -110,7 +110,9 @@ def _start_calm(directory: Path, settings: dict[str, Any]) -> Path:
     """
     first, second = directory / "first", directory / "second"
     # What the tests write within a minute or two, and drop again, is more than a heap should hold.
-    settings = {"storage": directory / "storage", **settings}
+    # Most streams of tests are gone before they would be flushed.
+    properties = {"writer.flush.threshold.milliseconds": "10000", **settings.pop("properties", {})}
+    settings = {"storage": directory / "storage", "properties": properties, **settings}
     cluster = LocalCluster.start(first, **settings)
     if not _never_rests(first):
         return first

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -21,10 +23,13 @@ def spark(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) -> Ite
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4")
     # Compiling each stage takes longer than running it.
     builder = builder.config("spark.sql.codegen.wholeStage", "false")
-    # Spark keeps what its UI would show of a thousand statements, which fills a heap of 1 GB with plans.
+    # Of a heap of 1 GB, every aggregate, sort and join of a task would take 16 MB at once.
+    builder = builder.config("spark.buffer.pageSize", "1m")
+    # Spark keeps what its UI would show of a thousand statements.
     for kept in ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages"):
         builder = builder.config(kept, "20")
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
     session = _started(configure(builder, **_settings(cluster)))
     yield session
     session.stop()
@@ -40,6 +45,16 @@ def secure_spark(spark: SparkSession, secure_cluster: ClusterInfo) -> SparkSessi
 def quick_spark(spark: SparkSession, quick_cluster: ClusterInfo) -> SparkSession:
     """The session, with the catalog `quick` on a cluster with quick retention and watermarks beside `pravega`."""
     return configure(SparkSession.builder, catalog="quick", **_settings(quick_cluster)).getOrCreate()
+
+
+def ended() -> str | None:
+    """Tell how the session's JVM has ended, None while it runs; tests would say no more than that nothing answers."""
+    jvm = getattr(SparkContext._gateway, "proc", None)
+    if jvm is None or (code := jvm.poll()) is None:
+        return None
+    reports = [file.read_text(errors="replace")[:3000] for file in Path().glob(f"hs_err_pid{jvm.pid}.log")]
+    available = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemAvailable" in line)
+    return "\n".join([f"the JVM of the Spark session has ended with code {code} (now {available})", *reports])
 
 
 def _started(builder: SparkSession.Builder, tries: int = 5) -> SparkSession:

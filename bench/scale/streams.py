@@ -1,4 +1,4 @@
-"""Growth by streams: SHOW TABLES of a scope, and the load of one table of it, warm and for the first time."""
+"""Growth by streams: SHOW TABLES of a scope, what tools ask for to browse it, and loads of one table of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bench.servers import cluster, session
+from pyspark_pravega.catalog.api.catalog import PravegaCatalog
+from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 
-from .measured import QUIET, Memory, save, statement, warm
+from .measured import QUIET, Memory, save, seconds, statement, warm
 
 LOADS = 100
 """Loads of each kind, and tables with a schema that are made for each size of the scope."""
 THREADS = 16
+REST = 60
+"""New streams for which the server is given a second: it is busy for that long with storing what it keeps of them."""
 
 
 def load(spark: SparkSession, scope: str, name: str) -> float:
@@ -53,6 +57,25 @@ def quantiles(milliseconds: list[float]) -> dict[str, float]:
     return {"p50": statistics.median(ordered), "p95": ordered[int(len(ordered) * 0.95)], "worst": ordered[-1]}
 
 
+def loads_at_once(spark: SparkSession, scope: str, tables: Sequence[str]) -> list[float]:
+    """Load tables, eight at the same time; return the milliseconds of each."""
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(partial(load, spark, scope), tables))
+
+
+def browsing(spark: SparkSession, pravega: Pravega, scope: str) -> dict[str, Callable[[], object]]:
+    """Return what tools ask for, by its name: some ask for all tables of the scope, and some by a pattern."""
+    place = f"pravega.`{scope}`"
+    api = PravegaCatalog(Catalog({}, pravega))
+    return {
+        "SHOW TABLES LIKE": statement(spark, f"SHOW TABLES IN {place} LIKE 'table_0000*'"),
+        "SHOW TABLE EXTENDED of 10": statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE 'table_0000*'"),
+        "SHOW TABLE EXTENDED": statement(spark, f"SHOW TABLE EXTENDED IN {place} LIKE '*'"),
+        "catalog.listTables": lambda: spark.catalog.listTables(place),
+        "list_tables in Python": lambda: api.list_tables(f"`{scope}`"),
+    }
+
+
 def filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) -> Iterator[dict[str, Any]]:
     """Yield what is measured at each number of streams."""
     there, memory = 0, Memory(spark)
@@ -64,17 +87,22 @@ def filled(spark: SparkSession, pravega: Pravega, scope: str, sizes: list[int]) 
             list(threads.map(partial(make_table, spark, scope), tables))
             list(threads.map(partial(make_stream, pravega, scope), others))
         made = time.perf_counter() - begin
+        time.sleep((size - there) / REST)
         with memory.watched() as peak:
             shown = warm(statement(spark, f"SHOW TABLES IN pravega.`{scope}`"))
             assert spark.sql(f"SHOW TABLES IN pravega.`{scope}`").count() == size
+            browsed = {name: seconds(work, runs=1)[0] for name, work in browsing(spark, pravega, scope).items()}
             cold = quantiles([load(spark, scope, name) for name in reversed(tables[1:])])
             load(spark, scope, tables[0])
             again = quantiles([load(spark, scope, tables[0]) for _ in range(LOADS)])
         there = size
+        busy = quantiles(loads_at_once(spark, scope, tables))
         row = {"streams": size, "made": made, "SHOW TABLES": shown, "first load": cold, "load": again}
+        row |= {"browsing": browsed, "loads of 8 at once": busy}
         print(
             f"{size:>6} streams, made in {made:.0f} s: SHOW TABLES {shown['seconds']:.2f} s, first load p95 "
-            f"{cold['p95']:.0f} ms, load p95 {again['p95']:.0f} ms",
+            f"{cold['p95']:.0f} ms, load p95 {again['p95']:.0f} ms, of 8 at once {busy['p95']:.0f} ms; "
+            + ", ".join(f"{name} {took:.2f} s" for name, took in browsed.items()),
             flush=True,
         )
         yield {**row, "memory": dict(peak)}

@@ -11,8 +11,9 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Var
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
-from pyspark_pravega.formats.core.edited_columns import EditedColumn
+from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, parts_of, with_parts
 from pyspark_pravega.formats.core.number_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
+from pyspark_pravega.formats.core.spark_visitor import child_path
 
 from ..requests import TableChange
 
@@ -28,6 +29,9 @@ COLUMN_CHANGES: Mapping[str, str] = {
 }
 """Spark's classes of changes that a table can have, and the statements that ask for them."""
 
+_OF_PARTS = ("UpdateColumnType", "UpdateColumnNullability")
+"""What can be done to the elements of an array, or the values of a map, as a whole."""
+
 _NUMBERS = [kind() for kind in (*WHOLE_NUMBERS, *FLOATING_POINT)]
 
 
@@ -39,30 +43,66 @@ def edited_columns(columns: StructType, changes: Sequence[TableChange]) -> list[
     """
     edited = [EditedColumn(field, field.name) for field in columns]
     for change in changes:
-        if len(change.column) != 1:
-            raise UnsupportedOperationError(
-                f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}, a part of a column. Add "
-                "a column of the new type, or create another table and INSERT INTO it."
-            )
-        edited = _after(edited, change)
+        edited = _within(edited, change, 0)
     return edited
 
 
 def takes_change(table: StreamTable, change: TableChange) -> bool:
-    """Tell whether an INSERT whose rows ask for it may make a change: a new column, or a wider type."""
-    if len(change.column) != 1:
-        return False
+    """Tell whether an INSERT whose rows ask for it may make a change: a new column or field, or a wider type."""
     if change.kind == "AddColumn":
         return True
-    (name,) = change.column
-    old = {field.name: field.dataType for field in table.schema}.get(name)
+    old: DataType | None = table.schema
+    for name in change.column:
+        parts = () if old is None else parts_of(EditedColumn(StructField("", old), None)) or ()
+        old = next((each.field.dataType for each in parts if each.field.name == name), None)
     if change.kind != "UpdateColumnType" or old is None or change.field is None:
         return False
     return is_wider(old, change.field.fields[0].dataType)
 
 
-def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColumn]:
-    (name,) = change.column
+def changed_names(edited: Sequence[EditedColumn], columns: Sequence[StructField], path: str = "") -> list[str]:
+    """Return the names of the columns, and of the fields within them, that are new, changed or gone."""
+    before, found = {field.name: field for field in columns}, []
+    for each in edited:
+        here = child_path(path, each.field.name)
+        if each.changed:
+            found.append(here)
+        elif each.parts is not None and each.source is not None:
+            inner = parts_of(EditedColumn(before[each.source], None)) or ()
+            found += changed_names(each.parts, [part.field for part in inner], here)
+    gone = before.keys() - {each.source for each in edited}
+    return [*found, *(child_path(path, name) for name in sorted(gone))]
+
+
+def _within(columns: Sequence[EditedColumn], change: TableChange, depth: int) -> list[EditedColumn]:
+    """Return columns, or the parts of one, after a change; `depth` parts of its name lead to them."""
+    name, *inner = change.column[depth:]
+    if not inner:
+        return _after([*columns], change, ".".join(change.column))
+    place = _place(columns, name)
+    column = columns[place]
+    parts = parts_of(column)
+    if parts is None:
+        raise InvalidOptionError(f"Column {'.'.join(change.column[: depth + 1])} has no fields.")
+    if not isinstance(column.field.dataType, StructType):
+        _check_part(change, inner)
+    return [*columns[:place], with_parts(column, _within(parts, change, depth + 1)), *columns[place + 1 :]]
+
+
+def _check_part(change: TableChange, names: Sequence[str]) -> None:
+    """Raise UnsupportedOperationError for what cannot be done to the elements of an array or to what a map has."""
+    if names[0] in (ELEMENT, VALUE) and (len(names) > 1 or change.kind in _OF_PARTS):
+        return
+    raise UnsupportedOperationError(
+        f"{COLUMN_CHANGES[change.kind]} is not possible for {'.'.join(change.column)}: of the elements of an array and "
+        "the values of a map, the type can be widened and NOT NULL dropped, and their fields can be changed; keys of "
+        "maps stay as they are."
+    )
+
+
+def _after(columns: list[EditedColumn], change: TableChange, path: str) -> list[EditedColumn]:
+    """Return columns after a change of one of them, or with a new one; `path` is its whole name, for messages."""
+    name = change.column[-1]
     if change.kind == "AddColumn":
         assert change.field is not None
         _check_free(name, columns)
@@ -71,7 +111,7 @@ def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColum
             field = with_default(field, str(change.value), change.initial)
         if not field.nullable and change.initial is None:
             raise UnsupportedOperationError(
-                f"Column {name} cannot be added as NOT NULL: events that were written before have no value for it. "
+                f"Column {path} cannot be added as NOT NULL: events that were written before have no value for it. "
                 "Leave NOT NULL out, or give it a DEFAULT."
             )
         return _placed(columns, EditedColumn(field, None), change.after)
@@ -80,9 +120,11 @@ def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColum
     match change.kind:
         case "DeleteColumn":
             if not others:
+                advice = "REPLACE COLUMNS drops all of them first. Use ADD, DROP and RENAME COLUMN."
+                if len(change.column) > 1:
+                    advice = f"a struct needs a field. Drop {'.'.join(change.column[:-1])}."
                 raise UnsupportedOperationError(
-                    f"Column {name} cannot be dropped, because no column would be left; REPLACE COLUMNS drops all of "
-                    "them first. Use ADD, DROP and RENAME COLUMN."
+                    f"Column {path} cannot be dropped, because no column would be left; {advice}"
                 )
             return others
         case "UpdateColumnPosition":
@@ -101,14 +143,16 @@ def _after(columns: list[EditedColumn], change: TableChange) -> list[EditedColum
         case "UpdateColumnNullability":
             if change.value != "true":
                 raise UnsupportedOperationError(
-                    f"Column {name} cannot become NOT NULL: events that were written before may have no value for it."
+                    f"Column {path} cannot become NOT NULL: events that were written before may have no value for it."
                 )
-            column = replace(column, field=_field(column.field, nullable=True), retyped=True)
+            relaxed = column.relaxed or not column.field.nullable
+            column = replace(column, field=_field(column.field, nullable=True), relaxed=relaxed)
         case _:
             assert change.field is not None
             wanted = change.field.fields[0].dataType
-            _check_wider(name, column.field.dataType, wanted)
-            column = replace(column, field=_field(column.field, dataType=wanted), retyped=True)
+            if wanted != column.field.dataType:
+                _check_wider(path, column.field.dataType, wanted)
+                column = replace(column, field=_field(column.field, dataType=wanted), retyped=True)
     return [*columns[:place], column, *columns[place + 1 :]]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.client.registry.types import Compatibility
 from pyspark_pravega.errors import IncompatibleSchemaError
 from pyspark_pravega.formats.core.defaults import is_read_as_default
+from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE
+from pyspark_pravega.formats.core.spark_visitor import child_path
 
 from .columns import is_wider
 
@@ -39,15 +41,40 @@ def check_compatible(policy: Compatibility, versions: Sequence[StructType], new:
             )
 
 
-def _unreadable(written: StructType, read: StructType, who: str) -> Iterable[str]:
+def _unreadable(written: DataType, read: DataType, who: str, path: str = "") -> Iterable[str]:
+    """Yield why values of a type are not read as those of another one; `path` is their column."""
+    match written, read:
+        case StructType(), StructType():
+            yield from _unreadable_fields(written, read, who, path)
+        case ArrayType(), ArrayType():
+            yield from _unreadable_parts(
+                (written.elementType, written.containsNull), (read.elementType, read.containsNull), who, path, ELEMENT
+            )
+        case MapType(), MapType():
+            before, now = (written.valueType, written.valueContainsNull), (read.valueType, read.valueContainsNull)
+            yield from _unreadable_parts(before, now, who, path, VALUE)
+        case _ if not is_wider(written, read):
+            types = f"{written.simpleString()} is not read as {read.simpleString()}"
+            yield f"column {path}: {types} ({who})"
+
+
+def _unreadable_fields(written: StructType, read: StructType, who: str, path: str) -> Iterable[str]:
     before = {field.name: field for field in written}
     for field in read:
-        other = before.get(field.name)
-        if other is None:
-            if not field.nullable and not is_read_as_default(field):
-                yield f"column {field.name} is NOT NULL for one side and not there for the other ({who})"
-        elif not is_wider(other.dataType, field.dataType):
-            types = f"{other.dataType.simpleString()} is not read as {field.dataType.simpleString()}"
-            yield f"column {field.name}: {types} ({who})"
-        elif other.nullable and not field.nullable:
-            yield f"column {field.name} may be null for one side and is NOT NULL for the other ({who})"
+        here, other = child_path(path, field.name), before.get(field.name)
+        if other is not None:
+            yield from _unreadable_parts(
+                (other.dataType, other.nullable), (field.dataType, field.nullable), who, path, field.name
+            )
+        elif not field.nullable and not is_read_as_default(field):
+            yield f"column {here} is NOT NULL for one side and not there for the other ({who})"
+
+
+def _unreadable_parts(
+    written: tuple[DataType, bool], read: tuple[DataType, bool], who: str, path: str, name: str
+) -> Iterable[str]:
+    """Yield why a part of a column is not read; each side is a type, and whether it may be null."""
+    here, reasons = child_path(path, name), list(_unreadable(written[0], read[0], who, child_path(path, name)))
+    yield from reasons
+    if not reasons and written[1] and not read[1]:
+        yield f"column {here} may be null for one side and is NOT NULL for the other ({who})"

@@ -11,18 +11,19 @@ from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from .. import table_properties
+from .. import key_value_tables, table_properties
 from ..connections import Catalog
+from ..creating import undo_on_failure
 from ..naming import errors_about
 from ..replies import TableDescription
 from ..requests import TableChange
 from ..spelling import stream_named, with_stream
-from ..tables import describe, undo_on_failure
+from ..tables import describe
 from .columns import COLUMN_CHANGES
 from .framing import check_framing
 from .schemas import change_columns
@@ -46,7 +47,13 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."
         )
-    loaded = load_table(catalog.pravega, stream_named(catalog, namespace, name))
+    asked = stream_named(catalog, namespace, name)
+    try:
+        loaded = load_table(catalog.pravega, asked)
+    except StreamNotFoundError:
+        if key_value_tables.exists(catalog, asked):
+            raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown)) from None
+        raise
     stream, called = loaded.table.stream, (namespace[0], name)
     about = with_stream(shown, called, stream)
     if changes and all(change.kind in COLUMN_CHANGES for change in changes):

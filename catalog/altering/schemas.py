@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import SchemaInfo, SchemaVersion
@@ -13,14 +13,19 @@ from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.loading import LoadedTable
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import Kind
-from pyspark_pravega.errors import IncompatibleSchemaError, InvalidSchemaError, UnsupportedOperationError
-from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn
-from pyspark_pravega.formats.core.format import Format, Settings, find_format
+from pyspark_pravega.errors import (
+    IncompatibleSchemaError,
+    InvalidOptionError,
+    InvalidSchemaError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, parts_of
+from pyspark_pravega.formats.core.format import Settings, find_format
 
 from .. import table_properties
 from ..connections import Catalog
 from ..requests import TableChange
-from .columns import edited_columns
+from .columns import changed_names, edited_columns
 from .compatibility import CHANGE_POLICY, check_compatible
 
 
@@ -45,9 +50,7 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
         )
     edited = edited_columns(table.schema, changes)
     columns = StructType([each.field for each in edited])
-    settings = declared_settings(catalog.options(properties=table_properties.before_change(loaded)))
-    settings = kind_with_format(table.format).check_settings(columns, settings)
-    with_columns(settings, columns)
+    check_settings(catalog, loaded, columns)
     registry = catalog.pravega.registry(table.stream.scope)
     versions = _versions(registry, loaded)
     _check_names(format, versions, edited)
@@ -56,6 +59,19 @@ def change_columns(catalog: Catalog, loaded: LoadedTable, changes: Sequence[Tabl
             loaded.group.compatibility, [format.spark_schema(each.schema.text) for each in versions], columns
         )
     _register(registry, loaded, format, versions, edited)
+
+
+def check_settings(catalog: Catalog, loaded: LoadedTable, columns: StructType) -> None:
+    """Raise InvalidOptionError if columns do not have what a table's properties name, such as its routing key."""
+    settings = declared_settings(catalog.options(properties=table_properties.before_change(loaded)))
+    try:
+        settings = kind_with_format(loaded.table.format).check_settings(columns, settings)
+        with_columns(settings, columns)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(
+            f"After this change the table's properties would not fit its columns: {error.sentence.rstrip('.')}. Change "
+            "the property first, with ALTER TABLE ... SET TBLPROPERTIES."
+        ) from error
 
 
 def _versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersion]:
@@ -67,15 +83,36 @@ def _versions(registry: SchemaRegistry, loaded: LoadedTable) -> list[SchemaVersi
     return sorted((each for each in same if each.version.id <= current.version.id), key=lambda each: each.version.id)
 
 
-def _check_names(format: Format, versions: Sequence[SchemaVersion], edited: Sequence[EditedColumn]) -> None:
+def _check_names(format: EditableFormat, versions: Sequence[SchemaVersion], edited: Sequence[EditedColumn]) -> None:
     """Refuse a new name that older events have for something else: their values would come back under it."""
-    new = {each.field.name for each in edited if each.source != each.field.name}
+    former = format.former_names(versions[-1].schema.text)
     for each in versions:
-        if used := sorted(new & set(format.spark_schema(each.schema.text).fieldNames())):
+        if (used := _used_name(edited, format.spark_schema(each.schema.text), former)) is not None:
             raise UnsupportedOperationError(
-                f"Column {used[0]} cannot be there again: events of version {each.version.version} of the schema have "
-                "other values of this name, which would be read as the new column's. Choose another name."
+                f"Column {'.'.join(used)} cannot be there again: events of version {each.version.version} of the "
+                "schema have other values of this name, which would be read as the new column's. Choose another name."
             )
+
+
+def _used_name(
+    edited: Sequence[EditedColumn],
+    written: DataType,
+    former: Mapping[tuple[str, ...], Sequence[str]],
+    path: tuple[str, ...] = (),
+) -> tuple[str, ...] | None:
+    """Find a column with a new name that columns have in a version of before, there or in a part of one."""
+    there = {each.field.name: each.field for each in parts_of(EditedColumn(StructField("", written), None)) or ()}
+    for each in edited:
+        name = each.field.name
+        if each.source != name and name in there:
+            return (*path, name)
+        if each.parts is not None and each.source is not None:
+            here = (*path, each.source)
+            found = next((there[name] for name in (each.source, *former.get(here, ())) if name in there), None)
+            used = None if found is None else _used_name(each.parts, found.dataType, former, here)
+            if used is not None:
+                return used
+    return None
 
 
 def _register(
@@ -95,11 +132,10 @@ def _register(
     except IncompatibleSchemaError as error:
         assert loaded.group is not None
         policy = table_properties.policy_name(loaded.group.compatibility)
-        changed = ", ".join(each.field.name for each in edited if each.source != each.field.name or each.retyped)
-        gone = {field.name for field in table.schema} - {each.source for each in edited}
+        changed = ", ".join(changed_names(edited, table.schema.fields))
         raise IncompatibleSchemaError(
             f"{error.message}. The policy of its schema group is '{policy}'; changed are "
-            f"{', '.join(filter(None, [changed, *sorted(gone)])) or 'the order and comments'}. {CHANGE_POLICY}"
+            f"{changed or 'the order and comments'}. {CHANGE_POLICY}"
         ) from None
     between = range(current.version.id + 1, added.id)
     if any(each.version.id in between and each.version.type == added.type for each in registry.versions(group)):
@@ -118,13 +154,25 @@ def _edited(
     settings: Settings,
 ) -> SchemaInfo:
     text = format.edited_text(current.schema.text, edited, revision, settings)
-    wanted = [(each.field.name, each.field.dataType, each.field.nullable) for each in edited]
+    wanted = _bare(StructType([each.field for each in edited]))
     try:
-        found = [(field.name, field.dataType, field.nullable) for field in format.spark_schema(text)]
+        found: DataType | None = _bare(format.spark_schema(text))
     except InvalidSchemaError as error:
-        found, reason = [], error.message
+        found, reason = None, error.message
     else:
         reason = "other columns come of it"
     if found != wanted:
         raise UnsupportedOperationError(f"Its schema, made by another program, cannot be changed so: {reason}.")
     return SchemaInfo.of_text(current.version.type, current.schema.format, text)
+
+
+def _bare(data_type: DataType) -> DataType:
+    """Return a type without comments and other metadata."""
+    match data_type:
+        case StructType():
+            return StructType([StructField(each.name, _bare(each.dataType), each.nullable) for each in data_type])
+        case ArrayType():
+            return ArrayType(_bare(data_type.elementType), data_type.containsNull)
+        case MapType():
+            return MapType(data_type.keyType, _bare(data_type.valueType), data_type.valueContainsNull)
+    return data_type

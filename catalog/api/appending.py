@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
-from pyspark_pravega.datasource.insert.prepare import epoch_of_application, plain_writer, write_settings
+from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.errors import InvalidSchemaError
@@ -36,7 +36,7 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         batches = _batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=given)
         table = kind_of(table).prepare_insert(pravega, table, columns, options)
-        plain = plain_writer(pravega, table, columns, options)
+        plain = kind_of(table).plain_writer(pravega, table, columns, options)
         if plain is not None:
             return _report(plain.write(batches)).rows
         epoch = epoch_of_application(options)

@@ -20,7 +20,7 @@ from ..connections import Catalog
 from ..naming import errors_about
 from ..spelling import stream_named
 from .columns import spark_columns
-from .details import ConsumerLag, lags
+from .details import ConsumerLag, inspected, lags, refuse_metadata_table
 from .table import Table
 
 
@@ -79,7 +79,10 @@ class PravegaCatalog:
         namespaces.drop_namespace(self._catalog, self._namespace(name), cascade)
 
     def list_tables(self, namespace: str) -> list[str]:
-        """Return the names of the tables of a namespace, as `load_table` takes them. Raises ScopeNotFoundError."""
+        """Return the names of the tables of a namespace, as `load_table` takes them. Raises ScopeNotFoundError.
+
+        Views are not among them: Spark alone can read one.
+        """
         parts = self._namespace(namespace)
         return [quote_all((*parts, name)) for name in tables.list_tables(self._catalog, parts)]
 
@@ -89,8 +92,14 @@ class PravegaCatalog:
         return tables.exists(self._catalog, namespace, table, creating=False)
 
     def load_table(self, name: str) -> Table:
-        """Return a table. Raises StreamNotFoundError, and the errors of a table that cannot be read."""
-        return Table(self._catalog, *self._table(name))
+        """Return a table.
+
+        Raises StreamNotFoundError, UnsupportedOperationError for a view and for a metadata table, which `inspect`
+        returns, and the errors of a table that cannot be read.
+        """
+        namespace, table = self._table(name)
+        refuse_metadata_table(self._catalog, namespace, table)
+        return Table(self._catalog, namespace, table)
 
     def create_table(
         self,
@@ -125,6 +134,13 @@ class PravegaCatalog:
         if not tables.drop(self._catalog, namespace, table) and not if_exists:
             raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
 
+    def inspect(self, table: str, name: str) -> pa.Table:
+        """Return the rows of a metadata table of a table, also of one that cannot be loaded: "segments", "schemas".
+
+        Raises InvalidNameError naming those that there are, StreamNotFoundError.
+        """
+        return inspected(self._catalog, *self._table(table), name)
+
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
         """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
         return list(lags(self._catalog, None if table is None else stream_named(self._catalog, *self._table(table))))
@@ -135,6 +151,6 @@ class PravegaCatalog:
 
     def _table(self, name: str) -> tuple[tuple[str, ...], str]:
         parts = parts_of(name)
-        if len(parts) == 3 and parts[0] == self._catalog.name:
+        if len(parts) in (3, 4) and parts[0] == self._catalog.name:
             parts = parts[1:]
         return parts[:-1], parts[-1] if parts else ""

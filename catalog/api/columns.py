@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType
 
-from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.errors import UnsupportedTypeError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_type_of
 
 _COMMENT = b"comment"
@@ -25,9 +25,17 @@ def _arrow_field(field: StructField) -> pa.Field:
 
 
 def spark_columns(schema: pa.Schema | StructType | None) -> StructType:
-    """Return columns as Spark's types. Raises UnsupportedTypeError naming a column that Spark has no type for."""
+    """Return columns as Spark's types.
+
+    Raises UnsupportedTypeError for what are no columns, and naming a column that Spark has no type for.
+    """
     if isinstance(schema, StructType):
         return schema
+    if not isinstance(schema, pa.Schema | None):
+        raise UnsupportedTypeError(
+            f"Its columns are given as {type(schema).__name__} {shorten(repr(schema))}. Give a schema of Arrow, like "
+            "pyarrow.schema([('id', pyarrow.int32())]), or a StructType of Spark. Columns in SQL are Spark's alone."
+        )
     return StructType([] if schema is None else [spark_field(field) for field in schema])
 
 

@@ -91,6 +91,12 @@ def _check_names(found: pa.Schema, columns: StructType) -> None:
 
 
 def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_nested(array.type) and _has_decimals(wanted):
+        return _nested(array, wanted)
+    if types.is_decimal(wanted) and (types.is_decimal(array.type) or types.is_integer(array.type)):
+        return _decimals(array, wanted)
     cast = array.cast(wanted)  # says what is too large, or no number
     if not (types.is_decimal(wanted) and types.is_floating(array.type)):
         return cast
@@ -102,6 +108,55 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     ]
     return pa.array(rounded, wanted)
 
+
+def _has_decimals(type: pa.DataType) -> bool:
+    return types.is_decimal(type) or any(_has_decimals(type.field(place).type) for place in range(type.num_fields))
+
+
+def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast what is within lists, maps and structs as columns are: of decimals there, Arrow checks nothing."""
+    absent = array.is_null()
+    if types.is_struct(wanted):
+        # A part is null where the whole is, whatever lies there.
+        parts = [_part(part, field, absent) for part, field in zip(array.flatten(), wanted, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=absent)
+    if types.is_map(wanted):
+        keys, items = array.type.key_field, array.type.item_field
+        array = array.cast(pa.list_(pa.struct([keys, items])))
+    # Neither begins before a slice, nor has what lies where a list is null.
+    values = array.flatten()
+    lengths = pc.if_else(absent, 0, pc.list_value_length(array)).cast(pa.int64())
+    ends = pc.cumulative_sum(lengths).cast(pa.int32())
+    starts = pc.if_else(absent, None, pc.subtract(ends, lengths.cast(pa.int32())))
+    offsets = pa.concat_arrays([starts, ends[-1:] if len(ends) else pa.array([0], pa.int32())])
+    if types.is_map(wanted):
+        key_values, item_values = values.flatten()
+        key_values, item_values = _part(key_values, wanted.key_field), _part(item_values, wanted.item_field)
+        return pa.MapArray.from_arrays(offsets, key_values, item_values, type=wanted)
+    return pa.ListArray.from_arrays(offsets, _part(values, wanted.value_field), type=wanted)
+
+
+def _part(array: pa.Array, wanted: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+    """Cast what a column has within it. `absent`: where the whole is null, which is the reason for a null here."""
+    if not wanted.nullable and array.null_count > (0 if absent is None else absent.true_count):
+        raise pa.ArrowInvalid(f"There is a null in {wanted.name}, which is NOT NULL")
+    return array if array.type == wanted.type else _cast(array, wanted.type)
+
+
+def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast whole numbers and decimals, each of which must fit."""
+    if types.is_integer(array.type):
+        # Arrow asks for room for all numbers of the type, whichever there are.
+        array = array.cast(pa.decimal128(_LONGEST_INTEGER, 0))
+    cast = array.cast(wanted)
+    # Arrow does not notice what is larger than 128 bits once it has more digits behind the point.
+    if wanted.scale > array.type.scale and not cast.cast(array.type, safe=False).equals(array):
+        raise pa.ArrowInvalid(f"Decimal value does not fit in precision {wanted.precision}")
+    return cast
+
+
+_LONGEST_INTEGER = 20
+"""Digits of the greatest number of 64 bits."""
 
 _LIKE: tuple[Callable[[pa.DataType], bool], ...] = (
     lambda type: types.is_integer(type) or types.is_floating(type) or types.is_decimal(type),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import pyarrow as pa
 
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scope, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.snapshot import take_snapshot
+from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import is_internal, quote_all
 
 from ..connections import Catalog
+from ..metadata.dispatch import TABLES, belongs_to_stream, load, rows
+from ..spelling import table_name
+from .columns import arrow_columns
 
 
 @dataclass(frozen=True)
@@ -59,8 +66,16 @@ class ConsumerLag:
     position: str | None
 
 
+def _check_stream(catalog: Catalog, table: StreamTable, what: str) -> None:
+    """Raise UnsupportedOperationError for what key-value tables do not have."""
+    kind = kind_of(table)
+    if not kind.of_stream:
+        raise UnsupportedOperationError(kind.refusal(what, table_name(catalog, table)))
+
+
 def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
-    """Measure a table's stream, whatever kind of table it is."""
+    """Measure a table's stream. Raises UnsupportedOperationError for a key-value table."""
+    _check_stream(catalog, table, "size")
     pravega, stream = catalog.pravega, table.stream
     slices = take_snapshot(
         pravega, stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
@@ -69,7 +84,11 @@ def size_of(catalog: Catalog, table: StreamTable) -> TableSize:
 
 
 def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
-    """Return the versions of a table's schema in the registry, the oldest first; none of a table without any."""
+    """Return the versions of a table's schema in the registry, the oldest first; none of a table without any.
+
+    Raises UnsupportedOperationError for a key-value table.
+    """
+    _check_stream(catalog, table, "schema_versions")
     if table.schema_version is None:
         return []
     found = []
@@ -85,7 +104,11 @@ def schemas_of(catalog: Catalog, table: StreamTable) -> list[SchemaVersion]:
 
 
 def commits_of(catalog: Catalog, table: StreamTable) -> list[Commit]:
-    """Return the versions of a table that its commit log has, the oldest first."""
+    """Return the versions of a table that its commit log has, the oldest first.
+
+    Raises UnsupportedOperationError for a key-value table.
+    """
+    _check_stream(catalog, table, "history")
     return [
         Commit(
             version=each.number,
@@ -96,6 +119,31 @@ def commits_of(catalog: Catalog, table: StreamTable) -> list[Commit]:
         )
         for each in CommitLog(catalog.pravega, table.stream).versions()
     ]
+
+
+def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str) -> pa.Table:
+    """Return the rows of a metadata table of a table, which need not be one that can be read.
+
+    Raises StreamNotFoundError, and InvalidNameError if there is no metadata table of this name.
+    """
+    place = (*namespace, table.partition(TYPE_SIGN)[0])
+    if len(place) != 2 or name.lower() not in TABLES:
+        raise InvalidNameError(f"There is no metadata table {name}. A table has {', '.join(TABLES)}.")
+    found = load(catalog, place, name, {}, writing=False)
+    schema = arrow_columns(found.schema)
+    found_rows = rows(catalog, place, name).rows
+    arrays = [pa.array([row[index] for row in found_rows], field.type) for index, field in enumerate(schema)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def refuse_metadata_table(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
+    """Raise UnsupportedOperationError if a name is that of a metadata table, saying how its rows are got."""
+    if belongs_to_stream(namespace) and name.lower() in TABLES:
+        call = f"inspect('{quote_all(namespace)}', '{name.lower()}')"
+        raise UnsupportedOperationError(
+            f"{catalog.named(*namespace, name)} is a metadata table, and is not loaded: {call} of the catalog returns "
+            "its rows."
+        )
 
 
 def lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:

@@ -55,6 +55,8 @@ def follow(
 ) -> Iterator[NewRows]:
     """Yield what comes to a table; see `Table.follow`."""
     table, kind = described.table, kind_of(described.table)
+    if not kind.of_stream:
+        raise UnsupportedOperationError(kind.refusal("follow", described.name))
     if not kind.events_are_rows:
         raise UnsupportedOperationError(
             f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "

@@ -12,17 +12,23 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.datasource.changes.appended import is_about_versions
+from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.conditions import taken
+from pyspark_pravega.datasource.scan.counted_events import events_by_log
+from pyspark_pravega.datasource.scan.places import Places, is_about_places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
-from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION
+from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
+from ..changes import asked_for
 from ..connections import Catalog
 from ..naming import errors_about
 from ..replies import TableDescription
@@ -31,6 +37,7 @@ from ..spelling import subject
 from .columns import arrow_columns
 from .filters import columns_of
 from .parallel import Numbered, read_in_threads
+from .substrait import conditions_of
 
 Bound: TypeAlias = int | datetime | str
 """Where a scan begins or ends: a version of the table, a time, or the text of a stream cut."""
@@ -90,7 +97,7 @@ class Scan:
         """Return a reader of the rows in bounded memory, up to the table's end at this moment.
 
         Rows of a segment come in their order, and those of several segments mixed unless `threads` is 1. What a thread
-        reads at a time takes about 64 MiB, see the option `read-window`. The threads end with the last row, or when
+        reads at a time takes about 32 MiB, see the option `read-window`. The threads end with the last row, or when
         nothing refers to the reader any more.
         """
         batches = self._batches(self.tasks(), threads)
@@ -100,6 +107,9 @@ class Scan:
         """Return the number of rows."""
         if self.condition is None and self.limit is None:
             planned = self._planned(StructType([]))
+            known = events_by_log(self.catalog.pravega, self.described.table.stream, planned)
+            if known is not None:
+                return known
             reader = _planned_reader(planned)
             batches = read_in_threads(reader.planned, reader.batches, _THREADS)
         else:
@@ -120,16 +130,38 @@ class Scan:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def _planned(self, required: StructType) -> PlannedScan:
-        table = self.described.table
-        with errors_about("Table", subject(self.catalog, self.described.table)):
+        """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
+        table, kind = self.described.table, kind_of(self.described.table)
+        limit = None if self.condition is not None else self.limit
+        fields = StructType(list(_fields(self.described).values()))
+        asked = [] if self.condition is None else conditions_of(self.condition, arrow_schema(fields))
+        exact = [each for each in asked if taken([each], fields) == [True]] if kind.events_are_rows else []
+        if table.changes is not None:
+            with asked_for(self.catalog, table, self.options) as changes:
+                return kind.plan_changes(
+                    self.catalog.pravega,
+                    table,
+                    changes.range,
+                    required,
+                    changes.options,
+                    limit=limit,
+                    search=Search(),
+                    conditions=[each for each in exact if is_about_versions(each)],
+                )
+        with errors_about("Table", subject(self.catalog, table)):
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
-            return kind_of(table).plan_scan(
+            keyed: bool = options.get(o.PUSH_DOWN_ROUTING_KEY)
+            placed: bool = options.get(o.PUSH_DOWN_FILTERS)
+            about_places = [each for each in exact if placed and is_about_places(each, table.schema)]
+            return kind.plan_scan(
                 self.catalog.pravega,
                 table,
                 required,
                 options,
-                limit=None if self.condition is not None else self.limit,
+                limit=limit,
                 few=self.condition is not None and self.limit is not None,
+                places=Places(about_places) if about_places else None,
+                conditions=asked if keyed else [],
             )
 
     def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
@@ -177,8 +209,8 @@ def check_columns(described: TableDescription, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidSchemaError(
-            f"There is no column {', '.join(unknown)}. Its columns are {', '.join(described.schema.names)}, its hidden "
-            f"ones {', '.join(hidden)}."
+            f"There is no column {', '.join(unknown)}. Its columns are {', '.join(described.schema.names)}"
+            f"{', its hidden ones ' if hidden else ''}{', '.join(hidden)}."
         )
 
 
@@ -207,14 +239,47 @@ def bounds(start: Bound | None, end: Bound | None) -> dict[str, str]:
     return options
 
 
+def change_range(start: Bound | None, end: Bound | None) -> ChangeRange:
+    """Return the range of changes between two versions, or two times. Raises InvalidOptionError for other bounds."""
+    units: list[str] = []
+    texts: dict[str, str | None] = {}
+    for name, bound in (("start", start), ("end", end)):
+        if isinstance(bound, datetime):
+            if bound.tzinfo is None:
+                raise InvalidOptionError(f"'{name}' is {bound}, a time without a zone. Give one with tzinfo.")
+            units.append(TIMESTAMP)
+            texts[name] = _microseconds(bound)
+        elif bound is None or (isinstance(bound, int | str) and not isinstance(bound, bool)):
+            units += [] if bound is None else [VERSION]
+            texts[name] = None if bound is None else str(bound)
+        else:
+            raise InvalidOptionError(
+                f"'{name}' is a {type(bound).__name__}; give a version's number, or a time with a zone."
+            )
+    if len(set(units)) > 1:
+        raise InvalidOptionError("'start' and 'end' are a version and a time; give two versions, or two times.")
+    return ChangeRange(units[0] if units else VERSION, texts["start"], texts["end"])
+
+
+def _microseconds(moment: datetime) -> str:
+    return str(round(moment.timestamp() * 1_000_000))
+
+
 def columns_to_read(described: TableDescription, columns: Sequence[str], condition: pc.Expression | None) -> StructType:
     """Return columns as a scan reads them, followed by those that only its condition needs."""
-    fields = fields_by_name(described.schema)
+    fields = _fields(described)
     asked = list(columns)
     if condition is not None:
         every = arrow_schema(StructType(list(fields.values())))
         asked += [name for name in columns_of(condition, every) if name not in asked]
     return StructType([fields[name] for name in asked])
+
+
+def _fields(described: TableDescription) -> dict[str, StructField]:
+    """Return the columns that a scan can name: those of the table, and the hidden ones that it has."""
+    hidden = {column.name for column in described.metadata_columns}
+    every = fields_by_name(described.schema)
+    return {name: field for name, field in every.items() if name in described.schema.names or name in hidden}
 
 
 def read_planned(
@@ -226,7 +291,7 @@ def read_planned(
 
 
 def _schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
-    fields = fields_by_name(described.schema)
+    fields = _fields(described)
     return arrow_columns(StructType([fields[name] for name in columns]))
 
 
@@ -247,7 +312,7 @@ def travel(as_of: Bound) -> TimeTravel:
     if isinstance(as_of, datetime):
         if as_of.tzinfo is None:
             raise InvalidOptionError(f"'as_of' is {as_of}, a time without a zone. Give one with tzinfo.")
-        return TimeTravel(TIMESTAMP, str(round(as_of.timestamp() * 1_000_000)))
+        return TimeTravel(TIMESTAMP, _microseconds(as_of))
     if isinstance(as_of, bool) or not isinstance(as_of, int | str):
         raise InvalidOptionError(
             f"'as_of' is a {type(as_of).__name__}; give a version's number, a tag, a stream cut, or a time with a zone."

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
-from .. import tables
+from pyspark_pravega.sql.identifiers import parts_of
+
+from .. import tables, views
 from ..altering.properties import alter
+from ..changes import load_changes
 from ..connections import Catalog
 from ..replies import TableDescription
 from ..requests import TableChange
@@ -17,9 +21,9 @@ from ..table_properties import place
 from ..time_travel import at
 from .appending import append
 from .columns import arrow_columns, spark_field, spark_type
-from .details import Commit, SchemaVersion, TableSize, commits_of, schemas_of, size_of
+from .details import Commit, SchemaVersion, TableSize, commits_of, inspected, schemas_of, size_of
 from .following import NewRows, follow
-from .scan import Bound, Scan, bounds, check_columns, new_scan, travel
+from .scan import Bound, Scan, bounds, change_range, check_columns, new_scan, travel
 
 
 class Table:
@@ -94,6 +98,34 @@ class Table:
             described = at(self._catalog, described, travel(as_of))
         return new_scan(self._catalog, described, columns, filter, limit, given)
 
+    def changes(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        limit: int | None = None,
+        *,
+        start: Bound | None = None,
+        end: Bound | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Scan:
+        """Return a scan of the changes of the table, as CHANGES has them: rows with what became of them, and when.
+
+        `start` and `end` are versions, or times with a zone; both are included, None: all that there are. The columns
+        are those of the table followed by `_change_type`, `_commit_version` and `_commit_timestamp`; there are no
+        hidden ones. A filter on `_commit_version` reads the events of those versions only. Raises InvalidOptionError,
+        InvalidSchemaError, DataLossError for events that were removed.
+        """
+        given = dict(options or {})
+        described = load_changes(self._catalog, self._namespace, self._name, change_range(start, end), given)
+        return new_scan(self._catalog, replace(described, metadata_columns=()), columns, filter, limit, given)
+
+    def inspect(self, name: str) -> pa.Table:
+        """Return the rows of a metadata table, as they are now: history, segments, schemas, tags and others.
+
+        Raises InvalidNameError naming those that there are.
+        """
+        return inspected(self._catalog, self._namespace, self._name, name)
+
     def head(self, rows: int = 10) -> pa.Table:
         """Return the first rows, reading no more than they need."""
         return self.scan(limit=rows).to_arrow()
@@ -101,6 +133,7 @@ class Table:
     def append(self, rows: object, *, options: Mapping[str, str] | None = None) -> int:
         """Append rows in one transaction, exactly like an INSERT: all become visible at once, or none. Return how many.
 
+        A key-value table has no transaction: each row replaces the one of its key, and is visible when it is written.
         `rows` are a pyarrow Table, RecordBatch or RecordBatchReader, or anything that exports Arrow data. Columns are
         found by name; those that are missing are null. Values are cast where none changes; only floating-point numbers
         are rounded, to DECIMAL and FLOAT, as an INSERT does. Rows of a routing key keep their order. `options` are
@@ -140,33 +173,37 @@ class Table:
     def add_column(self, field: pa.Field, *, after: str | None = None, first: bool = False) -> None:
         """Add a column, behind the others unless told otherwise; rows that are there have null for it.
 
+        A field within a column is named by its path, as in SQL: `position.height`, `readings.element.unit`.
+
         This and the other methods that change columns register a new version of the schema, which the policy of the
         table must allow. They raise UnsupportedOperationError for a change with which older events could not be read,
         InvalidOptionError, IncompatibleSchemaError.
         """
-        column = StructType([spark_field(field)])
-        self._alter(TableChange("AddColumn", None, None, (field.name,), column, "" if first else after))
+        path = self._path(field.name)
+        column = StructType([spark_field(field.with_name(path[-1]))])
+        self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))
 
     def drop_column(self, name: str) -> None:
         """Drop a column; the events keep its values."""
-        self._alter(TableChange("DeleteColumn", None, None, (name,)))
+        self._alter(TableChange("DeleteColumn", None, None, self._path(name)))
 
     def rename_column(self, name: str, to: str) -> None:
         """Rename a column."""
-        self._alter(TableChange("RenameColumn", None, to, (name,)))
+        self._alter(TableChange("RenameColumn", None, to, self._path(name)))
 
     def widen_column(self, name: str, type: pa.DataType) -> None:
         """Give a column a type that holds all of its values: int32 to int64, float32 to float64."""
-        column = StructType([StructField(name, spark_type(name, type))])
-        self._alter(TableChange("UpdateColumnType", None, None, (name,), column))
+        path = self._path(name)
+        column = StructType([StructField(path[-1], spark_type(name, type))])
+        self._alter(TableChange("UpdateColumnType", None, None, path, column))
 
     def allow_null(self, name: str) -> None:
         """Let a column have null."""
-        self._alter(TableChange("UpdateColumnNullability", None, "true", (name,)))
+        self._alter(TableChange("UpdateColumnNullability", None, "true", self._path(name)))
 
     def comment_column(self, name: str, comment: str) -> None:
         """Set the comment of a column."""
-        self._alter(TableChange("UpdateColumnComment", None, comment, (name,)))
+        self._alter(TableChange("UpdateColumnComment", None, comment, self._path(name)))
 
     def set_properties(self, properties: Mapping[str, str | None]) -> None:
         """Set properties of the table; None removes one. Raises InvalidOptionError."""
@@ -190,7 +227,14 @@ class Table:
         return schemas_of(self._catalog, self._described.table)
 
     def _loaded(self, options: Mapping[str, str]) -> TableDescription:
-        return tables.load(self._catalog, self._namespace, self._name, options)
+        with views.refused(self._catalog, self._namespace, self._name, "load_table"):
+            return tables.load(self._catalog, self._namespace, self._name, options)
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """Return the parts of a name: several of a field within a column, one if a column has the whole name."""
+        names = self._described.schema.names
+        parts = (name,) if name in names else parts_of(name)
+        return parts if parts[0] in names else (name,)
 
     def _alter(self, *changes: TableChange) -> None:
         alter(self._catalog, self._namespace, self._name, changes)

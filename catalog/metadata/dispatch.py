@@ -117,8 +117,11 @@ def _part(
 
 
 def _check_stream(catalog: Catalog, scope: str, stream: str) -> None:
-    if not tables.exists(catalog, (scope,), stream, creating=False):
-        raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")
+    if tables.is_stream(catalog, (scope,), stream):
+        return
+    if tables.exists(catalog, (scope,), stream, creating=False):
+        raise InvalidNameError(f"{catalog.named(scope, stream)} is no stream, so that no tables tell about it.")
+    raise StreamNotFoundError(f"There is no table {catalog.named(scope, stream)}.")
 
 
 def _refusal(shown: str, scope: str, stream: str, catalog: Catalog) -> str:

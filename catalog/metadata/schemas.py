@@ -10,7 +10,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError
 
-from ..table_properties import policy_name
+from ..table_properties import shown_policy
 from .table import MetadataTable, Rows, column
 
 
@@ -22,7 +22,7 @@ def _schemas(pravega: Pravega, stream: Stream) -> Rows:
         compatibility, versions = registry.compatibility(stream.name), registry.versions(stream.name)
     except SchemaNotFoundError:
         return  # the stream has no schema group
-    policy = "advanced" if compatibility.policy == "Advanced" else policy_name(compatibility)
+    policy = shown_policy(compatibility)
     for each in versions:
         try:
             text = each.schema.text

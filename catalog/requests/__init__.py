@@ -19,14 +19,27 @@ from .inserts import *  # noqa: F403
 from .inserts import WriteRequest
 from .namespaces import *  # noqa: F403
 from .namespaces import NamespaceRequest
+from .procedures import *  # noqa: F403
+from .procedures import ProcedureRequest
 from .scans import *  # noqa: F403
 from .scans import ScanRequest
 from .streams import *  # noqa: F403
 from .streams import StopStream, StreamRequest
 from .tables import *  # noqa: F403
 from .tables import LoadSource, TableRequest
+from .views import *  # noqa: F403
+from .views import ViewRequest
 
-CatalogRequest: TypeAlias = NamespaceRequest | TableRequest | ScanRequest | StreamRequest | StopStream | WriteRequest
+CatalogRequest: TypeAlias = (
+    NamespaceRequest
+    | TableRequest
+    | ViewRequest
+    | ScanRequest
+    | StreamRequest
+    | StopStream
+    | WriteRequest
+    | ProcedureRequest
+)
 """Requests about one configured catalog."""
 
 Request: TypeAlias = CatalogRequest | LoadSource

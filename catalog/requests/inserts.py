@@ -73,5 +73,17 @@ class CommitEpoch:
     offsets: str
 
 
-WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch
+@dataclass(frozen=True)
+class BeginRowChanges:
+    """A `RowChangesBegun`: rows of a table whose rows are told by keys will be removed, replaced or inserted.
+
+    `schema` is that of the new rows, without columns if there are none.
+    """
+
+    table: StreamTable
+    schema: StructType
+    options: Mapping[str, str]
+
+
+WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginRowChanges
 """Requests to write."""

@@ -23,7 +23,8 @@ class PlanScan:
     `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
     None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
     `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the `conditions`,
-    which `TakeConditions` took; if there are any, `every` has all columns of the table.
+    which `TakeConditions` took; if there are any, `every` has all columns of the table. Those `of_joins` became known
+    when the query ran; the join evaluates them too. Spark can run so many tasks at once as it has `cores`.
     """
 
     table: StreamTable
@@ -31,10 +32,12 @@ class PlanScan:
     options: Mapping[str, str]
     limit: int
     ends: ScanEnds | None
+    cores: int
     found: tuple[str, ...] | None = None
     aggregation: Aggregation | None = None
     every: StructType | None = None
     conditions: tuple[Condition, ...] = ()
+    of_joins: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class PlanChanges:
     options: Mapping[str, str]
     limit: int
     ends: ScanEnds | None
+    cores: int
     found: tuple[str, ...] | None = None
     every: StructType | None = None
     conditions: tuple[Condition, ...] = ()

@@ -21,6 +21,13 @@ class ListTables:
 
 
 @dataclass(frozen=True)
+class ListRelations:
+    """The `Relations` of a namespace."""
+
+    namespace: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TimeTravel:
     """What a table is asked for as of: a version, or a time (microseconds since 1970 as text), by `unit`."""
 
@@ -32,7 +39,8 @@ class TimeTravel:
 class LoadTable:
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
-    It is a `MetadataDescription` where the namespace is a stream and the name that of a metadata table.
+    It is a `MetadataDescription` where the namespace is a stream and the name that of a metadata table, and with
+    `or_view` a `ViewDefinition` if there is no table of this name.
     """
 
     namespace: tuple[str, ...]
@@ -40,6 +48,7 @@ class LoadTable:
     options: Mapping[str, str]
     writing: bool
     at: TimeTravel | None = None
+    or_view: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ class UndoCreation:
     """Take back the table that CREATE TABLE AS SELECT has made, because the SELECT failed."""
 
     table: StreamTable
+    id: str | None
+    """As the `TableDescription` had it."""
 
 
 @dataclass(frozen=True)
@@ -191,15 +202,17 @@ class TruncateTable:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The error for a statement that streams cannot do."""
+    """The error for a statement that tables cannot do; `table` is the one that was loaded, if one was."""
 
     namespace: tuple[str, ...]
     name: str
     statement: str
+    table: StreamTable | None = None
 
 
 TableRequest: TypeAlias = (
     ListTables
+    | ListRelations
     | LoadTable
     | ReadMetadata
     | LoadChangelog

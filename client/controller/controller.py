@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from pyspark_pravega.errors import ScopeNotEmptyError
+from pyspark_pravega.errors import ScopeNotEmptyError, counted
 
 from ..config import ClientConfig
 from .channel import ControllerChannel
@@ -53,8 +53,8 @@ class Controller(
             groups = sum(name.startswith("_RG") for name in streams)
             visible = sum(not name.startswith("_") for name in streams)
             raise ScopeNotEmptyError(
-                f"scope '{scope}' is not empty: it holds {visible} streams, {len(tables)} key-value tables and "
-                f"{groups} reader groups; delete them first"
+                f"scope '{scope}' is not empty: it holds {counted(visible, 'stream')}, "
+                f"{counted(len(tables), 'key-value table')} and {counted(groups, 'reader group')}; delete them first"
             )
         self._delete_scope_unchecked(scope)
 

@@ -11,6 +11,7 @@ from pyspark_pravega.errors import (
     ScopeNotFoundError,
 )
 
+from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
 from .calls import ROOT_RESOURCE, ControllerCalls, after_lost_reply, key_value_table_resource, scope_resource
 from .errors import Purpose
@@ -124,8 +125,8 @@ class KeyValueTableCalls(ControllerCalls):
             names += [table.kvtName for table in reply.kvtables]
             token = reply.continuationToken
 
-    def key_value_table_partitions(self, scope: str, name: str) -> int:
-        """Return the number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
+    def key_value_table_configuration(self, scope: str, name: str) -> KeyValueTableConfiguration:
+        """Return how a table was made. Needs only READ on it. Raises KeyValueTableNotFoundError."""
         purpose = self._table_purpose("look up key-value table", scope, name, write=False)
         request = pb.KeyValueTableInfo(scope=scope, kvtName=name)
         reply: pb.KeyValueTableConfigResponse = self._call("getKeyValueTableConfiguration", request, purpose)
@@ -133,7 +134,12 @@ class KeyValueTableCalls(ControllerCalls):
             raise _table_not_found(scope, name)
         if reply.status != pb.KeyValueTableConfigResponse.SUCCESS:
             raise self._failed(purpose, pb.KeyValueTableConfigResponse.Status.Name(reply.status))
-        return reply.config.partitionCount
+        found = reply.config
+        return KeyValueTableConfiguration(found.partitionCount, found.primaryKeyLength, found.secondaryKeyLength)
+
+    def key_value_table_partitions(self, scope: str, name: str) -> int:
+        """Return the number of partitions of a table. Needs only READ on it. Raises KeyValueTableNotFoundError."""
+        return self.key_value_table_configuration(scope, name).partitions
 
     def key_value_table_segments(self, scope: str, name: str) -> list[int]:
         """Return the segment ids of a table's partitions, in their order. Raises KeyValueTableNotFoundError.

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import (
 from .. import cancellation
 from ..config import Endpoint
 from ..retry import retry
-from ..stream import Access, SegmentRange, Stream, segment_name
+from ..stream import Access, SegmentRange, Stream, key_value_table_of, segment_name
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
 from .calls import ControllerCalls
@@ -197,11 +197,14 @@ class SegmentCalls(ControllerCalls):
 
         Use `DelegationTokens`, which keeps it as long as it is good. Raises PermissionDeniedError.
         """
-        reply: pb.DelegationToken = self._call(
-            "getDelegationToken",
-            stream_info(stream, access),
-            self._stream_purpose("get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"),
+        purpose = self._stream_purpose(
+            "get a token for stream", stream, "READ" if access is Access.READ else "READ_UPDATE"
         )
+        table = key_value_table_of(stream)
+        if table is not None:
+            action = "read" if access is Access.READ else "write to"
+            purpose = replace(purpose, action=f"{action} key-value table '{stream.scope}/{table}'")
+        reply: pb.DelegationToken = self._call("getDelegationToken", stream_info(stream, access), purpose)
         return reply.delegationToken
 
     def scale_stream(

@@ -21,6 +21,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..routing import hash_table_key
+from ..segments.connection import LongFrameError
 from ..segments.failures import SegmentAddress, missing_segment
 from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream
@@ -38,9 +39,11 @@ from ..wire.table_replies import (
     TableRead,
     TableSegmentInfo,
 )
+from .pages import PageRequest, PartitionSize, page_request, start_of_next
 from .partitions import PartitionsController, TablePartitions
 
 T = TypeVar("T")
+PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)
 
 ANY = wire.ANY_VERSION
 """Version for `put` and `delete`: whatever is stored, or nothing."""
@@ -54,10 +57,8 @@ MAX_VALUE_BYTES = 1024 * 1024 - 8 * 1024
 MAX_BATCH_KEYS = 256
 """Most keys of one write (server constant)."""
 
-_PAGE = 1000
-"""Entries asked for at once. Segment stores answer with more or fewer, and with at most some 2 MiB."""
-
-_PageRequest = Callable[[int, str, str, int, bytes, bytes], bytes]
+MAX_READ_KEYS = 15
+"""Most keys of one read: the largest values of more would be too large for a reply."""
 
 
 @dataclass(frozen=True)
@@ -125,26 +126,36 @@ class KeyValueTable:
         self._controller.delete_key_value_table(self._scope, self._name)
         self._partitions.known = None
 
+    def check_writable(self) -> None:
+        """Raise PermissionDeniedError if the user may not write to the table, before anything is written."""
+        self._store.token(self._stream, Access.WRITE)
+
     def get(self, key: bytes) -> Entry | None:
         """Return the entry of a key, None if there is none."""
         return self.get_many([key])[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
-        """Return the entries of keys, in their order, None where there is none. Atomic for keys of one partition."""
+        """Return the entries of keys, in their order, None where there is none.
+
+        Atomic for `MAX_READ_KEYS` keys of one partition at most.
+        """
         return self._as_it_is_now(lambda: self._get_many(keys))
 
     def _get_many(self, keys: Sequence[bytes]) -> list[Entry | None]:
         found: dict[bytes, Entry | None] = {}
-        for partition, wanted in self._by_partition(keys).items():
-
-            def make(request_id: int, segment: str, token: str, wanted: Sequence[bytes] = wanted) -> bytes:
-                return wire.read_table(request_id, segment, token, wanted)
-
-            reply = self._request(partition, Access.READ, "read", make, TableRead, keys=wanted)
-            assert isinstance(reply, TableRead)
-            for entry in reply.entries:
-                found[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
+        for partition, of_partition in self._by_partition(keys).items():
+            for at in range(0, len(of_partition), MAX_READ_KEYS):
+                for entry in self._read(partition, of_partition[at : at + MAX_READ_KEYS]):
+                    found[entry.key] = None if entry.version == NOT_EXISTS else Entry(entry.value, entry.version)
         return [found.get(key) for key in keys]
+
+    def _read(self, partition: int, keys: Sequence[bytes]) -> Sequence[TableEntry]:
+        def make(request_id: int, segment: str, token: str) -> bytes:
+            return wire.read_table(request_id, segment, token, keys)
+
+        reply = self._request(partition, Access.READ, "read", make, TableRead, keys=keys)
+        assert isinstance(reply, TableRead)
+        return reply.entries
 
     def put(self, key: bytes, value: bytes, version: int = ANY) -> int:
         """Write an entry and return its new version.
@@ -203,7 +214,7 @@ class KeyValueTable:
         repeated: list[None] = []
         reply = self._as_it_is_now(
             lambda: self._request(
-                self._partition(key),
+                self.partition_of(key),
                 Access.WRITE,
                 "remove from",
                 lambda request_id, segment, token: wire.remove_table_keys(
@@ -245,30 +256,67 @@ class KeyValueTable:
 
         Entries written or removed meanwhile may or may not be seen.
         """
-        for reply in self._pages(wire.read_table_entries, TableEntriesRead, first, last):
-            assert isinstance(reply, TableEntriesRead)
-            yield from ((entry.key, Entry(entry.value, entry.version)) for entry in reply.entries)
+        for page in self._of_all(self.pages, first, last):
+            yield from ((entry.key, Entry(entry.value, entry.version)) for entry in page)
 
     def keys(self, first: bytes = b"", last: bytes = b"") -> Iterator[bytes]:
         """Yield the keys as `entries` does, without the values."""
-        for reply in self._pages(wire.read_table_keys, TableKeysRead, first, last):
-            assert isinstance(reply, TableKeysRead)
-            yield from (key.key for key in reply.keys)
+        for page in self._of_all(self.key_pages, first, last):
+            yield from (key.key for key in page)
 
-    def _pages(self, request: _PageRequest, expected: type[Reply], first: bytes, last: bytes) -> Iterator[Reply]:
-        bounds = [key for key in (first, last) if key]
+    def pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableEntry]]:
+        """Yield the entries of one partition as `entries` does, many at a time."""
+        try:
+            for page in self._pages_of(partition, wire.read_table_entries, TableEntriesRead, first, last):
+                yield page.entries
+                first = start_of_next(page) or first
+        except LongFrameError:  # the server bounds pages by the number of their entries, and these have large values
+            for keys in self.key_pages(partition, first, last):
+                for at in range(0, len(keys), MAX_READ_KEYS):
+                    wanted = [each.key for each in keys[at : at + MAX_READ_KEYS]]
+                    found = self._as_it_is_now(partial(self._read, partition, wanted))
+                    yield [each for each in found if each.version != NOT_EXISTS]
+
+    def key_pages(self, partition: int, first: bytes = b"", last: bytes = b"") -> Iterator[Sequence[TableKey]]:
+        """Yield the keys of one partition as `pages` does, without the values."""
+        for page in self._pages_of(partition, wire.read_table_keys, TableKeysRead, first, last):
+            yield page.keys
+
+    def sizes(self) -> list[PartitionSize]:
+        """Measure each partition, entries included that were replaced a short time ago."""
+        return self._as_it_is_now(self._sizes)
+
+    def _sizes(self) -> list[PartitionSize]:
+        addresses = [SegmentAddress(self._stream, each) for each in self._partitions.ids()]
+        infos = self._store.request_all(addresses, Access.READ, "look up", wire.get_table_info, TableSegmentInfo)
+        found = [each for each in map(infos.__getitem__, addresses) if isinstance(each, TableSegmentInfo)]
+        return [PartitionSize(each.length - each.start_offset, each.entry_count) for each in found]
+
+    def segments(self) -> tuple[int, ...]:
+        """Ask for the segment ids of the partitions, in their order. A table made again has others."""
+        return self._partitions.learn()
+
+    def _of_all(self, pages: Callable[[int, bytes, bytes], Iterator[T]], first: bytes, last: bytes) -> Iterator[T]:
         partition = 0
         while partition < len(self._partitions.ids()):
-            start: bytes | None = first
-            while start is not None:
-                make = _page(request, start, last)
-                ask = partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
-                reply = self._as_it_is_now(ask)
-                yield reply
-                start = _start_of_next(reply)
-                if start is not None and last and start > last:
-                    break
+            yield from pages(partition, first, last)
             partition += 1
+
+    def _pages_of(
+        self, partition: int, request: PageRequest, expected: type[PageT], first: bytes, last: bytes
+    ) -> Iterator[PageT]:
+        bounds = [key for key in (first, last) if key]
+        start: bytes | None = first
+        while start is not None:
+            make = page_request(request, start, last)
+            reply = self._as_it_is_now(
+                partial(self._request, partition, Access.READ, "read", make, expected, keys=bounds)
+            )
+            assert isinstance(reply, expected)
+            yield reply
+            start = start_of_next(reply)
+            if start is not None and last and start > last:
+                break
 
     def _as_it_is_now(self, act: Callable[[], T]) -> T:
         """Do something, once more if the table has other segments than was thought: it was deleted and made again."""
@@ -280,7 +328,8 @@ class KeyValueTable:
                 raise
             return act()
 
-    def _partition(self, key: bytes) -> int:
+    def partition_of(self, key: bytes) -> int:
+        """Return the partition of a key."""
         count = len(self._partitions.ids())
         if count == 1:
             return 0
@@ -291,11 +340,11 @@ class KeyValueTable:
     def _by_partition(self, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         groups: dict[int, list[bytes]] = {}
         for key in keys:
-            groups.setdefault(self._partition(key), []).append(key)
+            groups.setdefault(self.partition_of(key), []).append(key)
         return groups
 
     def _one_partition(self, keys: Sequence[bytes]) -> int:
-        partitions = {self._partition(key) for key in keys}
+        partitions = {self.partition_of(key) for key in keys}
         if len(partitions) != 1:
             raise InvalidRowError(
                 f"{len(keys)} keys of {self._title} are in {len(partitions)} "
@@ -350,22 +399,3 @@ class KeyValueTable:
             f"an entry of {self._title} was not {what}: its version is not the expected "
             "one, because somebody else changed it; read it again"
         )
-
-
-def _page(request: _PageRequest, start: bytes, last: bytes) -> Request:
-    return lambda request_id, segment, token: request(request_id, segment, token, _PAGE, start, last)
-
-
-def _start_of_next(page: Reply) -> bytes | None:
-    """Return where the page after this one begins; None when there is none."""
-    if isinstance(page, TableEntriesRead) and page.entries:
-        return _next_key(page.entries[-1].key)
-    if isinstance(page, TableKeysRead) and page.keys:
-        return _next_key(page.keys[-1].key)
-    return None
-
-
-def _next_key(key: bytes) -> bytes | None:
-    """Return the key right after `key` among keys of its length, None after the last."""
-    number = int.from_bytes(key, "big") + 1
-    return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None

@@ -39,6 +39,10 @@ Parsed = TypeVar("Parsed")
 
 _PAGE = 100
 _RETRIED_STATUS = (502, 503, 504)
+_NEVER_ANSWERED = (
+    ". Registry 0.6.0 never answers when a schema is added to a group of format Any that has the type name in another "
+    "format"
+)
 
 
 class SchemaRegistry:
@@ -352,9 +356,9 @@ class SchemaRegistry:
             )
         if isinstance(error, NotAnsweredError):
             return ServerTimeoutError(
-                f"{name} did not answer {request} within {limit:.3g} s. Registry 0.6.0 never answers when a "
-                "schema is added to a group of format Any that has the type name in another format; else "
-                "raise the request timeout"
+                f"{name} did not answer {request} within {limit:.3g} s. It hangs, or has too much to do: look at its "
+                "log, or raise the request timeout"
+                + (_NEVER_ANSWERED if request.startswith("POST") else "")
             )
         if isinstance(error, NoAnswerError):
             return ServerUnavailableError(

@@ -113,8 +113,9 @@ class SegmentAppender:
     def pending(self) -> list[tuple[memoryview, int]]:
         """Return the blocks, with their numbers of events, that are not known to be stored.
 
-        For a writer without transaction that goes on with the following segments after SegmentSealedError. None of
-        them is stored then: a segment store acknowledges what it has stored before it refuses the rest.
+        For a writer without transaction that goes on with the following segments after SegmentSealedError. They are
+        the end of what was given, and none of them is stored then: a segment store acknowledges what it has stored
+        before it refuses the rest.
         """
         return [(block.data, block.events) for block in self._blocks]
 
@@ -127,11 +128,11 @@ class SegmentAppender:
         data = memoryview(block).cast("B")
         if event_count <= 0 or not len(data):
             raise ProtocolError(f"a block needs at least one event, not {event_count} in {len(data):,} bytes")
-        for part in blocks_of(data, event_count, self._given + 1):
-            self._given = part.last
-            self._blocks.append(part)
-            self._skip(self._stored)
-            self._work(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
+        # All of them before the first is sent: whatever fails then, `pending` has the rest.
+        self._blocks.extend(list(blocks_of(data, event_count, self._given + 1)))
+        self._given += event_count
+        self._skip(self._stored)
+        self._work(lambda: len(self._blocks) == self._in_flight and self._in_flight_bytes <= self._window)
 
     def flush(self) -> None:
         """Wait until everything given is stored."""
@@ -336,7 +337,8 @@ class SegmentAppender:
         if sum(map(len, blocks)) <= before - start <= _LONGEST_SEARCH:
             places = find_blocks(read_bytes(self._store, self._address, start, before), blocks)
         if places is None:
-            LOG.warning("It is not known where %d blocks in segment %s are stored.", len(blocks), self._address.name)
+            # Nothing is lost by it: only the bytes of failed attempts cannot be told from these any more.
+            LOG.info("It is not known where %d blocks in segment %s are stored.", len(blocks), self._address.name)
             self.skipped_events += sum(block.events for block in blocks)
             return
         for first, end in places:

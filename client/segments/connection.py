@@ -35,6 +35,10 @@ connection: a firewall or a machine that went away says nothing."""
 _WAIT_ALL = socket.MSG_WAITALL
 
 
+class LongFrameError(ProtocolError):
+    """A reply is larger than a frame may be."""
+
+
 class Connection:
     """A greeted connection. Made by `open`; not thread-safe, except for `abort`."""
 
@@ -195,7 +199,7 @@ class Connection:
     def _receive_header(self) -> tuple[int, int]:
         command, size = HEADER.unpack(self._receive_bytes(HEADER.size))
         if not 0 <= size <= wire.MAX_FRAME:
-            raise ProtocolError(
+            raise LongFrameError(
                 f"the server at {self.endpoint} sent a frame of {size:,} bytes, at most {wire.MAX_FRAME:,} are "
                 "allowed; is it a Pravega segment store, and does it expect TLS?"
             )

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import (
     WriterFencedError,
 )
 
-from ..stream import KEY_VALUE_TABLE_SUFFIX, Access, Stream, segment_name
+from ..stream import Access, Stream, key_value_table_of, segment_name
 from ..wire.replies import (
     TOKEN_EXPIRED,
     AuthTokenCheckFailed,
@@ -90,8 +90,8 @@ def failure(reply: Reply, address: SegmentAddress, access: Access, action: str) 
 def missing_segment(address: SegmentAddress) -> PravegaError:
     """Make the error for a segment that is not there."""
     stream = address.stream
-    if stream.name.endswith(KEY_VALUE_TABLE_SUFFIX):
-        table = stream.name.removesuffix(KEY_VALUE_TABLE_SUFFIX)
+    table = key_value_table_of(stream)
+    if table is not None:
         return KeyValueTableNotFoundError(f"there is no key-value table '{table}' in scope '{stream.scope}'")
     return SegmentNotFoundError(
         f"there is no segment '{address.name}': it was removed by truncation, stream '{stream}' was deleted, or the "

@@ -20,8 +20,8 @@ from .fetch import SegmentFetch
 from .read_ahead import ReadAhead
 from .store import SegmentStore
 
-DEFAULT_WINDOW = 16 * 1024 * 1024
-"""Bytes fetched at a time. Larger windows were slower (page faults), smaller ones cost more calls."""
+DEFAULT_WINDOW = 8 * 1024 * 1024
+"""Bytes fetched at a time. Larger windows were slower (the processor's caches), smaller ones cost more calls."""
 
 MAX_READ_EVENT = 128 * 1024 * 1024
 """Most bytes believed of one event. Official clients write at most 8 MiB unless told to allow large events."""

@@ -34,7 +34,7 @@ from pyspark_pravega.errors import (
 )
 
 from ..commit_log import CommitLog
-from ..commit_log_rows import Beside
+from ..commit_log_rows import Beside, Content
 from ..scan.snapshot import tail_cut
 from ..tables.stream_table import StreamTable
 from .encoding import encoding_id
@@ -162,7 +162,7 @@ class Insert:
                 if again:
                     raise (lost := self._lost_track())
                 transaction = self._copy_winners(messages, expected)
-            self._publish(transaction, rows, operation, again, log, beside)
+            self._publish(transaction, rows, operation, again, log, beside, content=content_of(messages))
         except PravegaError as failed:
             unknown = again and not self._asked and isinstance(failed, NO_ANSWER)
             error = outcome_unknown(self._table.stream, self._transaction.id, failed) if unknown else failed
@@ -278,9 +278,17 @@ class Insert:
                     appender.append(memoryview(window.data)[first:last], len(window.starts))
             appender.flush()
 
-    def publish(self, rows: int, operation: str, log: CommitLog, beside: Beside) -> None:
-        """Commit a transaction that was found complete by another process, whatever that has done of the commit."""
-        self._publish(self._transaction, rows, operation, True, log, beside, recorded=True)
+    def publish(self, rows: int, operation: str, log: CommitLog, beside: Beside | None) -> None:
+        """Commit a transaction that was found complete by another process, whatever that has done of the commit.
+
+        Its segments are sealed, and each of its `rows` is one event.
+        """
+        transaction = self._transaction
+        ids = [segment.segment_id for segment in transaction.segments]
+        infos = self._pravega.segments.segment_infos(self._table.stream, ids, transaction.id)
+        # Where one is gone, the commit has begun, and whoever asked for that has told the log what it holds.
+        content = Content(rows, sum(each.write_offset for each in infos.values())) if len(infos) == len(ids) else None
+        self._publish(transaction, rows, operation, True, log, beside, content=content, recorded=True)
 
     def _publish(
         self,
@@ -291,6 +299,7 @@ class Insert:
         log: CommitLog | None,
         beside: Beside | None,
         *,
+        content: Content | None = None,
         recorded: bool = False,
     ) -> None:
         """Commit between two entries of the commit log, so that a scan sees all of it or nothing."""
@@ -310,7 +319,7 @@ class Insert:
 
         asked_for = again and transaction.status() in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED)
         entered = asked_for or log.enter(
-            transaction.id, rows=rows, operation=operation, beside=None if recorded else beside
+            transaction.id, rows=rows, operation=operation, content=content, beside=None if recorded else beside
         )
         try:
             if entered and not asked_for:
@@ -339,6 +348,12 @@ class Insert:
     def _note_no_more(self, stream: Stream) -> None:
         """End the writer of INSERTs: the time that it has noted counts, and no watermark waits for a later one."""
         self._pravega.controller.remove_writer(INSERTS, stream)
+
+
+def content_of(messages: Iterable[InsertMessage]) -> Content:
+    """Return what the tasks wrote, all segments together."""
+    written = [each for message in messages for each in message.segments.values()]
+    return Content(sum(each.events for each in written), sum(each.bytes for each in written))
 
 
 def noted_time(messages: Iterable[InsertMessage], writer: str | None) -> tuple[str, int] | None:

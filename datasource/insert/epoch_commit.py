@@ -77,6 +77,20 @@ def commit_epoch(
     )
 
 
+def end_recorded(pravega: Pravega, table: StreamTable, settings: WriteSettings, log: CommitLog, row: Recorded) -> bool:
+    """Bring the epoch that a row records to its end; tell whether that is a commit, of which the row tells then.
+
+    Raises what committing it does.
+    """
+    if row.done:
+        return True
+    entry = LedgerEntry(table.stream, Epoch(row.writer, row.epoch), row.rows)
+    if not _Former(pravega, table, settings, log, row, entry).is_committed():
+        return False
+    log.replace_beside(entry.number, lambda stored, origin: entry.published(_id(row), stored))
+    return True
+
+
 class _Former:
     """The transaction that the ledger has recorded last."""
 

@@ -23,9 +23,13 @@ from pyspark_pravega.client.key_value.table import Entry as Stored
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import QueryFencedError
 
+from ..commit_log import CommitLog
+
 KEPT_BATCHES = 100
 """Epochs of a query whose digests are kept."""
 KEPT_RUNS = 20
+RESET = "reset "
+"""What stands before an id in the place of a run that has reset the row of its query."""
 _FIRST = 1 << 63
 
 
@@ -116,6 +120,19 @@ class Recorded:
         return json.dumps(row).encode()
 
 
+def row_number(writer: str) -> int:
+    """Return the number in the key of a writer's row."""
+    digest = hashlib.blake2b(writer.encode(), digest_size=8).digest()
+    return _FIRST | int.from_bytes(digest, "big")
+
+
+def recorded(log: CommitLog) -> list[Recorded]:
+    """Return the rows of all writers to a stream. Raises PermissionDeniedError for a user who may not read the log."""
+    origin = log.learn_origin()
+    rows = [Recorded.read(each.value) for each in log.all_beside() if "writer" in json.loads(each.value)]
+    return [row for row in rows if row.origin == origin]
+
+
 class LedgerEntry:
     """One epoch's view of its writer's row; a `Beside` of the commit log.
 
@@ -127,8 +144,7 @@ class LedgerEntry:
         self.replaces: uuid.UUID | None = None
         self._stream = stream
         self._rows = rows
-        digest = hashlib.blake2b(epoch.writer.encode(), digest_size=8).digest()
-        self.number = _FIRST | int.from_bytes(digest, "big")
+        self.number = row_number(epoch.writer)
 
     def row(self, stored: Stored | None, origin: int) -> Recorded:
         """Return what is recorded, nothing yet if it is about an older stream of this name.
@@ -149,6 +165,12 @@ class LedgerEntry:
                 "have the same hash. Start the query with a new checkpoint, or write with another 'txn-app-id'."
             )
         if epoch.run is not None and epoch.run in row.runs[:-1]:
+            if row.runs[-1].startswith(RESET):
+                raise QueryFencedError(
+                    f"What stream {self._stream} knows of {epoch.writer} was reset while its run {epoch.run} was going "
+                    f"on. This run may not go on, and nothing of its micro-batch {epoch.number} is visible. Start the "
+                    "query again."
+                )
             raise QueryFencedError(
                 f"Another run ({row.runs[-1]}) of {epoch.writer} writes to stream {self._stream} since; this one "
                 f"({epoch.run}) may not go on, and nothing of its micro-batch {epoch.number} is visible. Two runs with "
@@ -199,13 +221,28 @@ class LedgerEntry:
         # The row may have changed since it was looked at: by another run, which may even have gone on to later epochs.
         if row.epoch > epoch.number or (row.epoch == epoch.number and row.transaction != self.replaces):
             raise self._overtaken(row)
+        batches = self._batches(row)
+        new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=batches)
+        return self.with_run(new).value()
+
+    def _batches(self, row: Recorded) -> dict[int, str]:
+        """Return the digests of a row with this epoch's."""
         batches = dict(row.batches)
         if not row.done:
             batches.pop(row.epoch, None)  # it came to nothing: whoever still tries to commit it must not think it done
-        if epoch.batch is not None:
-            batches[epoch.number] = epoch.batch
-        kept = dict(sorted(batches.items())[-KEPT_BATCHES:])
-        new = replace(row, epoch=epoch.number, transaction=transaction, rows=self._rows, done=False, batches=kept)
+        if self.epoch.batch is not None:
+            batches[self.epoch.number] = self.epoch.batch
+        return dict(sorted(batches.items())[-KEPT_BATCHES:])
+
+    def passed(self, stored: Stored | None, origin: int) -> bytes:
+        """Return the row that records this epoch, which has no rows, behind another that has come to its end.
+
+        Raises QueryFencedError if the row is about this epoch already, or a later one.
+        """
+        row = self.row(stored, origin)
+        if row.epoch >= self.epoch.number:
+            raise self._overtaken(row)
+        new = replace(row, epoch=self.epoch.number, transaction=None, rows=0, done=True, batches=self._batches(row))
         return self.with_run(new).value()
 
     def taken_over(self, known: Recorded, stored: Stored | None, origin: int) -> bytes | None:

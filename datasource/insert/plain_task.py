@@ -23,7 +23,7 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import SegmentAppender
-from pyspark_pravega.client.segments.event_frames import frame
+from pyspark_pravega.client.segments.event_frames import frame_by_place, split
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     EventTooLargeError,
@@ -34,6 +34,7 @@ from pyspark_pravega.errors import (
     ServerUnavailableError,
     StreamSealedError,
 )
+from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -98,7 +99,7 @@ class PlainWriter(DataSourceArrowWriter):
                 if not spec.lossy:
                     raise
                 rows += sum(batch.num_rows for batch in iterator)
-                stored = 0 if appenders is None else appenders.given - appenders.unknown
+                stored = 0 if appenders is None else appenders.stored
                 LOG.warning("Stream %s: rows of a best-effort write are lost: %s", table.stream, error)
             finally:
                 if appenders is not None:
@@ -108,33 +109,38 @@ class PlainWriter(DataSourceArrowWriter):
 
 @dataclass
 class _Open:
-    """A segment's appender, and the events it was given that may not be stored yet, with their positions."""
+    """A segment's appender, and the positions of the events it was given that may not be stored yet."""
 
     appender: SegmentAppender
-    events: list[pa.Array] = field(default_factory=list)
     positions: list[npt.NDArray[np.float64]] = field(default_factory=list)
     bytes: int = 0
+    given: int = 0
 
-    def give(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
-        """Append events."""
-        framed = frame(events)
-        self.events.append(events)
+    @property
+    def stored(self) -> int:
+        """Count the events that are known to be stored."""
+        return self.given - sum(events for _, events in self.appender.pending)
+
+    def give(self, framed: memoryview, positions: npt.NDArray[np.float64]) -> None:
+        """Append events, which have these positions."""
         self.positions.append(positions)
         self.bytes += len(framed)
-        self.appender.append(framed, len(events))
+        self.given += len(positions)
+        self.appender.append(framed, len(positions))
 
     def flush(self) -> None:
         """Wait until all are stored, and forget them."""
         self.appender.flush()
-        self.events, self.positions, self.bytes = [], [], 0
+        self.positions, self.bytes = [], 0
 
     def pending(self) -> tuple[pa.Array, npt.NDArray[np.float64]] | None:
         """Return the events that a sealed segment has not stored, None if it has stored all."""
-        count = sum(events for _, events in self.appender.pending)
-        if not count:
+        blocks = [data for data, _ in self.appender.pending]
+        if not blocks:
             return None
-        events = pa.concat_arrays(self.events)
-        return events[-count:], np.concatenate(self.positions)[-count:]
+        found = [EventBuffer(data, *split(data, 0, len(data))[:2]).to_arrow() for data in blocks]
+        events = pa.concat_arrays(found).cast(pa.large_binary())
+        return events, np.concatenate(self.positions)[-len(events) :]
 
 
 class _Appenders:
@@ -144,23 +150,21 @@ class _Appenders:
         self._pravega = pravega
         self._stream = stream
         self._open: dict[int, _Open] = {}
+        self._stored_before = 0
         self._router = self._current()
-        self.given = 0
-        """Events that were given."""
 
     @property
-    def unknown(self) -> int:
-        """Count the events that are not known to be stored."""
-        return sum(events for each in self._open.values() for _, events in each.appender.pending)
+    def stored(self) -> int:
+        """Count the events that are known to be stored, also in segments that are sealed since."""
+        return self._stored_before + sum(each.stored for each in self._open.values())
 
     def append(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Append events; returns when not too many of them are under way."""
-        self.given += len(events)
         self._route(events, positions)
 
     def flush(self) -> None:
         """Wait until all events are stored."""
-        while unflushed := [one for one, each in self._open.items() if each.events]:
+        while unflushed := [one for one, each in self._open.items() if each.positions]:
             for segment_id in unflushed:
                 try:
                     self._open[segment_id].flush()
@@ -183,21 +187,28 @@ class _Appenders:
 
     def _route(self, events: pa.Array, positions: npt.NDArray[np.float64]) -> None:
         """Give events to the segments of now, and those of a segment that is sealed meanwhile to the next ones."""
-        segments = self._router.route(positions)
-        left = np.ones(len(segments), bool)
-        for segment_id in np.unique(segments):
-            where = segments == segment_id
+        segment_ids, places = self._router.segment_ids, self._router.places(positions)
+        framed: dict[int, memoryview] = {}
+
+        def room(place: int, size: int, _: int) -> memoryview:
+            framed[place] = memoryview(pa.allocate_buffer(size)).cast("B")
+            return framed[place]
+
+        frame_by_place(events, places, len(segment_ids), room)
+        left = np.ones(len(places), bool)
+        for place, frames in framed.items():
+            where, segment_id = places == place, segment_ids[place]
             left &= ~where
-            each = self._open.get(int(segment_id))
+            each = self._open.get(segment_id)
             if each is None:
-                appender = SegmentAppender(self._pravega.segments, self._stream, int(segment_id), uuid.uuid4())
-                each = self._open[int(segment_id)] = _Open(appender)
+                appender = SegmentAppender(self._pravega.segments, self._stream, segment_id, uuid.uuid4())
+                each = self._open[segment_id] = _Open(appender)
             try:
-                each.give(events.filter(pa.array(where)), positions[where])
+                each.give(frames, positions[where])
                 if each.bytes > _UNFLUSHED_BYTES:
                     each.flush()
             except SegmentSealedError:
-                self._go_on_after(int(segment_id))
+                self._go_on_after(segment_id)
                 if left.any():  # not to segments that are known to be gone: what comes next would overtake it
                     self._route(events.filter(pa.array(left)), positions[left])
                 return
@@ -213,11 +224,13 @@ class _Appenders:
         current = set(self._router.segment_ids)
         left = []
         for segment_id in [one for one in self._open if one not in current]:
-            each = self._open.pop(segment_id)
+            each = self._open[segment_id]
             try:
                 each.flush()
             except SegmentSealedError:
                 left.append(each.pending())
+            self._stored_before += each.stored
+            del self._open[segment_id]
             each.appender.close()
         for pending in left:
             if pending is not None:

@@ -22,6 +22,9 @@ BLOCK_BYTES = 1 << 20
 _FIRST_BLOCK_BYTES = 1 << 16
 """Blocks of a segment become larger with what it has already: there may be many segments with little each."""
 
+_SPILLED_SHARE = 4
+"""The part of the memory that is written to the file at a time."""
+
 
 @dataclass
 class _Block:
@@ -127,10 +130,15 @@ class Spool:
                 prefix="pyspark-pravega-", dir=spill_directory()
             )
         position = self._file.seek(0, 2)
-        for spool in self._segments.values():
-            for block in spool.blocks:
-                if block.data is not None:
-                    self._file.write(block.data[: block.length])
-                    block.data, block.position = None, position
-                    position += block.length
-        self._held = 0
+        # Only as much as must, full blocks first: what stays is neither written nor read again.
+        kept = self._memory - self._memory // _SPILLED_SHARE
+        blocks = [each.blocks for each in self._segments.values()]
+        full = [block for each in blocks for block in each[:-1]]
+        for block in [*full, *(each[-1] for each in blocks)]:
+            if self._held <= kept:
+                break
+            if block.data is not None:
+                self._file.write(block.data[: block.length])
+                self._held -= len(block.data)
+                block.data, block.position = None, position
+                position += block.length

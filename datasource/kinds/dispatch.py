@@ -12,6 +12,7 @@ from ..tables.loading import LoadedTable, load_table
 from ..tables.stream_table import Kind, StreamTable, kind_of_format
 from .changes import ChangeTable
 from .events import Changelog, EventTable, TypedEvents
+from .key_value import KeyValueEntries
 from .kind import TableKind
 from .several import SeveralStreams
 
@@ -22,7 +23,11 @@ _OF_ONE_STREAM: Mapping[Kind, TableKind] = {
     Kind.CHANGELOG: Changelog(),
 }
 SEVERAL_STREAMS = SeveralStreams(_OF_ONE_STREAM)
-KINDS = {**_OF_ONE_STREAM, Kind.SEVERAL: SEVERAL_STREAMS}
+KINDS: Mapping[Kind, TableKind] = {
+    **_OF_ONE_STREAM,
+    Kind.SEVERAL: SEVERAL_STREAMS,
+    Kind.ENTRIES: KeyValueEntries(),
+}
 
 
 def kind_of(table: StreamTable) -> TableKind:

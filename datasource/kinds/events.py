@@ -21,10 +21,10 @@ from ..changes.position import Position, check_endless, check_options, check_pos
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
 from ..insert.prepare import checked_for_rows, with_write_options
-from ..scan.bad_events import BadEventRule, bad_event_rule
+from ..scan.bad_events import FAILFAST, BadEventRule, bad_event_rule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
-from ..scan.event_planning import likely_schemas, measure_scan, nullable, plan_events
+from ..scan.event_planning import likely_schemas, measure_with_head, nullable, plan_events
 from ..scan.event_times import EventTimes
 from ..scan.keyed_segments import segments_of_keys
 from ..scan.places import Places
@@ -70,8 +70,8 @@ class EventTable(TableKind):
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         schemas = begun(partial(likely_schemas, pravega, table, required))
-        slices = measure_scan(pravega, table, options, tail)
-        return plan_events(
+        slices, head = measure_with_head(pravega, table, options, tail)
+        planned = plan_events(
             pravega,
             table,
             slices,
@@ -85,6 +85,8 @@ class EventTable(TableKind):
             places=places,
             segments=segments_of_keys(pravega, table, slices, conditions),
         )
+        every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
+        return replace(planned, head=head) if every_event_is_a_row else planned
 
     def plan_micro_batch(
         self,

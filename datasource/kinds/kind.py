@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
+from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.batch_end import Wanted
 from ..changes.position import Position
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
 from ..changes.truncation_search import Search
+from ..insert.prepare import plain_writer
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
 from ..scan.places import Places
@@ -26,7 +30,10 @@ from ..tables.stream_table import StreamTable
 
 
 class TableKind(ABC):
-    """A kind of table. All methods take a table of this kind."""
+    """A kind of table. All methods take a table of this kind.
+
+    Those about streams and changes raise UnsupportedOperationError where a kind has none.
+    """
 
     hidden_columns: ClassVar[Sequence[str]]
     """The names of the METADATA_COLUMNS that such a table has."""
@@ -36,6 +43,9 @@ class TableKind(ABC):
     """Whether CREATE TABLE without columns can take them from events that are there."""
     events_are_rows: ClassVar[bool]
     """Whether each event is a row for good, so that the table can be read as a stream of its rows."""
+
+    of_stream: ClassVar[bool] = True
+    """Whether it is a stream, or a part of one, and so has versions, a commit log and metadata tables."""
 
     @abstractmethod
     def name(self, table: StreamTable) -> str:
@@ -76,7 +86,6 @@ class TableKind(ABC):
         have, DataLossError, StreamNotFoundError, PermissionDeniedError.
         """
 
-    @abstractmethod
     def plan_micro_batch(
         self,
         pravega: Pravega,
@@ -92,6 +101,7 @@ class TableKind(ABC):
         `query` tells it from others, also when it goes on. `times` are those of its rows, where they are asked for.
         Raises UnsupportedOperationError for a table that is not streamed like that.
         """
+        self._refuse("readStream", table)
 
     @abstractmethod
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
@@ -101,18 +111,39 @@ class TableKind(ABC):
         or codec that does not fit, InvalidSchemaError for columns that do not.
         """
 
+    def plain_writer(
+        self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options
+    ) -> DataSourceArrowWriter | None:
+        """Return the tasks' writer of a write without a transaction, None for one that is a transaction.
+
+        The table is one that `prepare_insert` returned. Raises InvalidOptionError for options that do not fit.
+        """
+        return plain_writer(pravega, table, rows, options)
+
+    def row_changes_writer(
+        self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options
+    ) -> DataSourceArrowWriter:
+        """Return the tasks' writer of a statement that removes, replaces and inserts rows with this schema.
+
+        Raises UnsupportedOperationError for a table whose rows are not told by keys.
+        """
+        raise UnsupportedOperationError(f"Single rows of {table.stream} cannot be changed.")
+
+    def refusal(self, statement: str, name: str) -> str:
+        """Return the sentence that refuses a statement which no table of this kind knows."""
+        return refusal(statement, name)
+
     @abstractmethod
     def row_key(self, table: StreamTable) -> list[str]:
         """Return the columns that tell which row a change is of; none where every change is a row of its own."""
 
-    @abstractmethod
     def changes_schema(self, table: StreamTable, *, permissive: bool) -> StructType:
         """Return the columns of the table's changes. `permissive`: bad events are rows of nulls.
 
         Raises InvalidSchemaError when the table has a column of the same name as one of CHANGE_COLUMNS.
         """
+        self._refuse("CHANGES", table)
 
-    @abstractmethod
     def plan_changes(
         self,
         pravega: Pravega,
@@ -132,8 +163,8 @@ class TableKind(ABC):
         version alone: changes of others are not wanted. Raises what `plan_scan` does, and
         InvalidOptionError for a range without sense.
         """
+        self._refuse("CHANGES", table)
 
-    @abstractmethod
     def start_of_changes(
         self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options
     ) -> Position:
@@ -141,14 +172,14 @@ class TableKind(ABC):
 
         Raises InvalidOptionError for a range that is none of a stream, or has no sense.
         """
+        self._refuse("CHANGES", table)
 
-    @abstractmethod
     def end_of_changes(
         self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position, wanted: Wanted
     ) -> Position:
         """Return where the next batch of a stream of changes ends: `since` itself, after a pause, if nothing is new."""
+        self._refuse("CHANGES", table)
 
-    @abstractmethod
     def plan_new_changes(
         self,
         pravega: Pravega,
@@ -166,3 +197,7 @@ class TableKind(ABC):
 
         Raises what `plan_changes` does, and InvalidOptionError for positions that are none of the stream.
         """
+        self._refuse("CHANGES", table)
+
+    def _refuse(self, statement: str, table: StreamTable) -> NoReturn:
+        raise UnsupportedOperationError(self.refusal(statement, str(table.stream)))

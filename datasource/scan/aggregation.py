@@ -62,6 +62,11 @@ class Aggregation:
     functions: tuple[AggregateFunction, ...]
     groups: tuple[tuple[str, ...], ...]
 
+    @property
+    def only_counts_rows(self) -> bool:
+        """Tell whether nothing of the rows but their number is asked for."""
+        return not self.groups and all(each.name == COUNT_STAR for each in self.functions)
+
     def __str__(self) -> str:
         functions = ", ".join(map(str, self.functions)) or "none"
         groups = ", ".join(".".join(each) for each in self.groups)

@@ -23,7 +23,7 @@ _INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "b
 _FLOATS = {"float": pa.float32(), "double": pa.float64()}
 _TIMES = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 """Days and microseconds since 1970, in Spark's literals as in Arrow's memory."""
-_STRING, _BOOLEAN = "string", "boolean"
+_STRING, _BINARY, _BOOLEAN = "string", "binary", "boolean"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Term:
     """A part of a condition, about so many of the parts before it (`children`).
 
     `name` is that of one of Spark's predicates, functions or kinds of expression, COLUMN or LITERAL. The `value` of a
-    column is its name; that of a literal is written as Java does, a text as the base64 of its bytes. Literals have a
+    column is its name; that of a literal is written as Java does, texts and bytes as base64. Literals have a
     `type` as Spark's DESCRIBE spells it.
     """
 
@@ -187,7 +187,7 @@ def _column(name: str | None, types: Mapping[str, str]) -> _Value:
     if kind in _TIMES:
         number = _TIMES[kind]
         return _Value(kind, lambda columns: columns[name].view(number))
-    known = kind in _INTEGERS or kind in _FLOATS or kind in (_STRING, _BOOLEAN)
+    known = kind in _INTEGERS or kind in _FLOATS or kind in (_STRING, _BINARY, _BOOLEAN)
     return _Value(kind if known else "", lambda columns: columns[name])
 
 
@@ -201,6 +201,8 @@ def _literal(term: Term) -> _Value:
             scalar = pa.scalar(float(term.value), _FLOATS[term.type])
         elif term.type == _BOOLEAN and term.value in ("true", "false"):
             scalar = pa.scalar(term.value == "true")
+        elif term.type == _BINARY:
+            scalar = pa.scalar(base64.b64decode(term.value, validate=True), pa.binary())
         elif term.type == _STRING:
             scalar = pa.scalar(base64.b64decode(term.value, validate=True).decode())
         else:

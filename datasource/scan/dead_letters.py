@@ -154,15 +154,16 @@ class DeadLetters:
         payloads = self._encoder.encode(pa.RecordBatch.from_pylist(rows, schema=arrow_schema(COLUMNS)))
         blocks: list[tuple[memoryview, int]] = [(frame(payloads), len(payloads))]
         while blocks:
-            appender = self._appender or self._open()
+            appender, given = self._appender or self._open(), 0
             try:
                 for block, events in blocks:
+                    given += 1
                     appender.append(block, events)
                 appender.flush()
                 return
             except SegmentSealedError:
                 # The stream was scaled: none of what is pending is stored.
-                blocks = appender.pending
+                blocks = [*appender.pending, *blocks[given:]]
                 self.close()
 
     def _open(self) -> SegmentAppender:

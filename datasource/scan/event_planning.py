@@ -19,6 +19,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
 from ..commit_log import CommitLog
+from ..commit_log_rows import Head
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
@@ -41,8 +42,16 @@ _LIKELY_SECONDS = 1.0
 def measure_scan(
     pravega: Pravega, table: StreamTable, options: o.Options, tail: Mapping[int, int] | None
 ) -> list[SegmentSlice]:
+    """Measure as `measure_with_head` does."""
+    return measure_with_head(pravega, table, options, tail)[0]
+
+
+def measure_with_head(
+    pravega: Pravega, table: StreamTable, options: o.Options, tail: Mapping[int, int] | None
+) -> tuple[list[SegmentSlice], Head | None]:
     """Measure what lies between the cuts that the options name, now, or up to the tail of an earlier scan.
 
+    The head row of the commit log is returned too, if the whole stream is measured now: all its versions are in it.
     Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
     refuse_consumer(options, "a batch")
@@ -56,23 +65,39 @@ def measure_scan(
         end: StreamCut | None = end_as_of(pravega, table.stream, table.as_of, options)
     else:
         end = end_cut(pravega, table.stream, options)
-    slices = measure_slices(pravega, table, options, start, end)
-    return slices if tail is None else up_to(slices, tail)
+    slices, head = _measured(pravega, table, options, start, end)
+    if tail is not None:
+        return up_to(slices, tail), None
+    return slices, head if start is None and end is None else None
 
 
 def measure_slices(
     pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
 ) -> list[SegmentSlice]:
     """Measure what lies between two cuts now, whole transactions only; see `take_snapshot`."""
+    return _measured(pravega, table, options, start, end)[0]
+
+
+def _measured(
+    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
+) -> tuple[list[SegmentSlice], Head | None]:
     log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
-    return take_snapshot(
+    head = None
+
+    def settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
+        nonlocal head
+        slices, head = log.settled_with_head(measure)
+        return slices
+
+    slices = take_snapshot(
         pravega,
         table.stream,
         start=start,
         end=end,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
-        settled=log.settled,
+        settled=settled,
     )
+    return slices, head
 
 
 def plan_events(

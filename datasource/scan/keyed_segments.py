@@ -21,7 +21,7 @@ from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError
 
 from ..tables.loading import promised_key, stored_properties
-from ..tables.routing_key import key_positions_of
+from ..tables.routing_key import key_positions_of, routing_key_column
 from ..tables.stream_table import Kind, StreamTable
 from .conditions import COLUMN, LITERAL, Condition, Term
 from .snapshot import SegmentSlice
@@ -64,8 +64,10 @@ def segments_of_keys(
     # The routing key is another where the options of a query say what the events are.
     if table.kind is not Kind.EVENTS or column is None or column != table.routing_key or len(slices) < 2:
         return None
-    type = {field.name: field.dataType.simpleString() for field in table.schema}.get(column, "")
-    keys = possible_keys(conditions, column, type)
+    # It may be spelled in another case than the column, which can be renamed.
+    spelled = routing_key_column(column, table.schema)
+    type = table.schema[spelled].dataType.simpleString()
+    keys = possible_keys(conditions, spelled, type)
     positions = None if keys is None else _positions(keys, type)
     if positions is None:
         return None

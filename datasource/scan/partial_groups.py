@@ -19,8 +19,9 @@ MOST_GROUPS = 100_000
 MOST_BYTES = 32 << 20
 """What a task keeps of groups at most."""
 _LARGEST = 2**63 - 1
-_ZEROS = (-1, 0)
-"""The ranks of -0.0 and 0.0."""
+_NAN, _NONE, _ALL_BITS = pa.scalar(float("nan")), pa.scalar(0, pa.int64()), pa.scalar(_LARGEST, pa.int64())
+_ZEROS = (pa.scalar(-1, pa.int64()), pa.scalar(0, pa.int64()))
+"""The ranks of -0.0 and 0.0. Arrow makes such values once, because it looks for a module each time."""
 _ADDS = {COUNT_STAR: "sum", COUNT: "sum", SUM: "sum", MIN: "min", MAX: "max"}
 """Arrow's functions that put the rows of a group together."""
 
@@ -50,7 +51,7 @@ class PartialGroups:
         places = {name: place for place, name in enumerate(operands.names)}
         self._key_places = [places[name] for (name,) in aggregation.groups]
         self._places = [None if each.name == COUNT_STAR else places[each.column[0]] for each in self._functions]
-        self._only_counts = not self._keys and all(each.name == COUNT_STAR for each in self._functions)
+        self._only_counts = aggregation.only_counts_rows
         begun = list(zip(self._functions, list(self._schema)[len(self._keys) :], strict=True))
         floating = [(each.name, field.name) for each, field in begun if pa.types.is_floating(field.type)]
         self._adds_floating = any(function == SUM for function, _ in floating)
@@ -168,7 +169,7 @@ def _size(column: pa.ChunkedArray) -> int:
 def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whole numbers that are ordered as Spark orders floating-point ones: NaN is the greatest."""
     doubles = column.cast(pa.float64())
-    doubles = pc.if_else(pc.is_nan(doubles), float("nan"), doubles)
+    doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
     return _flipped(pa.chunked_array([each.view(pa.int64()) for each in doubles.chunks], pa.int64()))
 
 
@@ -179,8 +180,8 @@ def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
 
 def _flipped(bits: pa.ChunkedArray) -> pa.ChunkedArray:
     """Turn the bits of negative numbers around, all but the sign."""
-    return pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, _LARGEST), bits)
+    return pc.if_else(pc.less(bits, _NONE), pc.bit_wise_xor(bits, _ALL_BITS), bits)
 
 
-def _has(ranks: pa.ChunkedArray, some: tuple[int, ...]) -> bool:
+def _has(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
     return any(pc.any(pc.equal(ranks, each)).as_py() for each in some)

@@ -9,6 +9,7 @@ from typing import NoReturn
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ..commit_log_rows import Head
 from .snapshot import SegmentSlice
 
 
@@ -66,6 +67,10 @@ class PlannedScan:
     """How many segments can have the routing keys that conditions name, of how many; None if that was not told."""
     rows: PlannedRows | None = None
     """The files of the rows that are known, in a stream of their changes."""
+    head: Head | None = None
+    """The head row of the commit log, all of whose versions are in the scan, if every event of the stream is a row."""
+    known: int | None = None
+    """How many rows there are, where that was found without reading them, and only it is asked for."""
 
     @classmethod
     def of(

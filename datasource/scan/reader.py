@@ -36,8 +36,12 @@ SMALL_BYTES = 256 << 10
 """Bytes of slices that one task reads together in any case: about what it reads while Spark starts another task."""
 MODERATE_BYTES = 16 << 20
 """Bytes of slices that one task reads together at most. With more, a large cluster would wait for too few tasks."""
+LARGE_BYTES = 64 << 20
+"""The same where it is known how many tasks run at once: so much is read again when a task fails."""
 ENOUGH_TASKS = 16
-"""A scan has as many tasks before larger slices share one, if it has as many slices."""
+"""A scan has as many tasks before larger slices share one, where nobody says how many run at once."""
+TASKS_OF_A_CORE = 2
+"""As many where it is known. With less, cores would wait for the last task; with more, Spark mostly starts tasks."""
 FEW_BYTES = 64 << 10
 """Bytes of a slice that are read at first where a few rows may be enough: often all that is needed."""
 _FEWEST_EVENTS = 256
@@ -110,8 +114,13 @@ class SmallSlices(InputPartition):
 class SegmentScanReader(PlannedReader[EventScanPlan, SlicePartition | SmallSlices]):
     """One partition per slice, its events in order; small slices share one."""
 
-    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition]) -> None:
-        super().__init__(plan, together(slices))
+    def __init__(self, plan: EventScanPlan, slices: Sequence[SlicePartition], cores: int | None = None) -> None:
+        super().__init__(plan, together(slices, cores))
+
+    def for_cores(self, cores: int) -> SegmentScanReader:
+        """Return a reader of the same events whose tasks are so many as fit these cores."""
+        slices = [each for partition in self.planned for each in slices_of(partition)]
+        return SegmentScanReader(self._plan, slices, cores)
 
     def batches(self, partition: SlicePartition | SmallSlices) -> Iterator[pa.RecordBatch]:
         """Read the events of one slice, or of several small ones."""
@@ -138,14 +147,16 @@ def slices_of(partition: SlicePartition | SmallSlices) -> tuple[SlicePartition, 
     return partition.slices if isinstance(partition, SmallSlices) else (partition,)
 
 
-def together(slices: Sequence[SlicePartition]) -> list[SlicePartition | SmallSlices]:
+def together(slices: Sequence[SlicePartition], cores: int | None = None) -> list[SlicePartition | SmallSlices]:
     """Return partitions for slices: small neighbours are put together, as many as are still small together.
 
     Only neighbours, because Spark returns rows in the order of the partitions: from the oldest event to the newest.
     What is small depends on how much there is: a scan of many segments would mostly start and end tasks.
     """
     lengths = [each.read.end - each.read.start for each in slices]
-    small_bytes = min(max(SMALL_BYTES, sum(lengths) // ENOUGH_TASKS), MODERATE_BYTES)
+    enough_tasks, most = (ENOUGH_TASKS, MODERATE_BYTES) if cores is None else (cores * TASKS_OF_A_CORE, LARGE_BYTES)
+    share = sum(lengths) * 9 // (8 * enough_tasks)  # a little more than that of each, or one task would be left over
+    small_bytes = min(max(SMALL_BYTES, share), most)
     partitions: list[SlicePartition | SmallSlices] = []
     small: list[SlicePartition] = []
     size = 0

@@ -30,14 +30,15 @@ class Point:
     version: int | None = None
 
 
-def point_of_version(pravega: Pravega, stream: Stream, text: str) -> Point:
+def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
     """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
 
-    Raises InvalidOptionError for what is none of the stream, naming what there is near it.
+    `asked` is what errors call it. Raises InvalidOptionError for what is none of the stream, naming what there is near
+    it.
     """
     text = text.strip()
     if text.isdecimal() and len(text) < 19:
-        return _point_of_number(pravega, stream, int(text))
+        return _point_of_number(pravega, stream, int(text), asked)
     tags = Tags(pravega, stream).all()
     for tag in tags:
         if tag.name == text:
@@ -46,10 +47,10 @@ def point_of_version(pravega: Pravega, stream: Stream, text: str) -> Point:
         cut = StreamCut.from_text(text)
     except InvalidOptionError as error:
         raise InvalidOptionError(
-            f"VERSION AS OF '{text[:80]}' is no number of a version and no tag. {_known(tags, text)} Taken for a "
+            f"{asked} '{text[:80]}' is no number of a version and no tag. {_known(tags, text)} Taken for a "
             f"position, {error.message}."
         ) from None
-    check_cut(pravega, stream, "VERSION AS OF", cut)
+    check_cut(pravega, stream, asked, cut)
     return Point(cut)
 
 
@@ -134,7 +135,7 @@ def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
     return False
 
 
-def _point_of_number(pravega: Pravega, stream: Stream, number: int) -> Point:
+def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
     log = CommitLog(pravega, stream)
     found = log.versions(number, number) if number else []
     if found:
@@ -150,7 +151,7 @@ def _point_of_number(pravega: Pravega, stream: Stream, number: int) -> Point:
     else:
         [last] = log.versions(newest, newest) or [first]
         there = f"the newest one is {_shown(last)}"
-    raise InvalidOptionError(f"VERSION AS OF {number} is not possible on stream {stream}: {there}.")
+    raise InvalidOptionError(f"{asked} {number} is not possible on stream {stream}: {there}.")
 
 
 def _known(tags: list[Tag], text: str = "") -> str:

@@ -112,11 +112,11 @@ class TableStreams:
 
     def start(self) -> SeveralOffset:
         """Return where a query begins that has no checkpoint."""
-        return SeveralOffset(self._of_each(list(self._members), lambda name: self._members[name].stream.start()))
+        return SeveralOffset(self._of_members(list(self._members), TableStream.start))
 
     def last(self) -> SeveralOffset:
         """Return where a query ends that reads what there is now."""
-        return SeveralOffset(self._of_each(list(self._members), lambda name: self._members[name].stream.last()))
+        return SeveralOffset(self._of_members(list(self._members), TableStream.last))
 
     def end(
         self,
@@ -154,7 +154,8 @@ class TableStreams:
                         since.offsets[name], mine, None if lasts is None else lasts[name]
                     )
         new = [name for name in self._members if name not in since.offsets and (lasts is None or name in lasts)]
-        reached |= self._of_each(new, lambda name: self._members[name].stream.head())
+        # Also those that were dropped since the streams were looked for: they are none that the query has read.
+        reached |= self._of_members(new, TableStream.head)
         latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
         metrics = self._behind(reached if due else {}, frontiers)
         return SeveralEnd(
@@ -177,6 +178,9 @@ class TableStreams:
                 since.offsets[name], None if last is None else last.offsets[name]
             )
         )
+
+    def _of_members(self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]) -> dict[str, SourceOffset]:
+        return self._of_each(names, lambda name: self._unless_gone(lambda: find(self._members[name].stream)))
 
     def _unless_gone(self, use: Callable[[], T]) -> T | None:
         try:

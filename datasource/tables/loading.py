@@ -28,6 +28,8 @@ TYPE_SIGN = "$"
 """Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
 SCHEMA_KEY = "schema"
 """The tag of a table whose schema no registry has: the schema text of its format."""
+CREATING_KEY = "creating"
+"""The tag of a stream of which a statement is making a table."""
 _TAGS_LIMIT = 128
 
 
@@ -63,7 +65,7 @@ def load_table(
     pravega.known_streams.note_registered(stream, schema is not None)
     if schema is None or group is None:
         if named is not None:
-            raise SchemaNotFoundError(_no_schema(pravega, stream, named))
+            raise SchemaNotFoundError(_no_schema(pravega, stream, named, CREATING_KEY in stored))
         _check_unregistered(stream, "raw", event_type, schema_version)
         return LoadedTable(_unregistered(stream, "raw", stored), configuration, group, stored)
     try:
@@ -148,15 +150,21 @@ def _check_unregistered(stream: Stream, format: str, event_type: str | None, ver
         )
 
 
-def _no_schema(pravega: Pravega, stream: Stream, format: str) -> str:
+def _no_schema(pravega: Pravega, stream: Stream, format: str, creating: bool) -> str:
     address = pravega.config.registry_uri
     what = f"Stream {stream} is a table of 'format'='{format}', "
     if address is None:
         return f"{what}whose schema is in a schema registry, but none is set. Set 'schema-registry-uri'."
+    if creating:
+        return (
+            f"{what}but the schema registry at {address} has no schema for it yet. Its CREATE TABLE is running, or was "
+            "cut off: the same statement does the rest, and DROP TABLE removes it, which CREATE TABLE AS SELECT needs "
+            "first."
+        )
     return (
-        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. If its CREATE "
-        "TABLE was cut off before the schema was registered, DROP TABLE it, and create it again. The events' bytes can "
-        "be read with spark.read.format('pravega').option('format', 'raw')."
+        f"{what}but the schema registry at {address} has no schema for it. Check 'schema-registry-uri'. If its schema "
+        "was deleted, or its DROP TABLE cut off, DROP TABLE removes the rest. The events' bytes can be read with "
+        "spark.read.format('pravega').option('format', 'raw')."
     )
 
 
@@ -245,6 +253,11 @@ def tags_for(properties: Mapping[str, str], others: Iterable[str] = ()) -> tuple
             continue
         parts = [text[at : at + room] for at in range(0, len(text), room)]
         tags.extend(f"{TAG_PREFIX}{key}#{number}={part}" for number, part in enumerate(parts))
+    if len(names := [tag for tag in tags if not tag.startswith(TAG_PREFIX)]) + len(properties) > _TAGS_LIMIT:
+        raise InvalidNameError(
+            f"There are {len(names)} names in 'tags', and the table's properties take {len(tags) - len(names)} more of "
+            f"the {_TAGS_LIMIT} tags that a stream can have. Leave some out."
+        )
     if len(tags) > _TAGS_LIMIT:
         longest = max(properties, key=lambda key: len(properties[key]))
         raise InvalidNameError(

@@ -1,10 +1,11 @@
-"""Settings of a table that name its columns."""
+"""Names of columns: those in settings of a table, and all that its types have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -22,3 +23,17 @@ def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:
     if settings.event_time is not None:
         settings = replace(settings, event_time=event_time_column(settings.event_time, columns))
     return settings
+
+
+def all_names(type: DataType) -> Iterator[str]:
+    """Yield the names of all fields of a type, those inside others too."""
+    match type:
+        case StructType():
+            for field in type:
+                yield field.name
+                yield from all_names(field.dataType)
+        case ArrayType():
+            yield from all_names(type.elementType)
+        case MapType():
+            yield from all_names(type.keyType)
+            yield from all_names(type.valueType)

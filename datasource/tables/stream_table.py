@@ -21,6 +21,7 @@ from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
 from .as_of import AsOf
 from .change_range import ChangeRange
+from .key_columns import KeyColumns
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])
 """The columns of a stream that has no schema."""
@@ -46,6 +47,8 @@ class Kind(StrEnum):
     """Every event is a row again, in a stream of changes of rows."""
     SEVERAL = "several"
     """Every event of several streams is a row."""
+    ENTRIES = "entries"
+    """Every entry of a key-value table is a row. Then `stream` has the scope and the name of that table."""
 
 
 def kind_of_format(format: str) -> Kind:
@@ -88,6 +91,8 @@ class StreamTable:
     """The tables that are read as this one. It then has the columns of all of them, and for a stream its scope and what
     named the streams."""
 
+    keys: KeyColumns | None = None
+    """The columns that are the keys of a key-value table. Then the others are in the values, in the table's format."""
     called: tuple[str, str] | None = None
     """The scope and the stream as the statement spelled them that loaded the table, if that is not as in Pravega."""
 
@@ -117,6 +122,7 @@ class StreamTable:
             "changes": None if self.changes is None else self.changes.to_json(),
             "as_of": None if self.as_of is None else self.as_of.to_json(),
             "members": [member.to_json() for member in self.members],
+            "keys": None if self.keys is None else self.keys.to_json(),
             "called": self.called,
         }
 
@@ -141,6 +147,7 @@ class StreamTable:
             changes=None if value["changes"] is None else ChangeRange.from_json(value["changes"]),
             as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
             members=tuple(map(cls.from_json, value["members"])),
+            keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
             called=None if value["called"] is None else tuple(value["called"]),
         )
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.types import StructField
 
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from ..core.edited_columns import REVISION, EditedColumn
+from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.schema_texts import SPARK_METADATA, split_comment
+from ..core.spark_visitor import child_path
+from . import schema_model as avro
+from .schema_to_spark import targets
 from .spark_to_schema import spark_field_to_avro, with_avro_default
+
+_NULLS = ("null", {"type": "null"})
 
 
 def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None) -> str:
@@ -24,28 +29,85 @@ def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None
     record = json.loads(text)
     if not isinstance(record, dict) or record.get("type") != "record":
         raise UnsupportedOperationError("Its Avro schema is no record, and so has no columns that could be changed.")
-    old = {field["name"]: field for field in record["fields"]}
-    full_name = record["name"]
-    if "." not in full_name and record.get("namespace"):
-        full_name = f"{record['namespace']}.{full_name}"
-    record["fields"] = [_field(each, old, full_name) for each in columns]
+    record = _record(record, columns, "", "")
     if revision is not None:
         record[REVISION] = revision
     return json.dumps(record, ensure_ascii=False)
 
 
-def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str) -> dict[str, Any]:
-    fresh = spark_field_to_avro(column.field, full_name)
+def former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
+    """Return the aliases of all fields that have some, by the parts of their names."""
+    found: dict[tuple[str, ...], Sequence[str]] = {}
+    _collect_aliases(avro.parse_avro(text), (), found)
+    return found
+
+
+def _collect_aliases(node: avro.Node, path: tuple[str, ...], found: dict[tuple[str, ...], Sequence[str]]) -> None:
+    branches = targets(node)
+    if len(branches) != 1:
+        return
+    match branches[0]:
+        case avro.Record() as record:
+            for field in record.fields:
+                if field.aliases:
+                    found[*path, field.name] = field.aliases
+                _collect_aliases(field.type, (*path, field.name), found)
+        case avro.Array() as array:
+            _collect_aliases(array.items, (*path, ELEMENT), found)
+        case avro.Map() as pairs:
+            _collect_aliases(pairs.values, (*path, VALUE), found)
+
+
+def _record(record: dict[str, Any], columns: Sequence[EditedColumn], namespace: str, path: str) -> dict[str, Any]:
+    """Return a record of these fields. `namespace` is that of what is around it, `path` the column that it is."""
+    old = {field["name"]: field for field in record["fields"]}
+    name, own = record["name"], record.get("namespace", namespace)
+    full_name = f"{own}.{name}" if own and "." not in name else name
+    return record | {"fields": [_field(each, old, full_name, path) for each in columns]}
+
+
+def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str, path: str) -> dict[str, Any]:
     if column.source is None:
-        return fresh
+        return spark_field_to_avro(column.field, full_name)
     before = old[column.source]
-    field = fresh | {key: before[key] for key in ("aliases", "order") if key in before} if column.retyped else before
-    if column.retyped and before.get("default") is not None:
-        field = with_avro_default(field, before["default"])
-    aliases = [] if column.source == column.field.name else [column.source]
-    aliases = [*field.get("aliases", []), *aliases]
-    field = field | {"name": column.field.name} | ({"aliases": aliases} if aliases else {})
+    new_type = _type(before["type"], column, full_name.rpartition(".")[0], child_path(path, column.source))
+    field = before | {"type": new_type}
+    if (column.retyped or column.relaxed) and column.field.nullable:
+        # A default belongs to the first type of a union.
+        default = before.get("default")
+        field = field | {"default": None} if default is None else with_avro_default(field, default)
+    if column.source != column.field.name:
+        spark_field_to_avro(column.field, full_name)  # which checks the name
+        field = field | {"name": column.field.name, "aliases": [*field.get("aliases", []), column.source]}
     return _described(field, column.field)
+
+
+def _type(node: Any, column: EditedColumn, namespace: str, path: str) -> Any:
+    """Return the type of a column that was there, or of the elements or values of one, as it is to be."""
+    if column.retyped:
+        return spark_field_to_avro(StructField("x", column.field.dataType, column.field.nullable), "")["type"]
+    if column.parts is not None:
+        node = _container(node, column.parts, namespace, path)
+    if column.relaxed:
+        return ["null", *node] if isinstance(node, list) else ["null", node]
+    return node
+
+
+def _container(node: Any, parts: Sequence[EditedColumn], namespace: str, path: str) -> Any:
+    if isinstance(node, list) and len([each for each in node if each not in _NULLS]) == 1:
+        return [each if each in _NULLS else _container(each, parts, namespace, path) for each in node]
+    kind = node.get("type") if isinstance(node, dict) else None
+    if isinstance(kind, (dict, list)):
+        return node | {"type": _container(kind, parts, namespace, path)}
+    if kind == "record":
+        return _record(node, parts, namespace, path)
+    for container, inner, name in (("array", "items", ELEMENT), ("map", "values", VALUE)):
+        if kind == container:
+            return node | {inner: _type(node[inner], parts[-1], namespace, child_path(path, name))}
+    what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema have too"
+    raise UnsupportedOperationError(
+        f"Column {path} {what}, in a schema made by another program, and so nothing in it can be changed here."
+    )
 
 
 def _described(field: dict[str, Any], column: StructField) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..native.plans import NO_COLUMNS, one_column
 from ..native.reader import avro_plan, native_reader
 from . import schema_model as avro
 from .binary import Reader, read_whole, reader_of
-from .edited_schema import edited_avro
+from .edited_schema import edited_avro, former_names
 from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
 from .resolution import link, record_columns
 from .schema_to_spark import avro_to_spark
@@ -54,6 +54,9 @@ class AvroFormat:
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
         return edited_avro(schema_text, columns, revision)
+
+    def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
+        return former_names(schema_text)
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""

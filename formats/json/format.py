@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,10 @@ class JsonFormat:
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
         return edited_json(schema_text, columns, revision, timestamp_format(settings))
+
+    def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
+        """Return none: a property has one name."""
+        return {}
 
     def type_name(self, schema_text: str) -> str:
         """Return the "title", else the last part of the "$id" or "id", else `object`."""

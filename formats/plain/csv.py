@@ -41,7 +41,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, counted
 
 from ..core.arrow_types import strings_for_char_types
 from ..core.batches import BatchDecoder, PayloadReader
@@ -199,7 +199,8 @@ class _Records:
         else:
             found = [None if each == null else each for each in text.split(self._dialect.delimiter)]
         if len(found) != self._columns:
-            raise Undecodable(f"it has {len(found)} fields, but the table has {self._columns} columns")
+            has, wanted = counted(len(found), "field"), counted(self._columns, "column")
+            raise Undecodable(f"it has {has}, but the table has {wanted}")
         return found
 
     def _quoted(self, text: str) -> list[str | None]:

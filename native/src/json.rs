@@ -114,6 +114,23 @@ fn special(word: u64) -> u64 {
         & HIGHS
 }
 
+/// The number that eight characters are, the first of them in the lowest byte; None if one is no digit.
+#[inline]
+fn of_eight_digits(word: u64) -> Option<u64> {
+    const HIGH_HALVES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const OTHERS: u64 = 0x0000_00ff_0000_00ff;
+    // Characters of digits are 0x30 to 0x39, and stay below 0x40 with 6 more.
+    let halves = (word & HIGH_HALVES) | ((word.wrapping_add(ONES * 6) & HIGH_HALVES) >> 4);
+    if halves != ONES * 0x33 {
+        return None;
+    }
+    let digits = word - ONES * b'0' as u64;
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8); // in every other byte
+    let first = (pairs & OTHERS).wrapping_mul(100 + (1_000_000 << 32));
+    let second = (pairs >> 16 & OTHERS).wrapping_mul(1 + (10_000 << 32));
+    Some(first.wrapping_add(second) >> 32)
+}
+
 impl<'a> Parser<'a> {
     fn new(data: &'a [u8]) -> Accept<Self> {
         simdutf8::basic::from_utf8(data).map_err(|_| Reject)?;
@@ -540,6 +557,7 @@ impl<'a> Parser<'a> {
     #[inline]
     fn digits(&mut self, number: &mut u64) -> Accept<usize> {
         let begin = self.at;
+        self.eight_digits(number);
         while let Some(&byte) = self.data.get(self.at) {
             let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
@@ -549,6 +567,16 @@ impl<'a> Parser<'a> {
             self.at += 1;
         }
         if self.at == begin { Err(Reject) } else { Ok(self.at - begin) }
+    }
+
+    /// Reads digits onto a number, eight at a time, as long as there are eight.
+    #[inline]
+    fn eight_digits(&mut self, number: &mut u64) {
+        while let Some(chunk) = self.data.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let Some(eight) = of_eight_digits(u64::from_le_bytes(*chunk)) else { return };
+            *number = number.wrapping_mul(100_000_000).wrapping_add(eight);
+            self.at += 8;
+        }
     }
 
     /// The next number.
@@ -595,6 +623,7 @@ impl<'a> Parser<'a> {
         }
         let begin = self.at;
         let mut value: u64 = 0;
+        self.eight_digits(&mut value);
         while let Some(&byte) = self.data.get(self.at) {
             let digit = byte.wrapping_sub(b'0');
             if digit > 9 {

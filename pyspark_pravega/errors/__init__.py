@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from .events import *  # noqa: F403
 from .root import PravegaError as PravegaError
+from .root import counted as counted
 from .root import shorten as shorten
 from .servers import *  # noqa: F403
 from .statements import *  # noqa: F403

@@ -21,6 +21,11 @@ def shorten(text: str, longest: int = 200) -> str:
     return f"{text[: longest - end]}... ({len(text):,} characters) ...{text[-end:]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things as messages have it: `1 stream`, `2 streams`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class PravegaError(Exception):
     """Something went wrong that has no condition of its own; the message says what."""
 

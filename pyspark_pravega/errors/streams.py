@@ -45,6 +45,22 @@ class StreamExistsError(PravegaError):
     cure = "Use another name, or `CREATE TABLE IF NOT EXISTS`."
 
 
+class ViewNotFoundError(PravegaError):
+    """There is no such view. In SQL this is Spark's `VIEW_NOT_FOUND`."""
+
+    condition = "PRAVEGA_VIEW_NOT_FOUND"
+    sql_state = "42P01"
+    cure = "Look at `SHOW VIEWS IN pravega.<scope>`."
+
+
+class ViewExistsError(PravegaError):
+    """There is a view of this name already. In SQL this is Spark's `TABLE_OR_VIEW_ALREADY_EXISTS`."""
+
+    condition = "PRAVEGA_VIEW_EXISTS"
+    sql_state = "42P07"
+    cure = "Use another name, or `CREATE OR REPLACE VIEW` for a view."
+
+
 class StreamSealedError(PravegaError):
     """The stream was sealed: it can be read, and takes no more events."""
 

@@ -14,8 +14,8 @@ from pyspark_pravega.sql.script import Statement
 
 from .streaming_insert import not_streaming
 
-_STREAM_IN_BATCH = "_LEGACY_ERROR_TEMP_3102"
-"""Spark's condition for "Queries with streaming sources must be executed with writeStream.start()"."""
+_STREAM_IN_BATCH = ("_LEGACY_ERROR_TEMP_3102", "must be executed with writeStream.start()")
+"""The condition and the words with which Spark refuses a stream in a batch. Other refusals have the same condition."""
 _STACK = "\n\nJVM stacktrace:"
 _QUERY = "\n=== Streaming Query ==="
 _PLAN = re.compile(r";\s*\n['~+A-Z].*", re.DOTALL)
@@ -32,7 +32,8 @@ def failures_of(statement: Statement) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if error.getCondition() == _STREAM_IN_BATCH:
+        condition, words = _STREAM_IN_BATCH
+        if error.getCondition() == condition and words in str(error):
             raise ScriptFailedError(str(not_streaming(statement))) from error
         raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}") from error
     except PravegaError as error:

@@ -17,8 +17,8 @@ EQUAL = frozenset(
     """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
     ARRAY_REMOVE ARRAY_UNION ASCII ASIN ATAN ATAN2 BIN BTRIM CARDINALITY CEIL CEILING CHARACTER_LENGTH
     CHAR_LENGTH CHR COALESCE CONCAT CONCAT_WS COS COSH COT COUNT CUME_DIST CURRENT_DATE CURRENT_TIMESTAMP
-    DATE_FORMAT DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
-    GROUPING GROUPING_ID HEX HOUR IF IFNULL INITCAP INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
+    DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
+    GROUPING GROUPING_ID HEX HOUR IF IFNULL INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
     LPAD MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
     PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND
     ROW_NUMBER RPAD SECOND SHA1 SIGN SIN SINH SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
@@ -70,6 +70,17 @@ def _trimmed(side: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     return lambda given, _: _call(f"{side}trim", *reversed(given))
 
 
+def _date_format(given: _Arguments, findings: Findings) -> exp.Expr:
+    if not isinstance(given[1], exp.Literal) or "Y" in given[1].name:
+        findings.check("DATE_FORMAT: Spark refuses patterns with YYYY, the year of a week; yyyy is the year of a date")
+    return _call("DATE_FORMAT", *given)
+
+
+def _initcap(given: _Arguments, findings: Findings) -> exp.Expr:
+    findings.check("INITCAP begins a word behind a space only; in Flink behind all that is no letter or digit")
+    return _call("initcap", *given)
+
+
 def _to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
     findings.note("TO_TIMESTAMP: a text that is no timestamp is an error here, and NULL in Flink")
     return _call("to_timestamp_ntz", given[0], *(given[1:] or [exp.Literal.string("yyyy-MM-dd HH:mm:ss")]))
@@ -119,9 +130,11 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "AVG": _average,
     "COLLECT": _refused("COLLECT", "Spark has no MULTISET; collect_list gives an array"),
     "CURRENT_WATERMARK": _refused("CURRENT_WATERMARK", "a query does not see Spark's watermark"),
+    "DATE_FORMAT": _date_format,
     "FIRST_VALUE": _first("FIRST_VALUE"),
     "FROM_BASE64": lambda given, _: exp.cast(_call("unbase64", *given), "string"),
     "GREATEST": _nulls("GREATEST"),
+    "INITCAP": _initcap,
     "JSON_VALUE": _json_value,
     "LAST_VALUE": _first("LAST_VALUE"),
     "LEAST": _nulls("LEAST"),
@@ -170,6 +183,10 @@ def _node(node: exp.Expr, findings: Findings) -> exp.Expr:
         return _bracket(node, findings)
     if isinstance(node, exp.Div) and not _fractional(node):
         findings.check("Flink divides whole numbers into a whole number, and Spark into a fraction: use DIV for those")
+    if isinstance(node, exp.SimilarTo):
+        raise Untranslatable("SIMILAR TO has no equal: use RLIKE with a regular expression of Java")
+    if isinstance(node, exp.Extract):
+        return _extract(node, findings)
     if isinstance(node, exp.Floor | exp.Ceil) and node.args.get("to"):
         if isinstance(node, exp.Ceil):
             raise Untranslatable("CEIL(time TO unit) has no equal; add the unit to date_trunc")
@@ -189,6 +206,8 @@ def _node(node: exp.Expr, findings: Findings) -> exp.Expr:
     return node
 
 
+EXTRACTED = frozenset("YEAR QUARTER MONTH WEEK DAY DOW DOY HOUR MINUTE".split())
+"""Units of EXTRACT that are the same in both."""
 OWN = frozenset(("window", "session_window"))
 """Calls that the translation has made itself."""
 
@@ -207,4 +226,15 @@ def _bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
         return _call("map", *node.expressions)
     if not all(isinstance(each, exp.Literal) for each in node.expressions):
         findings.check(f"{node.sql()}: an array's elements are counted from 0 here; the keys of a map stay")
+    elif not node.expressions[0].is_string:
+        return _call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
+    return node
+
+
+def _extract(node: exp.Extract, findings: Findings) -> exp.Expr:
+    unit = node.name.upper()
+    if unit == "SECOND":
+        return _call("floor", node.copy())  # with the fraction, which Flink leaves out
+    if unit not in EXTRACTED:
+        findings.check(f"EXTRACT({unit} ...) is not known here, and was kept")
     return node

@@ -126,6 +126,8 @@ class QueryTranslator:
             raise Untranslatable(
                 "OVER of a stream has no equal in Spark: use windows of time, or a stateful operator in Python"
             )
+        if any(not isinstance(each.parent, exp.Select) for each in query.find_all(exp.Distinct)):
+            raise Untranslatable("Distinct values of a stream are not counted in Spark: use APPROX_COUNT_DISTINCT")
         for select in query.find_all(exp.Select):
             group = select.args.get("group")
             if group is None and not select.args.get("distinct"):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyspark_pravega.errors import counted
+
 from .report import Findings, Untranslatable
 
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
@@ -77,7 +79,8 @@ def translate_options(options: Mapping[str, str], findings: Findings) -> TableOp
     found.starts, found.ends = _list(rest.pop("scan.start-streamcuts", "")), _list(rest.pop("scan.end-streamcuts", ""))
     for cuts, key in ((found.starts, "scan.start-streamcuts"), (found.ends, "scan.end-streamcuts")):
         if cuts and len(cuts) != len(found.sources):
-            raise Untranslatable(f"'{key}' has {len(cuts)} stream cuts for {len(found.sources)} streams")
+            streams = counted(len(found.sources), "stream")
+            raise Untranslatable(f"'{key}' has {counted(len(cuts), 'stream cut')} for {streams}")
     found.streaming = _one_of(rest, "scan.execution.type", "streaming", ("streaming", "batch")) == "streaming"
     _connection(rest, found, findings)
     _sink(rest, found, findings)

@@ -13,7 +13,8 @@ PRIMARY_KEY = Option(
     None,
     SettableAs.PROPERTY | SettableAs.READ,
     "Columns of the primary key: `id`, or `order_id,line_no`. The table shows the latest state of each key. Without "
-    "the property, equal rows are counted; this needs whole `before` images.",
+    "the property, equal rows are counted; this needs whole `before` images. Of a key-value table those whose hash "
+    "decides on the partition, with the bytes of strings and binary values: `country(2),id`.",
     of_changes=True,
 )
 INFER_COLUMNS = Option(

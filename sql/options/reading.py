@@ -140,10 +140,10 @@ CONSUMER = Option(
 READ_WINDOW = Option(
     "read-window",
     between(BYTE_SIZE, 1 << 16, "64k", 256 << 20, "256m"),
-    16 << 20,
+    8 << 20,
     SettableAs.CATALOG | SettableAs.READ,
     "Bytes that a task decodes at a time; its buffers need about four times as much memory.",
-    "16m",
+    "8m",
 )
 COLUMNAR_READS = Option(
     "columnar-reads",

@@ -28,7 +28,7 @@ FORMAT = Option(
     TABLE,
     "How the bytes of an event become columns. `raw` tables have the one column `event BINARY`, `text` tables "
     "`value STRING`. Events of the `debezium` formats and of `maxwell-json` are changes of rows, and the table shows "
-    "the current rows.",
+    "the current rows. `kvtable` makes a key-value table, and no stream.",
     "avro",
 )
 FRAMING = Option(
@@ -141,9 +141,11 @@ SCALING_TYPE = Option(
     "`fixed`: the number of segments stays. Else Pravega splits and merges segments by kilobytes or events per second.",
     "fixed",
 )
+MOST_SEGMENTS = 10_000
+"""Segments of a stream: so many take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal."""
 SCALING_MIN_SEGMENTS = Option(
     "scaling.min-segments",
-    whole_number(1, 10_000),  # 10,000 take a server on one machine 5 s to make and 13 s to drop; 20,000 it cannot seal
+    whole_number(1, MOST_SEGMENTS),
     1,
     SettableAs.PROPERTY,
     "Number of segments at the start and, with scaling, the least number.",

@@ -6,26 +6,20 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from tests.catalog.generated_tables import Column, Table
+from tests.catalog.generated_columns import Column
+from tests.catalog.generated_conditions import FLOATING, NUMBERS, WHOLE, Conditions
+from tests.catalog.generated_tables import Table
 
 ROWS = "{rows}"
 """Stands for the table in the text of a query."""
-WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "bigint"}
-FLOATING = {"FLOAT", "DOUBLE"}
-NUMBERS = WHOLE | FLOATING
-ORDERS = ("=", "<=>", "<>", "<", "<=", ">", ">=")
-PATTERNS = ("a%", "%a", "%a%", "😀%", "%ż%", "_%", "%", "", "a", "%\\\\%", "_", "%/0.%", "%.0")
 NESTED = {
     "a": ("get(a, 0)", "size(a)", "a IS NULL", "get(a, 1)"),
     "s": ("s.x", "s.y", "s IS NULL", "s.x + 1L"),
     "m": ("m['k1']", "size(m)", "map_keys(m)", "m IS NULL"),
 }
 """Expressions of nested columns; none raises an error."""
-NESTED_CONDITIONS = {
-    "a": ("get(a, 0) > 100", "array_contains(a, 7)", "size(a) = 3", "a IS NULL", "get(a, 1) IS NULL", "a = array(1)"),
-    "s": ("s.x = 3", "s.y >= 'y1'", "s.x IS NULL", "s IS NOT NULL", "s.x IN (1, 2, NULL)", "s.y LIKE 'y%'"),
-    "m": ("m['k1'] > 50", "m IS NULL", "map_contains_key(m, 'k2')", "m['o'] IS NULL"),
-}
+NESTED_KEYS = ("s.x", "s.y")
+NESTED_FUNCTIONS = ("count(s.x)", "max(s.y)", "min(s.x)", "sum(s.x)", "count(s)")
 FAILING_ITEMS = {
     "i": ("i + 2147483647", "10 / i", "-i", "element_at(array(1, 2), 1 + abs(i % 4))", "10 % i"),
     "y": ("CAST(y * y * y AS TINYINT)", "-y"),
@@ -53,6 +47,10 @@ class Query:
     order: tuple[str, ...] = ()
     distinct: bool = False
     limit: int | None = None
+    rows: str = ROWS
+    """The table itself, or a subquery of its columns."""
+    joined: tuple[str, ...] = ()
+    """What it is joined with."""
     ansi: bool = True
     failing: bool = False
     """It may be an error, and so is asked for alone."""
@@ -65,7 +63,8 @@ class Query:
     def text(self, rows: str) -> str:
         """The query of a table or view."""
         named = [f"{text} AS c{place}" for place, text in enumerate((*self.groups, *self.select))]
-        parts = [f"SELECT {'DISTINCT ' if self.distinct else ''}{', '.join(named)} FROM {ROWS}"]
+        parts = [f"SELECT {'DISTINCT ' if self.distinct else ''}{', '.join(named)} FROM {self.rows}"]
+        parts += self.joined
         parts += [f"WHERE {' AND '.join(self.where)}"] * bool(self.where)
         parts += [f"GROUP BY {', '.join(self.groups)}"] * bool(self.groups)
         parts += [f"HAVING {' AND '.join(self.having)}"] * bool(self.having)
@@ -88,11 +87,12 @@ class Grammar:
     """Makes queries of a table."""
 
     def __init__(self, chance: random.Random, table: Table) -> None:
-        self._chance, self._table = chance, table
+        self._chance, self._table, self._conditions = chance, table, Conditions(chance, table)
         self._all = (*table.columns, *table.hidden)
         self._flat = tuple(column for column in self._all if column.values)
         self._comparable = tuple(column for column in self._flat if column.name != "u" or table.sequential)
         self._named = {column.name: column for column in self._all}
+        self._order = ", ".join(table.order)
 
     def query(self) -> Query:
         """Any query."""
@@ -106,6 +106,7 @@ class Grammar:
             (4, self._top),
             (3, self._windowed),
             (3, self._compared_with_others),
+            (4, self._joined_with_itself),
             (6, self._wrapping),
             (1, self._failing),
         )
@@ -132,93 +133,24 @@ class Grammar:
             (
                 f"coalesce({column.name}, {column.values[0]})" if column.values else f"{column.name} IS NULL",
                 f"CAST({column.name} AS STRING)",
-                f"CASE WHEN {self._comparison()} THEN {column.name} END",
-                f"({self._comparison()})",
+                f"CASE WHEN {self._conditions.comparison()} THEN {column.name} END",
+                f"({self._conditions.comparison()})",
                 f"hash({column.name})" if column.name != "m" else "m",
             )
         )
 
-    def _conditions(self) -> tuple[str, ...]:
-        return tuple(self._condition() for _ in range(self._chance.choice((1, 1, 1, 2, 2, 3))))
-
-    def _condition(self, depth: int = 2) -> str:
-        if depth and self._chance.random() < 0.4:
-            parts = [self._condition(depth - 1) for _ in range(self._chance.choice((1, 2, 2, 3)))]
-            joined = f"({self._chance.choice((' AND ', ' OR ')).join(parts)})"
-            return f"NOT {joined}" if self._chance.random() < 0.3 else joined
-        return self._comparison()
-
-    def _comparison(self) -> str:
-        """A condition on a column; hidden ones come as often as a fifth, and more often one on the routing key."""
-        if self._table.key is not None and self._chance.random() < 0.3:
-            some = ", ".join(self._chance.choices(("0", "1", "2", "3", "7", "8"), k=self._chance.randint(1, 3)))
-            return f"{self._table.key} IN ({some})"
-        if self._table.hidden and self._chance.random() < 0.2:
-            column = self._chance.choice(self._table.hidden)
-        else:
-            column = self._chance.choice(self._table.columns)
-        name, values = column.name, column.values
-        if name in NESTED_CONDITIONS:
-            return self._pick(NESTED_CONDITIONS[name])
-        if name == "id":
-            values = ("0L", "100L", "57L", "-1L", "199L")
-        order = self._chance.choice(ORDERS)
-        negated = self._chance.choice(("", "NOT "))
-        match self._chance.randrange(12):
-            case 0:
-                return f"{name} IS {negated}NULL"
-            case 1 | 2:
-                listed = self._chance.sample([*values, "NULL"], self._chance.randint(1, len(values)))
-                return f"{name} {negated}IN ({', '.join(listed)})"
-            case 3:
-                return f"{name} {negated}BETWEEN {self._pick(values)} AND {self._pick(values)}"
-            case 4:
-                return f"{self._pick(values)} {order} {name}"
-            case 5:
-                return self._of_two(column)
-            case 6 if column.type == "BOOLEAN":
-                return f"{negated}{name}"
-            case 6 | 7 if column.type in ("STRING", "string"):
-                return f"{name} {negated}LIKE '{self._pick(PATTERNS)}'"
-            case 6 | 7 if column.type in NUMBERS:
-                # Of another type, which Spark casts.
-                others = [each for each in self._flat if each.type in NUMBERS or each.name == "p"]
-                return f"{name} {order} {self._pick(self._chance.choice(others).values)}"
-            case 8:
-                return self._expression(column)
-        return f"{name} {order} {self._pick(values)}"
-
-    def _of_two(self, column: Column) -> str:
-        """A condition on two columns of a type, or twice the same."""
-        same = tuple(each for each in self._flat if each.type == column.type)
-        return f"{column.name} {self._chance.choice(ORDERS)} {self._pick(same or (column,))}"
-
-    def _expression(self, column: Column) -> str:
-        """What a scan cannot tell, and what is no error for any value."""
-        name = column.name
-        if column.type in NUMBERS:
-            return self._chance.choice((f"{name} % 2 = 0", f"CAST({name} AS STRING) < '1'", f"{name} * 0 = 0"))
-        if column.type in ("STRING", "string"):
-            return self._chance.choice(
-                (
-                    f"length({name}) > 1",
-                    f"{name} COLLATE UTF8_LCASE = 'A'",
-                    f"upper({name}) = {name}",
-                    f"{name} || 'a' > 'a'",
-                )
-            )
-        if column.type in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"):
-            return self._chance.choice((f"year({name}) = 1970", f"CAST({name} AS STRING) LIKE '1%'"))
-        return f"coalesce({name}, {self._pick(column.values)}) = {self._pick(column.values)}"
-
     def _keys(self) -> tuple[str, ...]:
-        names = [column.name for column in self._comparable if column.name not in ("x", "q")]
+        names = [column.name for column in self._comparable if column.name not in ("x", "q", "z")]
         few = [name for name in ("k", "b", "y", "u", "dt", "_segment", "_error") if name in names]
         keys = self._chance.sample(
             names if self._chance.random() < 0.5 else few, self._chance.choice((1, 1, 1, 2, 3)) % (len(few) + 1)
         )
         if self._chance.random() < 0.1:
             keys.append("i % 10")
+        if self._chance.random() < 0.05:
+            keys.append(f"CASE WHEN {self._conditions.comparison()} THEN 'x' WHEN b THEN 'y' END")
+        if "s" in self._named and self._chance.random() < 0.05:
+            keys.append(self._pick(NESTED_KEYS))
         if not self._table.sequential:
             keys = [key for key in keys if key != "d"]
         return tuple(keys or ["k"])
@@ -227,7 +159,9 @@ class Grammar:
         column = self._chance.choice(self._all)
         name, ordered = column.name, column.values or column.name == "id"
         sequential = self._table.sequential
-        exact = column.type in WHOLE - {"BIGINT"} or name in ("id", "e", "p", "_offset")
+        exact = column.type in WHOLE - {"BIGINT"} or name in ("id", "e", "p", "w", "_offset", "_commit_version")
+        if name == "s" and self._chance.random() < 0.7:
+            return self._pick(NESTED_FUNCTIONS)
         match self._chance.randrange(10):
             case 0 | 1:
                 return self._chance.choice(("count(*)", "count(1)", "count(*)", "count(*) + 1"))
@@ -239,9 +173,10 @@ class Grammar:
                 return self._chance.choice(
                     (
                         f"count(DISTINCT {name})",
-                        f"count({name}) FILTER (WHERE {self._comparison()})",
+                        f"count({name}) FILTER (WHERE {self._conditions.comparison()})",
                         f"max(CAST({name} AS STRING))",
                         f"count_if({name} IS NULL)",
+                        f"sum(CASE WHEN {self._conditions.comparison()} THEN 1 ELSE k END)",
                     )
                 )
             case 7 if sequential and column.type in NUMBERS:
@@ -256,15 +191,28 @@ class Grammar:
         return tuple(self._function() for _ in range(self._chance.randint(1, 4)))
 
     def _filtered(self) -> Query:
-        return self._of(select=self._items(), where=self._conditions())
+        return self._of(select=self._items(), where=self._conditions.some())
 
     def _aggregated(self) -> Query:
         groups = self._keys() if self._chance.random() < 0.65 else ()
-        having = ("count(*) > 5",) if groups and self._chance.random() < 0.15 else ()
+        having = (self._having(),) if groups and self._chance.random() < 0.15 else ()
         return self._of(select=self._functions(), groups=groups, having=having)
 
+    def _having(self) -> str:
+        some = self._chance.choice(self._all).name
+        return self._chance.choice(
+            (
+                "count(*) > 5",
+                f"count({some}) > 2",
+                "min(i) < 0",
+                "max(id) % 2 = 0 OR count(i) IS NULL",
+                "NOT (min(b) <=> max(b))",
+                "max(t) LIKE 'a%'",
+            )
+        )
+
     def _grouped_after_filter(self) -> Query:
-        return replace(self._aggregated(), where=self._conditions())
+        return replace(self._aggregated(), where=self._conditions.some())
 
     def _distinct(self) -> Query:
         return self._of(select=self._keys(), distinct=True)
@@ -273,37 +221,48 @@ class Grammar:
         return self._of(select=self._items(), limit=self._chance.choice((0, 1, 3, 10, 199, 1000)))
 
     def _limited_after_filter(self) -> Query:
-        return replace(self._limited(), where=self._conditions())
+        return replace(self._limited(), where=self._conditions.some())
 
     def _top(self) -> Query:
         keys = self._chance.sample([column.name for column in self._comparable], 2)
         order = tuple(f"{key} {self._chance.choice(('ASC', 'DESC NULLS LAST', 'DESC', 'NULLS LAST'))}" for key in keys)
-        where = self._conditions() if self._chance.random() < 0.5 else ()
+        where = self._conditions.some() if self._chance.random() < 0.5 else ()
         return self._of(
             select=self._items(),
             where=where,
-            order=(*order, "_offset", "_segment"),
+            order=(*order, *self._table.order),
             limit=self._chance.choice((1, 5, 50)),
         )
 
     def _windowed(self) -> Query:
-        window = f"(PARTITION BY {self._pick(('k', 'b', 'i'))} ORDER BY _offset, _segment)"
+        window = f"(PARTITION BY {self._pick(('k', 'b', 'i'))} ORDER BY {self._order})"
         function = self._pick(("row_number()", "lag(t)", "count(*)", "max(i)", "last(dt)"))
-        return self._of(select=(f"{function} OVER {window}", *self._items(2)), where=self._conditions())
+        return self._of(select=(f"{function} OVER {window}", *self._items(2)), where=self._conditions.some())
 
     def _compared_with_others(self) -> Query:
         """Conditions on what other rows of the table have."""
-        some = self._comparison()
+        some, first = self._conditions.comparison(), self._table.order[0]
         condition = self._chance.choice(
             (
                 f"i = (SELECT max(i) FROM {ROWS})",
                 f"id IN (SELECT max(id) FROM {ROWS} WHERE {some} GROUP BY k)",
                 f"k NOT IN (SELECT k FROM {ROWS} WHERE k IS NOT NULL AND {some})",
                 f"EXISTS (SELECT 1 FROM {ROWS} WHERE {some} AND id < 9)",
-                f"_offset > (SELECT min(_offset) FROM {ROWS} WHERE {some})",
+                f"{first} > (SELECT min({first}) FROM {ROWS} WHERE {some})",
             )
         )
-        return self._of(select=self._items(2), where=(condition, *self._conditions()[:1]))
+        return self._of(select=self._items(2), where=(condition, *self._conditions.some()[:1]))
+
+    def _joined_with_itself(self) -> Query:
+        kind = self._chance.choice(("", "", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"))
+        by, other = self._pick(self._flat), self._pick(self._flat)
+        right = f"(SELECT {by} AS j0, {other} AS j1, id AS j2 FROM {ROWS} WHERE {self._conditions.comparison()})"
+        on = self._chance.choice(("id = j2", f"{by} = j0 AND id = j2", f"{by} <=> j0 AND id = j2 + 1"))
+        select = self._items(2) if kind in ("LEFT SEMI", "LEFT ANTI") else ("j1", *self._items(2))
+        where = self._conditions.some() if self._chance.random() < 0.7 else ()
+        # Else the hidden columns of either side could be meant.
+        left = f"(SELECT {', '.join(self._named)} FROM {ROWS})"
+        return self._of(select=select, rows=left, joined=(f"{kind} JOIN {right} ON {on}".strip(),), where=where)
 
     def _wrapping(self) -> Query:
         """What may be an error in ANSI mode, in the other."""
@@ -318,8 +277,8 @@ class Grammar:
             return self._of(select=(self._chance.choice(sums), *self._functions()), groups=groups, failing=True)
         item = self._chance.choice(items)
         if self._chance.random() < 0.5:
-            return self._of(select=(item, *self._items(2)), where=self._conditions(), failing=True)
-        conditions = list(self._conditions())
+            return self._of(select=(item, *self._items(2)), where=self._conditions.some(), failing=True)
+        conditions = list(self._conditions.some())
         conditions.insert(self._chance.randint(0, len(conditions)), f"({item}) IS NOT NULL")
         return self._of(select=self._items(2), where=tuple(conditions), failing=True)
 

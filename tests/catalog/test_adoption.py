@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import uuid
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
+from pyspark_pravega import catalog
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.local.state import ClusterInfo
 
 EVENTS = [b'{"id": 1, "name": "a"}', b'{"id": 2}', b'{"id": 3, "name": "c", "more": true}']
 
@@ -75,3 +79,31 @@ def test_a_failed_create_table_as_select_never_touches_a_stream_that_was_there(
     with pytest.raises(PySparkException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         spark.sql(f"CREATE TABLE {table} USING pravega AS SELECT raise_error('no') AS x")
     assert spark.sql(f"SELECT count(*) FROM {table}").first()[0] == len(EVENTS)
+
+
+@pytest.mark.parametrize(("format", "again"), [("avro", True), ("avro", False), ("kvtable", True)])
+def test_a_failed_create_table_as_select_leaves_what_others_have_made_meanwhile(
+    spark: SparkSession, cluster: ClusterInfo, scope: str, format: str, again: bool
+) -> None:
+    name = f"`{scope}`.new"
+    servers = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
+    properties = {"format": format} | ({"primary-key": "id"} if format == "kvtable" else {})
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+    @udf(useArrow=False)
+    def interfere(number: int) -> str:
+        with catalog.connect(**servers) as others:
+            if again:
+                others.drop_table(name)
+                others.create_table(name, columns, properties=properties)
+            else:
+                others.load_table(name).append(pa.table({"id": [number], "name": ["theirs"]}))
+        raise ValueError("too late")
+
+    query = spark.range(1).select("id", interfere("id").alias("name")).writeTo(f"pravega.{name}").using("pravega")
+    for key, value in properties.items():
+        query = query.tableProperty(key, value)
+    with pytest.raises(PySparkException, match="too late"):
+        query.create()
+    rows = spark.table(f"pravega.{name}").collect()
+    assert (rows == []) if again else ({tuple(row) for row in rows} == {(0, "theirs")})

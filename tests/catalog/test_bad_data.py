@@ -88,12 +88,22 @@ def test_columns_that_the_policy_of_a_group_refuses(watched: Watched) -> None:
 def test_a_table_whose_schema_group_is_gone(watched: Watched) -> None:
     """It is not taken for a raw table: bytes would be written among its events."""
     watched.pravega.registry(watched.scope).delete_group("t")
-    words = ("{s}/t", "'format'='avro'", "Check 'schema-registry-uri'")
+    words: tuple[str, ...] = ("{s}/t", "'format'='avro'", "Check 'schema-registry-uri'", "removes the rest")
     for statement in ("SELECT * FROM {n}.t", "INSERT INTO {n}.t VALUES (X'00')", "DESCRIBE TABLE {n}.t"):
         watched.refuse(Refusal(statement, "PRAVEGA_SCHEMA_NOT_FOUND", words))
-    statement = "CREATE TABLE {n}.t (id INT) USING pravega"
-    watched.refuse(Refusal(statement, "TABLE_OR_VIEW_ALREADY_EXISTS", ("`t`",)))
-    watched.sql.run(f"DROP TABLE {watched.name}.t")
+    # Nor is it given another schema, not even while it is empty: its own may be in another registry.
+    watched.sql.run(f"CREATE TABLE {watched.name}.empty (id INT)")
+    watched.pravega.registry(watched.scope).delete_group("empty")
+    for name in ("t", "empty"):
+        words = (f"{{s}}/{name}", "has no schema for it. Check 'schema-registry-uri'", "DROP TABLE removes it")
+        for statement in ("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"):
+            watched.refuse(Refusal(f"{statement} {{n}}.{name} (id INT)", "PRAVEGA_SCHEMA_NOT_FOUND", words))
+    # An archive is not taken for what a DROP TABLE has left.
+    watched.pravega.controller.seal_stream(Stream(watched.scope, "t"))
+    words = ("{s}/t is a sealed table", "Check 'schema-registry-uri'", "CALL seal_stream")
+    watched.refuse(Refusal("CREATE TABLE {n}.t (id INT)", "PRAVEGA_SCHEMA_NOT_FOUND", words))
+    for name in ("t", "empty"):
+        watched.sql.run(f"DROP TABLE {watched.name}.{name}")
 
 
 def test_a_drop_that_fails_can_be_given_again(watched: Watched, spark: SparkSession, cluster: ClusterInfo) -> None:

@@ -28,6 +28,7 @@ def watched(spark: SparkSession, client_config: ClientConfig) -> Iterator[Watche
     """A namespace for all statements of this module, none of which may change it."""
     with connect(client_config) as pravega:
         made = Watched(PySparkClient(spark), pravega, "badinput")
+        made.settle()
         yield made
         made.close()
 
@@ -76,7 +77,56 @@ PROPERTIES = [
     properties(f"'sekret'='{SECRET}'", "'sekret'", "Valid are"),
     properties("'routing-key'='idd'", "'routing-key' names 'idd'", "Did you mean 'id'?"),
     properties("'routing-key'='nothing'", "'routing-key' names 'nothing'", "Its columns are id, b"),
-]
+    properties("'routing-key.of-all-events'='maybe'", "'maybe'", "'routing-key.of-all-events'", "true or false"),
+    properties("'routing-key.of-all-events'='true'", "needs 'routing-key'", "Set both"),
+    properties(
+        "'format'='debezium-json', 'primary-key'='id', 'routing-key'='id', 'routing-key.of-all-events'='true'",
+        "'routing-key.of-all-events' has no meaning", "'debezium-json'", "Leave it out",
+    ),
+    properties("'framing'='both'", "'both'", "'framing'", "registry, none"),
+    properties("'format'='csv', 'framing'='registry'", "'framing'='registry' needs a schema", "'csv'"),
+    properties("'format'='csv', 'codec'='gzip'", "'codec'='gzip' needs 'framing'='registry'"),
+    properties("'format'='csv', 'compatibility'='full'", "'compatibility' has no meaning with 'format'='csv'"),
+    properties("'format'='csv', 'csv.delimiter'=''", "'csv.delimiter'", "it is empty"),
+    properties("'csv.null-value'='x'", "'csv.null-value' has no meaning", "set 'format' to 'csv'"),
+    properties("'csv.escape'='x'", "'csv.escape' has no meaning", "set 'format' to 'csv'"),
+    properties("'format'='json', 'json.timestamp-format'='epoch-days'", "'epoch-days'", "epoch-seconds, epoch-millis"),
+    properties("'infer-columns'='sample'", "'infer-columns' has no meaning", "'debezium-json' or 'maxwell-json'"),
+    properties("'format'='debezium-json', 'infer-columns'='often'", "'often'", "schema, sample"),
+    properties("'debezium.decimal'='precise'", "'debezium.decimal' has no meaning", "'debezium-json'"),
+    properties("'format'='debezium-json', 'debezium.decimal'='big'", "'big'", "string, precise, double"),
+    properties("'format'='debezium-json', 'debezium.time-precision'='nano'", "'nano'", "adaptive, connect"),
+    properties("'format'='debezium-json', 'debezium.time-units'='b=parsecs'", "'b=parsecs'", "s, ms, us, ns"),
+    properties("'format'='debezium-json', 'debezium.truncates'='x'", "'debezium.truncates'", "true or false"),
+    properties("'format'='debezium-json', 'debezium.avro-schemas'='x'", "'debezium.avro-schemas'", "'debezium-avro'"),
+    properties("'debezium.unavailable-value'='x'", "'debezium.unavailable-value' has no meaning"),
+    properties("'format'='debezium-json', 'primary-key'='nothing'", "'primary-key' names 'nothing'", "id, b"),
+    properties("'format'='debezium-json', 'primary-key'=''", "'primary-key'", "it is empty"),
+    properties("'mode'='sometimes'", "'sometimes'", "failfast, permissive, dropmalformed"),
+    properties("'mode'='failfast', 'dead-letter'='x'", "'mode'='failfast' contradicts 'dead-letter'='x'", "Leave one"),
+    properties("'mode'='dropmalformed', 'dead-letter'='a/b/c'", "'dead-letter'='a/b/c' is no stream", "scope/stream"),
+    properties("'scaling.factor'='1'", "'scaling.factor'", "2 to 1000"),
+    properties("'scaling.type'='by-rate-mb'", "'by-rate-mb'", "fixed, by-rate-kb, by-rate-events"),
+    properties("'event-time'='b'", "'event-time'='b'", "BIGINT for milliseconds", condition=TYPE),
+    properties("'event-time'='nothing'", "'event-time' names 'nothing'", "id, b"),
+    properties("'event-time-timeout'='4000d'", "'4000d'", "1ms to 3650d"),
+    properties("'event-time-timeout'='soon'", "'soon'", "500ms, 10s"),
+    properties("'tags'='a,a'", "'tags'", "each once"),
+    properties("'tags'='spark.x=1'", "'spark.x=1'", "keep properties of tables"),
+    properties(
+        f"'tags'='{','.join(map(str, range(200)))}'", "200 names in 'tags'", "128 tags", "Leave some", condition=NAME
+    ),
+    properties(f"'comment'='{'c' * 40_000}'", "128 tags", "shorten 'comment'", condition=NAME),
+    properties("'codec'=''", "'codec'", "it is empty"),
+    properties("'format'=''", "'format'", "it is empty"),
+    properties("'retention.type'='size', 'retention.minimum'='-1g'", "'-1g'", "whole number of bytes"),
+    properties("'retention.type'='time', 'retention.minimum'='99999999999d'", "the duration is too long"),
+    properties("'names'='exact'", "'names' cannot be a table property", "catalog conf"),
+    properties("'consumer'='c'", "'consumer' cannot be a table property", "read option"),
+    properties("'write-mode'='best-effort'", "'write-mode' cannot be a table property", "write option"),
+    properties("'pravega.stream.name'='x'", "'pravega.stream.name'", "script setting"),
+    properties("'schema-version'='0'", "'schema-version' cannot be a table property", "read option"),
+]  # fmt: skip
 
 
 def columns(text: str, condition: str, *words: str, format: str = "avro") -> object:
@@ -221,7 +271,7 @@ NAMES = [
     refusal("CREATE TABLE {n}.`..` (id INT) USING pravega", NAME, "`..`", "means a folder"),
     refusal("CREATE NAMESPACE pravega.`..`", NAME, "`..`", "means a folder"),
     refusal(f"SHOW TABLES IN pravega.{'y' * 300}", "SCHEMA_NOT_FOUND"),
-    refusal("CREATE TABLE pravega.new (id INT) USING pravega", NAME, "pravega.new", "<catalog>.<namespace>"),
+    refusal("CREATE TABLE pravega.new (id INT) USING pravega", NAME, "pravega.new", "USE pravega.<namespace>"),
     refusal("CREATE TABLE pravega.a.b.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`a`.`b`"),
     refusal("CREATE TABLE pravega.missing.new (id INT) USING pravega", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("CREATE TABLE pravega._system.new (id INT) USING pravega", NAME, "_system", "Create it in another one"),
@@ -246,14 +296,14 @@ NAMES = [
     refusal("DROP NAMESPACE pravega._system CASCADE", OPERATION, "_system", "belongs to Pravega"),
     refusal("SHOW TABLES IN pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("SHOW TABLES IN pravega.a.b", "SCHEMA_NOT_FOUND", "`a`.`b`"),
-    refusal("SHOW TABLES IN pravega", NAME, "<catalog>.<namespace>"),
+    refusal("SHOW TABLES IN pravega", NAME, "USE pravega.<namespace>"),
     refusal("SHOW NAMESPACES IN pravega.a.b", "SCHEMA_NOT_FOUND", "`a`.`b`"),
     refusal("DESCRIBE NAMESPACE pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("USE pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("SELECT * FROM {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("SELECT * FROM pravega.missing.t", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("SELECT * FROM pravega.a.b.t", "TABLE_OR_VIEW_NOT_FOUND", "`a`.`b`.`t`"),
-    refusal("SELECT * FROM pravega.t", NAME, "<catalog>.<namespace>"),
+    refusal("SELECT * FROM pravega.t", NAME, "USE pravega.<namespace>"),
     refusal("SELECT nothing FROM {n}.t", "UNRESOLVED_COLUMN", "`nothing`", "`id`"),
     refusal("INSERT INTO {n}.missing VALUES (1)", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("DROP TABLE {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
@@ -277,6 +327,14 @@ STATEMENTS = [
     altered("ADD COLUMN id INT", "FIELD_ALREADY_EXISTS", "`id`"),
     altered("ADD COLUMN ID INT", "FIELD_ALREADY_EXISTS", "`ID`"),
     altered("ADD COLUMN b.c INT", "INVALID_FIELD_NAME", "`b`"),
+    altered("ADD COLUMN nothing.c INT", "UNRESOLVED_COLUMN", "`nothing`"),
+    altered("DROP COLUMN b.c", "INVALID_FIELD_NAME", "`b`.`c`"),
+    altered("RENAME COLUMN b.c TO d", "INVALID_FIELD_NAME", "`b`.`c`"),
+    altered("ALTER COLUMN b.c TYPE BIGINT", "INVALID_FIELD_NAME", "`b`.`c`"),
+    altered("ADD COLUMN s STRUCT<v: VOID>", TYPE, TABLE, "'s.v'", "void"),
+    altered("ADD COLUMN s STRUCT<`a-b`: INT>", NAME, TABLE, "'s.a-b'", "use format json"),
+    altered("ADD COLUMN s STRUCT<a: INT> NOT NULL", OPERATION, TABLE, "Column s", "NOT NULL out"),
+    altered("ADD COLUMN s MAP<INT, INT>", TYPE, TABLE, "'s'", "map_entries"),
     altered("ADD COLUMN c INT AFTER nothing", "FIELD_NOT_FOUND", "`c`"),
     altered("ALTER COLUMN id SET DEFAULT 'x'", "INVALID_DEFAULT_VALUE", "`id`"),
     altered("ALTER COLUMN nothing SET DEFAULT 1", "UNRESOLVED_COLUMN", "`nothing`", "`id`"),
@@ -371,8 +429,8 @@ STATEMENTS = [
     refusal("SELECT {n}.missing.segment_of('a')", "TABLE_OR_VIEW_NOT_FOUND", "missing"),
     refusal("SELECT {n}.t.nothing('a')", "UNRESOLVED_ROUTINE", "`nothing`"),
     refusal("DROP FUNCTION {n}.f", "MISSING_CATALOG_ABILITY", "pravega"),
-    refusal("ALTER VIEW {n}.t AS SELECT 1 AS a", "MISSING_CATALOG_ABILITY", "views"),
-    refusal("SHOW VIEWS IN {n}", "MISSING_CATALOG_ABILITY", "views"),
+    refusal("ALTER VIEW {n}.t AS SELECT 1 AS a", "EXPECT_VIEW_NOT_TABLE", "`t`"),
+    refusal("SHOW VIEWS IN pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("DESCRIBE TABLE EXTENDED {n}.t AS JSON", OPERATION, "AS JSON", TABLE, "SHOW TBLPROPERTIES"),
     refusal("CREATE INDEX i ON {n}.t (id)", OPERATION, "CREATE INDEX", TABLE, "_offset"),
     refusal("DROP INDEX i ON {n}.t", OPERATION, "DROP INDEX", TABLE),
@@ -410,6 +468,9 @@ STATEMENTS = [
         OPTION, TABLE, "'end-version' and VERSION AS OF '1'", "Leave one of them out",
     ),
     refusal("SELECT * FROM {n}.t.history VERSION AS OF 1", OPERATION, TABLE + ".history", "has no versions"),
+    refusal("SELECT * FROM {n}.t.history CHANGES FROM VERSION 1", OPERATION, TABLE + ".history", "has no changes"),
+    refusal("ANALYZE TABLES IN pravega.missing COMPUTE STATISTICS", "SCHEMA_NOT_FOUND", "`missing`"),
+    refusal("TRUNCATE TABLE {n}.t.segments", OPERATION, TABLE + ".segments", "can only be read"),
     refusal("SELECT * FROM {n}.t.histroy", NAME, TABLE, "no table histroy", "history, segments, schemas"),
     refusal("SELECT * FROM {n}.missing.history", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("SELECT * FROM pravega.missing.t.history", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
@@ -426,13 +487,18 @@ STATEMENTS = [
     refusal("DESCRIBE FUNCTION {n}.nothing", "UNRESOLVED_ROUTINE", "`nothing`"),
     refusal("SHOW FUNCTIONS IN pravega.missing", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("SELECT * FROM {n}.missing VERSION AS OF 1", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
-    refusal("CREATE VIEW {n}.v AS SELECT 1 AS a", "MISSING_CATALOG_ABILITY", "pravega", "views"),
+    refusal(
+        "CREATE VIEW {n}.v WITH METRICS LANGUAGE YAML AS $$\nversion: 0.1\nsource: {n}.t\ndimensions:\n- name: d\n"
+        "  expr: id\nmeasures:\n- name: m\n  expr: count(1)\n$$",
+        OPERATION, "WITH METRICS", "views of metrics are not kept",
+    ),
+    refusal("CREATE OR REPLACE VIEW {n}.t AS SELECT 1 AS a", "EXPECT_VIEW_NOT_TABLE", "`t`"),
     refusal("CREATE FUNCTION {n}.f AS 'x.Y'", "MISSING_CATALOG_ABILITY", "pravega"),
-    refusal("ANALYZE TABLE {n}.t COMPUTE STATISTICS", OPERATION, "ANALYZE TABLE", TABLE, "Leave the statement out"),
+    refusal("ANALYZE TABLE {n}.t PARTITION (id=1) COMPUTE STATISTICS", OPERATION, TABLE, "Leave PARTITION out"),
     refusal("LOAD DATA INPATH '/tmp/x' INTO TABLE {n}.t", OPERATION, "LOAD DATA", TABLE, "INSERT INTO"),
     refusal("MSCK REPAIR TABLE {n}.t", OPERATION, "MSCK REPAIR TABLE", TABLE, "Leave the statement out"),
     refusal("SHOW PARTITIONS {n}.t", "INVALID_PARTITION_OPERATION", "`t`"),
-    refusal("DROP VIEW {n}.t", "MISSING_CATALOG_ABILITY", "views"),
+    refusal("DROP VIEW {n}.t", "WRONG_COMMAND_FOR_OBJECT_TYPE", "DROP TABLE"),
 ]  # fmt: skip
 
 
@@ -471,6 +537,11 @@ QUERIES = [
     written("trasaction.lease", "20s", "Did you mean 'transaction.lease'?"),
     written("transaction.lease", "1s", "'1s'", "10s to 600s"),
     written("read-window", "8m", "cannot be a write option"),
+    written("transaction.timeout", "0s", "'0s'", "1s to 1d"),
+    written("spool.memory", "1", "'1'", "1m to 1t"),
+    written("write-mode", "x", "'x'", "transactional, at-least-once, best-effort"),
+    written("mode", "permissive", "cannot be a write option", "table property"),
+    written("tags", "a", "cannot be a write option", "table property"),
     written("routing-key", "nothing", "'routing-key' names 'nothing'", "id, b"),
     written("codec", "zstd", "'zstd'", "none, gzip, snappy"),
     written("format", "json", "the table itself settles it"),
@@ -485,6 +556,17 @@ QUERIES = [
     read("transaction.lease", "20s", "cannot be a read option"),
     read("stream", "other", "the table itself settles it"),
     read("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it"),
+    read("start-version", "0", "'0'", "1 to"),
+    read("end-version", "x", "'x'", "whole number"),
+    read("end-timestamp", "yesterday", "'yesterday'", "2026-01-31T12:00:00Z"),
+    read("schema-version", "-1", "'-1'", "out of range"),
+    read("columnar-reads", "x", "'x'", "true or false"),
+    read("push-down-filters", "x", "'x'", "true or false"),
+    read("mode", "x", "'x'", "failfast, permissive, dropmalformed"),
+    read("max-rows-per-trigger", "0", "'0'", "out of range"),
+    read("consumer", "", "it is empty"),
+    read("names", "exact", "cannot be a read option", "catalog conf"),
+    read("txn-version", "1", "cannot be a read option", "write option"),
     read("start-stream-cut", "latest", "leaves nothing to read"),
     read("end-stream-cut", "earliest", "leaves nothing to read"),
     read("start-stream-cut", "garbage", "'garbage'", "not base64", "asText()"),
@@ -566,6 +648,7 @@ def test_a_merge_that_only_inserts_is_an_insert(
 def test_a_null_in_a_column_that_is_not_null(watched: Watched, fresh_name: str) -> None:
     table = f"{watched.name}.`{fresh_name}`"
     watched.sql.run(f"CREATE TABLE {table} (id INT, n INT NOT NULL) USING pravega TBLPROPERTIES ('format'='json')")
+    watched.settle()
     try:
         for rows in (
             "VALUES (1, NULL)",
@@ -577,3 +660,4 @@ def test_a_null_in_a_column_that_is_not_null(watched: Watched, fresh_name: str) 
         check_message(str(caught.value), "INCOMPATIBLE_DATA_FOR_TABLE", "`n`")
     finally:
         watched.sql.run(f"DROP TABLE {table}")
+        watched.settle()

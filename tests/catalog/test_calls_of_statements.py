@@ -92,7 +92,8 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
         asked = {"take_aggregation": 1} if "count" in statement else {}  # which calls no server
         asked |= {"take_conditions": 1} if "WHERE" in statement else {}  # nor does this
         assert requests == {"load_table": 2, "plan_scan": 1, **asked}, statement
-        assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": schemas}), statement
+        of_log = {"look up": 1} if statement == count else {}  # whether anything was taken from the stream
+        assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": schemas, **of_log}), statement
 
     _, requests, calls = traced.run(insert)
     assert requests == {"load_table": 1, "begin_insert": 1, "commit_insert": 1}
@@ -109,6 +110,19 @@ def test_calls_of_small_statements(traced: Traced, pravega: Pravega, scope: str)
         "write table": 2,
         "commitTransaction": 1,
     }
+
+
+def test_calls_of_a_view(traced: Traced, scope: str) -> None:
+    """Only a name that is no table's is looked for among the views. A call that finds no stream is not counted."""
+    table = f"{traced.catalog}.`{scope}`.t"
+    traced.run(f"CREATE TABLE {table} (id BIGINT) USING pravega")
+    traced.run(f"CREATE VIEW {table}_of_all AS SELECT * FROM {table}")
+    traced.run(f"INSERT INTO {table} VALUES (1)")
+    traced.run(f"SELECT * FROM {table}_of_all")
+    rows, requests, calls = traced.run(f"SELECT * FROM {table}_of_all")
+    assert rows == [(1,)] and requests == {"load_table": 3, "plan_scan": 1}
+    view = Counter({"getKeyValueTableConfiguration": 1, "read table": 1})
+    assert calls == LOADED + LOADED + PLANNED + Counter({"GET encodings/0": 1}) + view
 
 
 def test_calls_of_a_condition_on_the_routing_key(traced: Traced, scope: str) -> None:

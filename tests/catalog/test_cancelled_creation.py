@@ -8,23 +8,26 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog import tables
+from pyspark_pravega.catalog import creating
 from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.tables import create, drop, list_tables, load
+from pyspark_pravega.catalog.tables import create, drop, exists, list_tables, load
 from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import SchemaInfo, VersionInfo
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.errors import SchemaNotFoundError
+from pyspark_pravega.errors import SchemaNotFoundError, ServerFailedError
 
 SCHEMA = StructType([StructField("id", IntegerType())])
+OTHER = StructType([StructField("name", StringType())])
 
 
 @pytest.fixture
@@ -94,18 +97,67 @@ def _die_in(config: ClientConfig, conf: dict[str, str], scope: str, client: type
 def test_one_that_is_killed(
     catalog: Catalog, client_config: ClientConfig, scope: str, client: type, request_name: str
 ) -> None:
-    """The next statement says so; DROP TABLE removes what is there, and the table can be created again."""
+    """The next statement says so; DROP TABLE removes what is there, and another table can be created."""
     arguments = (client_config, dict(catalog.conf), scope, client, request_name)
     process = multiprocessing.get_context("spawn").Process(target=_die_in, args=arguments)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    with pytest.raises(SchemaNotFoundError, match="If its CREATE TABLE was cut off .* DROP TABLE it, and create it"):
+    with pytest.raises(SchemaNotFoundError, match="Its CREATE TABLE .* was cut off.* DROP TABLE removes it"):
         load(catalog, [scope], "t")
+    with pytest.raises(SchemaNotFoundError, match=r"with other properties \(codec, rollover-size\)"):
+        create(catalog, [scope], "t", SCHEMA, [], {"codec": "gzip", "rollover-size": "1g"}, adopt=True)
+    with pytest.raises(SchemaNotFoundError, match="with other columns"):
+        create(catalog, [scope], "t", OTHER, [], {}, adopt=True)
+    with pytest.raises(SchemaNotFoundError, match=r"The same statement does the rest from 20\S+Z on"):
+        create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
     assert drop(catalog, [scope], "t")
     assert "t" not in catalog.pravega.registry(scope).groups()
-    other = StructType([StructField("name", StringType())])
-    assert create(catalog, [scope], "t", other, [], {}, adopt=False).schema == other
+    assert create(catalog, [scope], "t", OTHER, [], {}, adopt=False).schema == OTHER
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_one_that_is_slow(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """While it may be running, no other statement does its rest. After that it undoes nothing that is another's."""
+    begun, others_done = threading.Event(), threading.Event()
+    add_schema = SchemaRegistry.add_schema
+
+    def slow(registry: SchemaRegistry, group: str, schema: SchemaInfo) -> VersionInfo:
+        begun.set()
+        assert others_done.wait(60)
+        if fails:
+            raise ServerFailedError("not added")
+        return add_schema(registry, group, schema)
+
+    monkeypatch.setattr(SchemaRegistry, "add_schema", slow)
+    monkeypatch.setattr(creating, "_CREATION_SECONDS", 0.0)
+    stream, controller = Stream(scope, "t"), catalog.pravega.controller
+    with ThreadPoolExecutor(1) as threads:
+        created = threads.submit(create, catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
+        assert begun.wait(30)
+        monkeypatch.setattr(SchemaRegistry, "add_schema", add_schema)
+        try:
+            assert not exists(catalog, [scope], "t", creating=True)
+            with pytest.raises(SchemaNotFoundError, match="is being made a table by another CREATE TABLE"):
+                create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+            [mark] = controller.stream_configuration(stream).tags[:1]
+            assert mark.startswith("spark.creating=")
+            others = controller.stream_configuration(stream).tags[1:]
+            over = replace(controller.stream_configuration(stream), tags=(f"{mark.rpartition(' ')[0]} 1", *others))
+            controller.update_stream(stream, over)
+            with pytest.raises(SchemaNotFoundError, match="with other columns"):
+                create(catalog, [scope], "t", OTHER, [], {}, adopt=True)
+            made = create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+        finally:
+            others_done.set()
+        if fails:
+            with pytest.raises(ServerFailedError, match="not added"):
+                created.result(60)
+        else:
+            assert created.result(60) == made
+    assert load(catalog, [scope], "t") == made
+    assert controller.stream_configuration(stream).tags == others
+    assert len(catalog.pravega.registry(scope).versions("t")) == 1
 
 
 def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +175,7 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
         waited.set()
         sleep(seconds)
 
-    monkeypatch.setattr(tables, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
+    monkeypatch.setattr(creating, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
     monkeypatch.setattr(SchemaRegistry, "create_group", later)
     monkeypatch.setattr(cancellation, "sleep", seen_sleeping)
     with ThreadPoolExecutor(1) as threads:

@@ -86,11 +86,32 @@ def test_retention_follows_the_query(
         assert len(sink.rows()) == 300
     assert kept.position() == second, "the end of the last committed batch, told when the query stops"
     eventually(kept.head, second)
-    before, deadline = other.head(), time.monotonic() + 60
-    while other.head() == before:
-        assert time.monotonic() < deadline
-        other.insert(0, 100)
+    insert_until_retention(other)
     assert kept.head() == second, "the query has not committed the rest"
+
+
+def test_retention_passes_a_consumer_at_the_maximum(
+    quick_spark: SparkSession, pravega: Pravega, kept: Kept, quick_scope: str
+) -> None:
+    other = Kept(quick_spark, pravega, quick_scope, "other")
+    quick_spark.sql(
+        f"CALL quick.system.create_consumer(table => '`{quick_scope}`.kept', consumer => 'slow', position => 'tail')"
+    )
+    held = kept.head()
+    kept.insert(0, 100)
+    insert_until_retention(other)
+    assert kept.head() == held, "without a maximum it is held"
+    quick_spark.sql(f"ALTER TABLE {kept.table} SET TBLPROPERTIES ('retention.maximum'='10')")
+    insert_until_retention(kept)
+    assert kept.position() == held
+
+
+def insert_until_retention(kept: Kept) -> None:
+    """Insert rows until retention has removed some."""
+    before, deadline = kept.head(), time.monotonic() + 60
+    while kept.head() == before:
+        assert time.monotonic() < deadline
+        kept.insert(0, 100)
 
 
 def test_a_restarted_query_finds_what_it_needs(kept: Kept, quick_spark: SparkSession, tmp_path: Path) -> None:

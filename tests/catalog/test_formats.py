@@ -117,6 +117,7 @@ class TestCsv:
                 "'format'='nothing'",
                 "'nothing' of 'format' is unknown; expected one of avro, csv, debezium-avro",
             ),
+            ("a INT", "'format'='kvtabel'", "json, kvtable, maxwell-json, protobuf, raw, text."),
         ]:
             with pytest.raises(PySparkException) as caught:
                 spark.sql(f"CREATE TABLE pravega.`{scope}`.t ({columns}) TBLPROPERTIES ({properties})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
@@ -14,6 +15,7 @@ from pyspark_pravega.catalog.tables import create, drop, exists, list_tables, lo
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.tables.loading import tags_for
 from pyspark_pravega.errors import ServerFailedError
 
 TOO_MANY = StreamConfiguration(ScalingPolicy(min_segments=60_000))
@@ -56,7 +58,9 @@ def test_they_go_with_their_namespace(catalog: Catalog, scope: str) -> None:
 
 def test_create_table_leaves_none(catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the server has begun is undone when it fails."""
-    monkeypatch.setattr(table_properties, "stream_configuration", lambda settings, kept: TOO_MANY)
+    monkeypatch.setattr(
+        table_properties, "stream_configuration", lambda settings, kept: replace(TOO_MANY, tags=tags_for(kept))
+    )
     schema = StructType([StructField("id", IntegerType())])
     with pytest.raises(ServerFailedError):
         create(catalog, [scope], "half", schema, [], {}, adopt=False)

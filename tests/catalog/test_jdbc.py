@@ -65,6 +65,9 @@ def test_tools_browse_all_catalogs(
     debezium = "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='region, id')"
     sql.run(f"CREATE TABLE {namespace}.customers (id INT, region STRING, name STRING) USING pravega {debezium}")
     sql.run(f"CREATE TABLE {namespace}.broken (id INT) USING pravega")
+    sql.run(
+        f"CREATE VIEW {namespace}.ids (number COMMENT 'its id') COMMENT 'all ids' AS SELECT id FROM {namespace}.sensor"
+    )
     with connect(secure_client_config()) as pravega:
         pravega.registry(schema).delete_group("broken")
     sql.run(f"CREATE TABLE spark_catalog.default.{schema} (id INT COMMENT 'local')")
@@ -82,6 +85,7 @@ def test_tools_browse_all_catalogs(
             escaped,
             elsewhere,
             sensor,
+            of_view,
             ids,
             local,
             refused,
@@ -102,6 +106,7 @@ def test_tools_browse_all_catalogs(
             ("tables", None, schema, "sensor\\_%", "TABLE,VIEW"),
             ("tables", None, "default", schema, "TABLE"),
             ("columns", catalog, schema, "sensor", None),
+            ("columns", catalog, schema, "ids", None),
             ("columns", None, schema, "%", "i_"),
             ("columns", None, "default", schema, None),
             ("columns", catalog, schema, "broken", None),
@@ -123,10 +128,14 @@ def test_tools_browse_all_catalogs(
         (catalog, schema, "customers", "TABLE", "null", *nothing),
         (catalog, schema, "sensor", "TABLE", "all sensors", *nothing),
         (catalog, schema, "sensor_agg", "TABLE", "null", *nothing),
+        (catalog, schema, "ids", "VIEW", "all ids", *nothing),
     ]
     (broken,) = (row for row in tables if row[2] == "broken")
     assert broken[4].startswith("[PRAVEGA_SCHEMA_NOT_FOUND] ")
-    assert [row[:4] for row in views] == [("spark_catalog", "null", f"{schema}_view", "VIEW")]
+    assert [row[:4] for row in views] == [
+        (catalog, schema, "ids", "VIEW"),
+        ("spark_catalog", "null", f"{schema}_view", "VIEW"),
+    ]
     assert [row[2] for row in escaped] == ["sensor_agg"]
     assert [row[:4] for row in elsewhere] == [("spark_catalog", "default", schema, "TABLE")]
     # Name, number, type, size, digits, whether it may be null, comment, default, position, and in words if it may be.
@@ -137,6 +146,7 @@ def test_tools_browse_all_catalogs(
         ("at", "93", "TIMESTAMP", "26", "6", "1", "null", "null", "4", "YES"),
         ("name", "12", "STRING", "null", "null", "1", "null", "'x'", "5", "YES"),
     ]
+    assert [tuple(row[cell] for cell in (3, 5, 11)) for row in of_view] == [("number", "INT", "its id")]
     assert [row[:4] for row in ids] == [
         ("pravega", schema, "sensor", "id"),
         *((catalog, schema, name, "id") for name in ("customers", "sensor", "sensor_agg")),

@@ -142,6 +142,16 @@ def test_their_columns_have_comments_and_types(spark: SparkSession, table: str) 
     assert spark.catalog.tableExists(f"{table}.HISTORY")
 
 
+def test_they_are_no_streams(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match="readStream.table is not possible on .*history: its rows") as error:
+        spark.readStream.table(f"{table}.history")
+    with pytest.raises(PySparkException, match="readStream.table is not possible"):
+        spark.sql(f"SELECT * FROM STREAM {table}.segments")
+    assert "controller-uri" not in str(error.value)  # the error shows the plan; the conf may have a password
+    plan = spark.sql(f"EXPLAIN EXTENDED DESCRIBE {table}.history").collect()[0][0]
+    assert "history" in plan and "controller-uri" not in plan
+
+
 def test_the_page_on_history(spark: SparkSession, scope: str) -> None:
     """Its statements, in a namespace of another name, and the rows that it shows for them."""
     blocks = re.findall(r"^```sql\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -16,9 +16,9 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError
 from pyspark_pravega.local.state import ClusterInfo
-from tests.conftest import new_scope
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
+from tests.scopes import new_scope
 from tests.streams import PATIENCE
 
 ONE_SEGMENT = StreamConfiguration(ScalingPolicy("fixed", 0, 0, 1))

@@ -252,6 +252,14 @@ def test_columns_that_change(spark: SparkSession, scope: str) -> None:
             spark.sql(f"INSERT INTO {table} SELECT id, id % 10 - 5 FROM range({50 * place}, {50 * place + 50})")
             found = spark.table(table).where("k = -3")
             assert ids(found) == list(range(2, 50 * place + 50, 10)) and one_segment(found)
+        if format == "avro":
+            spark.conf.set("spark.sql.caseSensitive", "true")
+            try:
+                spark.sql(f"ALTER TABLE {table} RENAME COLUMN k TO K")
+            finally:
+                spark.conf.unset("spark.sql.caseSensitive")
+            found = spark.table(table).where("k = -3")
+            assert ids(found) == list(range(2, 150, 10)) and one_segment(found)
 
 
 def test_several_streams_as_one(spark: SparkSession, cluster: ClusterInfo, scope: str) -> None:

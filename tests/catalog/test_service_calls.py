@@ -81,10 +81,10 @@ def test_an_interrupt_ends_the_wait_for_a_dead_controller(
     spark.sql(f"CREATE TABLE pravega.`{scope}`.t (a INT)")
     dead = new_catalog(controller_uri="tcp://localhost:1", retry_timeout="10min")
     statement = Statement(lambda: spark.sql(f"SHOW TABLES IN {dead}.mine").collect())
-    wait_until(lambda: bool(waiting_in(spark, "listTables")), "the wait for the dead controller")
+    wait_until(lambda: bool(waiting_in(spark, "listRelationSummaries")), "the wait for the dead controller")
     before = services(spark)
     assert spark.sql(f"SELECT * FROM pravega.`{scope}`.t").collect() == []
-    [thread] = waiting_in(spark, "listTables")
+    [thread] = waiting_in(spark, "listRelationSummaries")
     if way == "interrupt":
         thread.interrupt()
     else:

@@ -1,4 +1,7 @@
-"""What SQL users see, the same through every front end and on plain and secured servers."""
+"""What SQL users rely on: one list of behaviours, the same through every front end, on plain and secured servers.
+
+Each front end is started once and keeps its session; the statements go there one after the other.
+"""
 
 from __future__ import annotations
 
@@ -16,275 +19,113 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.local.state import ClusterInfo
 from tests import tutorial
 from tests.bad_input import Refusal, Watched
+from tests.catalog.behaviours import definitions, queries, refusals, tables, writing
+from tests.catalog.behaviours.model import Behaviour, Place
 from tests.catalog.test_bad_input import EVERYWHERE
+from tests.servers import named
 from tests.sql_clients import COMMAND, SqlClient, SqlError
 from tests.temperatures import by_location_and_day, readings
 
+GROUPS = queries.ALL | definitions.ALL | writing.ALL | refusals.ALL
+BEHAVIOURS = [
+    pytest.param(each, id=f"{group}: {each.name}") for group, behaviours in GROUPS.items() for each in behaviours
+]
+
+
+@pytest.fixture(scope="module")
+def _places() -> Iterator[dict[str, Place]]:
+    """The places that are ready, by the names of their front ends."""
+    ready: dict[str, Place] = {}
+    yield ready
+    for place in ready.values():
+        place.sql.run("USE spark_catalog.default")
+        if named("PRAVEGA_CONTROLLER_URI"):  # servers of this run are gone soon
+            place.sql.run(f"DROP NAMESPACE {place.catalog}.{place.scope} CASCADE")
+
 
 @pytest.fixture
-def namespace(sql: SqlClient, catalog_name: str, fresh_name: str) -> str:
-    """A namespace of its own, dropped with all its tables."""
-    name = f"{catalog_name}.`{fresh_name}`"
-    sql.run(f"CREATE NAMESPACE {name}")
-    return name
+def place(sql: SqlClient, catalog_name: str, fresh_name: str, _places: dict[str, Place]) -> Place:
+    """A front end whose current namespace has the tables that the behaviours ask."""
+    if sql.name not in _places:
+        _places[sql.name] = made = Place(sql, catalog_name, fresh_name)
+        for statement in ("CREATE NAMESPACE {n}", "USE {n}", *tables.STATEMENTS):
+            sql.run(made.written(statement))
+    here = _places[sql.name]
+    sql.run(here.written("USE {n}"))  # whatever a behaviour that failed has left
+    return here
 
 
-@pytest.fixture(autouse=True)
-def _drop_namespace(
-    request: pytest.FixtureRequest, sql: SqlClient, catalog_name: str, fresh_name: str
-) -> Iterator[None]:
-    yield
-    sql.run(f"DROP NAMESPACE IF EXISTS {catalog_name}.`{fresh_name}` CASCADE")
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_behaviour(place: Place, behaviour: Behaviour) -> None:
+    behaviour.check(place)
 
 
-def tables(sql: SqlClient, namespace: str) -> list[str]:
-    """The names that SHOW TABLES lists; the shell prints them alone, other front ends in the second column."""
-    return [row[0] if len(row) == 1 else row[1] for row in sql.run(f"SHOW TABLES IN {namespace}")]
+def test_procedures(place: Place) -> None:
+    """Each is called once: a tag is not made twice."""
+    sql, catalog = place.sql, place.catalog
+    sql.run("CREATE TABLE tagged (id INT) USING pravega")
+    sql.run("INSERT INTO tagged VALUES (1), (2)")
+    call = f"CALL {catalog}.system.create_tag(table => '{catalog}.{place.scope}.tagged', tag => 'x')"
+    assert [row[:2] for row in sql.run(call)] == [("x", "1")]
+    assert sql.run(f"SELECT tag, version FROM {catalog}.{place.scope}.tagged.tags") == [("x", "1")]
+    with pytest.raises(SqlError, match="PRAVEGA_INVALID_NAME.*has a tag 'x' already"):
+        sql.run(call)
+    assert ("create_tag",) in [row[-1:] for row in sql.run(f"SHOW PROCEDURES IN {catalog}.system")]
 
 
-def test_namespaces_are_scopes(sql: SqlClient, catalog_name: str, fresh_name: str) -> None:
-    name = f"{catalog_name}.`{fresh_name}`"
-    sql.run(f"CREATE NAMESPACE {name}")
-    sql.run(f"CREATE NAMESPACE IF NOT EXISTS {name}")
-    assert (fresh_name,) in [
-        tuple(part.strip("`") for part in row) for row in sql.run(f"SHOW NAMESPACES IN {catalog_name}")
-    ]
-    with pytest.raises(SqlError, match="SCHEMA_ALREADY_EXISTS"):
-        sql.run(f"CREATE NAMESPACE {name}")
-    sql.run(f"DROP NAMESPACE {name}")
-    with pytest.raises(SqlError, match="SCHEMA_NOT_FOUND"):
-        sql.run(f"DROP NAMESPACE {name}")
-    sql.run(f"DROP NAMESPACE IF EXISTS {name}")
+def test_views(place: Place) -> None:
+    sql, namespace = place.sql, f"{place.catalog}.{place.scope}"
+
+    def listed() -> list[str]:
+        """The shell prints names alone, other front ends in the second column."""
+        return [row[0] if len(row) == 1 else row[1] for row in sql.run(f"SHOW TABLES IN {namespace} LIKE 'seen*'")]
+
+    sql.run(f"CREATE TABLE {namespace}.seen (id INT, temp DOUBLE) USING pravega")
+    sql.run(f"INSERT INTO {namespace}.seen VALUES (1, 20.5), (1, 21.5), (2, 18.0)")
+    query = f"SELECT id, max(temp) AS highest FROM {namespace}.seen GROUP BY id"
+    sql.run(f"CREATE VIEW {namespace}.seen_day (id COMMENT 'its number', highest) COMMENT 'Maxima' AS {query}")
+    joined = f"SELECT t.id, count(*), max(highest) FROM {namespace}.seen t JOIN {namespace}.seen_day v ON v.id = t.id"
+    assert sql.run(f"{joined} GROUP BY 1 ORDER BY 1") == [("1", "2", "21.5"), ("2", "1", "18.0")]
+    assert listed() == ["seen", "seen_day"]
+    assert any("seen_day" in row for row in sql.run(f"SHOW VIEWS IN {namespace} LIKE 'seen*'"))
+    described = [row for row in sql.run(f"DESCRIBE {namespace}.seen_day") if not row[0].startswith("#")]
+    assert [row[:2] for row in described] == [("id", "int"), ("highest", "double")] and described[0][2] == "its number"
+    with pytest.raises(SqlError, match="PRAVEGA_UNSUPPORTED_OPERATION.*it is a view"):
+        sql.run(f"SELECT * FROM {namespace}.seen_day VERSION AS OF 1")
+    sql.run(f"ALTER VIEW {namespace}.seen_day AS SELECT count(*) AS n FROM {namespace}.seen")
+    assert sql.run(f"SELECT * FROM {namespace}.seen_day") == [("3",)]
+    sql.run(f"DROP VIEW {namespace}.seen_day")
+    assert listed() == ["seen"]
 
 
-def test_properties_of_namespaces(sql: SqlClient, catalog_name: str, fresh_name: str) -> None:
-    name = f"{catalog_name}.{fresh_name}"
-
-    def described() -> dict[str, str]:
-        return {row[0]: row[1] for row in sql.run(f"DESCRIBE NAMESPACE EXTENDED {name}") if len(row) > 1}
-
-    sql.run(f"CREATE NAMESPACE {name} COMMENT 'halls' WITH DBPROPERTIES ('team'='iot', 'tier'='1')")
-    found = described()
-    assert found["Comment"] == "halls" and found["Location"] == fresh_name
-    assert found["Properties"] == "((team,iot), (tier,1))"
-    sql.run(f"ALTER NAMESPACE {name} SET PROPERTIES ('tier'='2', 'cost'='7')")
-    sql.run(f"ALTER NAMESPACE {name} UNSET PROPERTIES ('team')")
-    sql.run(f"COMMENT ON NAMESPACE {name} IS 'all halls'")
-    found = described()
-    assert found["Comment"] == "all halls" and found["Properties"] == "((cost,7), (tier,2))"
-    sql.run(f"DROP NAMESPACE {name}")
-
-
-def test_internal_scopes_are_hidden(sql: SqlClient, catalog_name: str) -> None:
-    assert not [row for row in sql.run(f"SHOW NAMESPACES IN {catalog_name}") if row[0].strip("`").startswith("_")]
-
-
-def test_a_namespace_with_tables_is_dropped_only_with_cascade(sql: SqlClient, namespace: str) -> None:
-    sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
-    sql.run(f"INSERT INTO {namespace}.t VALUES (1)")
-    with pytest.raises(SqlError, match="SCHEMA_NOT_EMPTY"):
-        sql.run(f"DROP NAMESPACE {namespace}")
-    assert sql.run(f"SELECT * FROM {namespace}.t") == [("1",)]
-    sql.run(f"DROP NAMESPACE {namespace} CASCADE")
-    with pytest.raises(SqlError, match="SCHEMA_NOT_FOUND"):
-        sql.run(f"SHOW TABLES IN {namespace}")
-
-
-def test_a_table_as_it_was_and_what_there_is_to_know_of_it(sql: SqlClient, namespace: str) -> None:
-    sql.run(f"CREATE TABLE {namespace}.`a-b` (id INT) USING pravega")
-    for number in (1, 2, 3):
-        sql.run(f"INSERT INTO {namespace}.`a-b` VALUES ({number})")
-    assert sql.run(f"SELECT version, rows FROM {namespace}.`a-b`.history WHERE version > 1 ORDER BY version") == [
-        ("2", "1"),
-        ("3", "1"),
-    ]
-    assert sql.run(f"SELECT sum(id) FROM {namespace}.`a-b` VERSION AS OF 2") == [("3",)]
-    assert sql.run(f"SELECT sum(id) FROM {namespace}.`a-b` TIMESTAMP AS OF current_timestamp()") == [("6",)]
-    with pytest.raises(SqlError, match="PRAVEGA_INVALID_OPTION.*the newest one is 3, published at 20"):
-        sql.run(f"SELECT * FROM {namespace}.`a-b` VERSION AS OF 4")
-
-
-def test_a_view_of_several_streams(sql: SqlClient, catalog_name: str, namespace: str, fresh_name: str) -> None:
-    for name in ("sensor-a", "sensor-b"):
-        sql.run(f"CREATE TABLE {namespace}.`{name}` (id INT) USING pravega TBLPROPERTIES ('format'='json')")
-        sql.run(f"INSERT INTO {namespace}.`{name}` VALUES (1), (2)")
-    options = f"'catalog'='{catalog_name}', 'scope'='{fresh_name}', 'pattern'='sensor-.*'"
-    sql.run(f"CREATE TEMPORARY VIEW all_sensors USING pravega OPTIONS ({options})")
-    found = sql.run("SELECT _stream, sum(id) FROM all_sensors GROUP BY _stream ORDER BY _stream")
-    assert found == [("sensor-a", "3"), ("sensor-b", "3")]
-    sql.run("DROP VIEW all_sensors")
-
-
-@pytest.mark.parametrize("format_name", ["avro", "json"])
-def test_rows_come_back_as_inserted(sql: SqlClient, namespace: str, format_name: str) -> None:
+def test_show_create_table_makes_an_equal_table(place: Place) -> None:
+    sql = place.sql
     sql.run(
-        f"CREATE TABLE {namespace}.`sensor-{format_name}` (ts TIMESTAMP, id INT NOT NULL, place STRING, temp DOUBLE) "
-        f"USING pravega TBLPROPERTIES ('format'='{format_name}', 'routing-key'='id', 'scaling.min-segments'='3')"
-    )
-    table = f"{namespace}.`sensor-{format_name}`"
-    sql.run(
-        f"INSERT INTO {table} VALUES (TIMESTAMP'2026-01-02 03:04:05.678901', 1, 'Köln', 1.5), (NULL, 2, NULL, NULL)"
-    )
-    sql.run(f"INSERT INTO {table} (id, place) VALUES (3, 'x')")
-    assert sql.run(
-        f"SELECT id, place, temp, date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSSSSS') FROM {table} ORDER BY id"
-    ) == [
-        ("1", "Köln", "1.5", "2026-01-02 03:04:05.678901"),
-        ("2", "NULL", "NULL", "NULL"),
-        ("3", "x", "NULL", "NULL"),
-    ]
-    assert sql.run(f"SELECT count(*) FROM {table}") == [("3",)]
-    assert sql.run(f"SELECT count(temp), max(id) FROM {table} WHERE id > 1") == [("0", "3")]
-    assert len(sql.run(f"SELECT id FROM {table} LIMIT 2")) == 2
-
-
-def test_show_and_describe(sql: SqlClient, namespace: str) -> None:
-    sql.run(
-        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the key', b ARRAY<STRING>) USING pravega "
-        "COMMENT 'a table' "
-        "TBLPROPERTIES ('format'='json', 'routing-key'='a', 'retention.type'='time', 'retention.minimum'='7d')"
-    )
-    assert tables(sql, namespace) == ["t"]
-    described = sql.run(f"DESCRIBE TABLE {namespace}.t")
-    assert ("a", "int", "the key") in described
-    assert [row[:2] for row in described if row[0] == "b"] == [("b", "array<string>")]
-    text = "\n".join("\t".join(row) for row in sql.run(f"DESCRIBE TABLE EXTENDED {namespace}.t"))
-    for expected in ("a table", "pravega", "routing-key=a", "retention.minimum=7d", "_event_pointer"):
-        assert expected in text
-    properties = {row[0]: row[1] for row in sql.run(f"SHOW TBLPROPERTIES {namespace}.t")}
-    assert properties["format"] == "json"
-    assert properties["routing-key"] == "a"
-
-
-def test_show_create_table_makes_an_equal_table(sql: SqlClient, namespace: str) -> None:
-    sql.run(
-        f"CREATE TABLE {namespace}.t (a INT NOT NULL COMMENT 'the \"key\"', b DECIMAL(10,2)) USING pravega "
+        "CREATE TABLE equal (a INT NOT NULL COMMENT 'the \"key\"', b DECIMAL(10,2)) USING pravega "
         "COMMENT 'it''s a table' TBLPROPERTIES ('routing-key'='a', 'scaling.type'='by-rate-events', "
         "'scaling.target-rate'='1000', 'scaling.min-segments'='2', 'retention.type'='size', 'retention.minimum'='1g')"
     )
-    statement = "\n".join(line for row in sql.run(f"SHOW CREATE TABLE {namespace}.t") for line in row)
+    statement = "\n".join(line for row in sql.run("SHOW CREATE TABLE equal") for line in row)
     # beeline prints the lines of a cell without their ends
     statement = re.sub(r"(USING pravega|COMMENT '|TBLPROPERTIES)", r" \1", statement)
-    before = sql.run(f"SHOW TBLPROPERTIES {namespace}.t")
-    columns = sql.run(f"DESCRIBE TABLE {namespace}.t")
-    sql.run(f"DROP TABLE {namespace}.t")
+    before, columns = sql.run("SHOW TBLPROPERTIES equal"), sql.run("DESCRIBE TABLE equal")
+    sql.run("DROP TABLE equal")
     sql.run(statement.replace("\n", " "))
-    assert sql.run(f"SHOW TBLPROPERTIES {namespace}.t") == before
-    assert sql.run(f"DESCRIBE TABLE {namespace}.t") == columns
+    assert sql.run("SHOW TBLPROPERTIES equal") == before
+    assert sql.run("DESCRIBE TABLE equal") == columns
 
 
-def test_tables_that_exist_or_do_not(sql: SqlClient, namespace: str) -> None:
-    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
-        sql.run(f"SELECT * FROM {namespace}.missing")
-    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
-        sql.run(f"DROP TABLE {namespace}.missing")
-    sql.run(f"DROP TABLE IF EXISTS {namespace}.missing")
-    sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
-    sql.run(f"CREATE TABLE IF NOT EXISTS {namespace}.t (other STRING) USING pravega")
-    assert sql.run(f"DESCRIBE TABLE {namespace}.t")[0][0] == "a"
-    with pytest.raises(SqlError, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
-        sql.run(f"CREATE TABLE {namespace}.t (a INT) USING pravega")
-    sql.run(f"DROP TABLE {namespace}.t")
-    assert sql.run(f"SHOW TABLES IN {namespace}") == []
-
-
-def test_create_table_as_select(sql: SqlClient, namespace: str) -> None:
-    sql.run(f"CREATE TABLE {namespace}.a USING pravega AS SELECT id, id * 2 AS twice FROM range(100)")
-    assert sql.run(f"SELECT count(*), sum(twice) FROM {namespace}.a") == [("100", "9900")]
-    with pytest.raises(SqlError, match="DIVIDE_BY_ZERO"):
-        sql.run(f"CREATE TABLE {namespace}.b USING pravega AS SELECT 1 / (id - 50) AS x FROM range(100)")
-    assert tables(sql, namespace) == ["a"]
-
-
-def test_odd_names(sql: SqlClient, namespace: str) -> None:
+def test_results_equal_plain_python_over_the_csv(place: Place, temperatures_view: str) -> None:
+    sql = place.sql
     sql.run(
-        f"CREATE TABLE {namespace}.`a-b.c` (`select` INT, `größe mit blank` STRING) USING pravega "
-        "TBLPROPERTIES ('format'='json')"
-    )
-    sql.run(f"INSERT INTO {namespace}.`a-b.c` VALUES (1, 'x')")
-    assert sql.run(f"SELECT `größe mit blank`, `select` FROM {namespace}.`a-b.c`") == [("x", "1")]
-    with pytest.raises(SqlError, match="PRAVEGA_INVALID_NAME.*`a-b`"):
-        sql.run(f"CREATE TABLE {namespace}.`a b` (a INT) USING pravega")
-
-
-def test_underscores_mean_hyphens_too(sql: SqlClient, namespace: str, fresh_name: str) -> None:
-    """The stream is `sensor-agg`, and SQL may spell it either way."""
-    table, exact = f"{namespace}.sensor_agg", f"{namespace}.`sensor-agg`"
-    sql.run(f"CREATE TABLE {table} (id INT NOT NULL) USING pravega")
-    sql.run(f"CREATE TABLE IF NOT EXISTS {exact} (other INT) USING pravega")
-    with pytest.raises(SqlError, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
-        sql.run(f"CREATE TABLE {table} (id INT) USING pravega")
-    sql.run(f"INSERT INTO {table} VALUES (1)")
-    sql.run(f"INSERT INTO {exact} VALUES (2)")
-    for spelled in (table, exact):
-        assert sql.run(f"SELECT id FROM {spelled} ORDER BY id") == [("1",), ("2",)]
-        assert sql.run(f"SELECT count(*) FROM {spelled} CHANGES FROM VERSION 2") == [("1",)]
-    assert tables(sql, namespace) == ["sensor_agg"]
-    assert len(sql.run(f"SHOW TABLES IN {namespace} LIKE 'sensor_*'")) == 1
-    described = {row[0]: row[1] for row in sql.run(f"DESCRIBE TABLE EXTENDED {table}") if len(row) > 1}
-    assert described["Location"] == f"{fresh_name}/sensor-agg"
-    assert any("sensor_agg" in value for value in described.values())
-    sql.run(f"ALTER TABLE {table} SET TBLPROPERTIES ('comment'='of all halls')")
-    [created] = ["\n".join(line for row in sql.run(f"SHOW CREATE TABLE {table}") for line in row)]
-    assert "sensor_agg" in created and "LOCATION" not in created and "of all halls" in created
-    sql.run(f"DROP TABLE {table}")
-    with pytest.raises(SqlError, match="TABLE_OR_VIEW_NOT_FOUND"):
-        sql.run(f"SELECT * FROM {exact}")
-
-
-def test_hidden_metadata_columns(sql: SqlClient, namespace: str) -> None:
-    sql.run(
-        f"CREATE TABLE {namespace}.t (a INT) USING pravega "
-        "TBLPROPERTIES ('routing-key'='a', 'scaling.min-segments'='2')"
-    )
-    sql.run(f"INSERT INTO {namespace}.t SELECT CAST(id AS INT) FROM range(50)")
-    assert sql.run(f"SELECT count(*), count(DISTINCT _event_pointer), count(DISTINCT _segment) FROM {namespace}.t") == [
-        ("50", "50", "2")
-    ]
-    assert all(len(row) == 1 for row in sql.run(f"SELECT * FROM {namespace}.t"))
-    assert sql.run(f"SELECT min(_offset) FROM {namespace}.t") == [("0",)]
-
-
-@pytest.mark.parametrize(
-    ("statement", "instead"),
-    [
-        ("INSERT OVERWRITE {t} VALUES (1, 'x')", "Use INSERT INTO"),
-        ("DELETE FROM {t} WHERE a = 1", "Filter when reading"),
-        ("UPDATE {t} SET a = 2", "Append the new state"),
-        ("MERGE INTO {t} USING (SELECT 1 AS a) s ON {t}.a = s.a WHEN MATCHED THEN DELETE", "Append the new state"),
-        ("ALTER TABLE {t} RENAME TO {t}2", "Pravega has no rename"),
-        ("CREATE OR REPLACE TABLE {t} USING pravega AS SELECT 1 AS a", "DROP TABLE first"),
-    ],
-)
-def test_what_streams_cannot_do_says_what_to_do(sql: SqlClient, namespace: str, statement: str, instead: str) -> None:
-    table = f"{namespace}.t"
-    sql.run(f"CREATE TABLE {table} (a INT, b STRING) USING pravega")
-    sql.run(f"INSERT INTO {table} VALUES (1, 'kept')")
-    with pytest.raises(SqlError, match=f"(?s)PRAVEGA_UNSUPPORTED_OPERATION.*{instead}"):
-        sql.run(statement.format(t=table))
-    assert sql.run(f"SELECT * FROM {table}") == [("1", "kept")]
-
-
-def test_columns_change(sql: SqlClient, namespace: str) -> None:
-    table = f"{namespace}.t"
-    sql.run(f"CREATE TABLE {table} (a INT, b STRING) USING pravega")
-    sql.run(f"INSERT INTO {table} VALUES (1, 'x')")
-    sql.run(f"ALTER TABLE {table} ADD COLUMN c DOUBLE FIRST")
-    sql.run(f"ALTER TABLE {table} RENAME COLUMN b TO d")
-    sql.run(f"INSERT INTO {table} VALUES (0.5D, 2, 'y')")
-    assert sql.run(f"SELECT c, a, d FROM {table} ORDER BY a") == [("NULL", "1", "x"), ("0.5", "2", "y")]
-
-
-def test_results_equal_plain_python_over_the_csv(sql: SqlClient, namespace: str, temperatures_view: str) -> None:
-    sql.run(
-        f"CREATE TABLE {namespace}.sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
+        "CREATE TABLE sensor (timestamp TIMESTAMP, sensorId INT, location STRING, temp DOUBLE) "
         "USING pravega TBLPROPERTIES ('format'='avro', 'routing-key'='sensorId', 'scaling.min-segments'='4')"
     )
-    sql.run(f"INSERT INTO {namespace}.sensor SELECT * FROM {temperatures_view}")
-    assert sql.run(f"SELECT count(*) FROM {namespace}.sensor") == [(str(len(readings())),)]
+    sql.run(f"INSERT INTO sensor SELECT * FROM {temperatures_view}")
+    assert sql.run("SELECT count(*) FROM sensor") == [(str(len(readings())),)]
     rows = sql.run(
         "SELECT location, CAST(CAST(timestamp AS DATE) AS STRING), min(temp), max(temp), count(*) "
-        f"FROM {namespace}.sensor GROUP BY 1, 2"
+        "FROM sensor GROUP BY 1, 2"
     )
     found = {(row[0], row[1]): (float(row[2]), float(row[3]), int(row[4])) for row in rows}
     assert found == by_location_and_day()
@@ -308,7 +149,6 @@ def test_every_front_end_shows_the_same_words(watched_by_all: Watched) -> None:
     assert rows == [("1", "x"), ("2", "y")]
 
 
-@pytest.mark.parametrize(("sql", "catalog_name"), [("jdbc", "secure")], indirect=True)
 def test_the_tutorial(
     spark: SparkSession,
     cluster: ClusterInfo,

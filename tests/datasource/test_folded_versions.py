@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.commit_log_checkpoints import FOLDED, checkpoint
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 from tests.datasource.test_commit_log import events_of_versions
-from tests.datasource.transactions import insert_into_all, insert_many, log_rows
+from tests.datasource.transactions import die_in_commit, insert_into_all, insert_many, log_rows
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -132,6 +132,18 @@ def publish_without_folding(pravega: Pravega, stream: Stream) -> None:
     log.wait_for_turn(transaction, lambda: end)
     head = log.head()
     assert log._publish(head, head.queue[0], end)
+
+
+def test_who_publishes_for_a_writer_that_is_silent_folds(
+    pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+) -> None:
+    stream = new_stream()
+    publish(pravega, stream, 2 * FOLDED - 1)
+    writer = SPAWN.Process(target=die_in_commit, args=(client_config, stream, 1, "after"))
+    writer.start()
+    writer.join(60)
+    insert_into_all(pravega, stream, 1)
+    assert rows_of_log(pravega, stream) == (FOLDED + 1, 1)
 
 
 def test_folders_readers_and_writers_at_once(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import socket
+import struct
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -72,3 +76,30 @@ def test_workers_acknowledge_at_once() -> None:
     left, right = socket.socketpair()
     with left, right:
         answer_at_once(left)  # Spark's Unix sockets know neither option, and need none
+
+
+@pytest.fixture
+def daemon() -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon as Spark starts it."""
+    command = [sys.executable, "-m", "pyspark_pravega.datasource.worker_daemon"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
+
+
+def test_no_process_is_killed_that_has_the_id_of_an_ended_worker(daemon: subprocess.Popen[bytes]) -> None:
+    """Spark names the workers that it needs no more by their ids, also those that have long ended."""
+    assert daemon.stdin is not None and daemon.stdout is not None
+    (port,) = struct.unpack("!i", daemon.stdout.read(4))
+    with socket.create_connection(("127.0.0.1", port)) as connection, subprocess.Popen(["sleep", "600"]) as other:
+        (worker,) = struct.unpack("!i", connection.recv(4))
+        for pid in (other.pid, worker):
+            daemon.stdin.write(struct.pack("!i", pid))
+            daemon.stdin.flush()
+        deadline = time.monotonic() + 60
+        while running(worker):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert other.poll() is None
+        other.terminate()

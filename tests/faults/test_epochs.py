@@ -28,11 +28,11 @@ from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.wire import commands as wire
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.local.state import ClusterInfo
-from tests.conftest import new_scope
 from tests.datasource.insert.test_atomicity import open_transactions, wait_until
 from tests.faults.director import Director, Network, network_of
 from tests.faults.oracle import Feeder, Tables, check_order_of
 from tests.faults.points import POINTS
+from tests.scopes import new_scope
 
 LONG = pytest.param(20, marks=pytest.mark.faults)
 TABLE_COMMANDS = frozenset((wire._UPDATE_TABLE_ENTRIES, wire._READ_TABLE, wire._READ_TABLE_ENTRIES))

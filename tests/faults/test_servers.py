@@ -18,13 +18,13 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.errors import SegmentSealedError, ServerFailedError, ServerTimeoutError, ServerUnavailableError
 from tests.catalog.test_debezium import write
-from tests.conftest import new_scope
 from tests.debezium import Record
 from tests.faults.campaign import Campaign, report
 from tests.faults.director import Director, Driver, network_of
 from tests.faults.distributed import Servers
 from tests.faults.oracle import KEYS, Feeder, Reader, Tables, check
 from tests.faults.points import POINTS
+from tests.scopes import new_scope
 
 PATIENCE = 240.0
 FROZEN_SECONDS = 35.0

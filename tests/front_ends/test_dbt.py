@@ -67,6 +67,8 @@ def test_the_example_runs_and_goes_on(spark: SparkSession, namespace: str, port:
     dbt("run")
     assert rows("room_temperatures", "room, temp, readings") == [("cellar", 18.0, 1), ("hall", 21.0, 2)]
     assert rows("warm_readings", "sensor_id, temp") == [(1, 20.5), (1, 21.5)]
+    assert rows("hottest_rooms", "room, temp") == [("hall", 21.5)]
+    assert [row.viewName for row in spark.sql(f"SHOW VIEWS IN pravega.{namespace}").collect()] == ["hottest_rooms"]
     spark.sql(f"INSERT INTO pravega.{namespace}.readings VALUES (2, TIMESTAMP '2026-11-01 12:00:00', 24.0)")
     dbt("run")
     assert rows("room_temperatures", "room, temp, readings") == [("cellar", 21.0, 2), ("hall", 21.0, 2)]
@@ -74,7 +76,8 @@ def test_the_example_runs_and_goes_on(spark: SparkSession, namespace: str, port:
     described = spark.sql(f"DESCRIBE EXTENDED pravega.{namespace}.room_temperatures").collect()
     shown = {row.col_name: row.data_type for row in described}
     assert shown["Comment"] == "Mean temperature of each room" and "format=json" in shown["Table Properties"]
-    assert "PASS=4 " in dbt("test")
+    assert rows("hottest_rooms", "room, temp") == [("cellar", 24.0), ("hall", 21.5)]
+    assert "PASS=5 " in dbt("test")
     dbt("docs", "generate")
     documented = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
     columns = documented["model.shop.warm_readings"]["columns"]
@@ -83,6 +86,15 @@ def test_the_example_runs_and_goes_on(spark: SparkSession, namespace: str, port:
         "taken": "timestamp",
         "temp": "double",
     }
+    view = documented["model.shop.hottest_rooms"]
+    assert view["metadata"]["type"] == "view" and list(view["columns"]) == ["room", "temp"]
+    view_model = project / "models" / "hottest_rooms.sql"
+    query = view_model.read_text()
+    for materialized, views in (("table", 0), ("view", 1)):
+        view_model.write_text("{{ config(materialized='" + materialized + "') }}\n" + query)
+        dbt("run", "--select", "hottest_rooms")
+        assert spark.sql(f"SHOW VIEWS IN pravega.{namespace}").count() == views
+        assert rows("hottest_rooms", "count(*)") == [(2,)]
     dbt("run", "--full-refresh", "--select", "warm_readings")
     model = project / "models" / "warm_readings.sql"
     model.write_text(model.read_text().replace("'append'", "'insert_overwrite'"))

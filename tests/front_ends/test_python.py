@@ -81,6 +81,9 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     assert [each["columns"] for each in found["versions"]] == ["id:bigint,text:string,b:binary"]
     assert "id      bigint  True      which" in show("schema", name).output
 
+    pravega.key_value_table(scope, "states").create(1, 4)
+    assert json.loads(show("schema", f"`{scope}`.states", "--json").output)["columns"][0]["column"] == "key"
+
     rows = json.loads(show("head", name, "-n", "3", "--json").output)
     assert len(rows) == 3 and rows[0]["b"] == "/w==" and rows[0]["text"] == "[red]\x1b[1m\n"
     # What a terminal would obey is shown, and not obeyed.
@@ -92,6 +95,11 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     assert (commit["version"], commit["operation"], commit["rows"]) == (1, "INSERT", 100)
     assert commit["position"] == table.history()[0].position
     assert "INSERT" in show("history", name).output
+
+    segments = json.loads(show("metadata", name, "segments", "--json").output)
+    assert [(each["number"], each["sealed"]) for each in segments] == [(0, False), (1, False)]
+    assert "INSERT" in show("metadata", name, "history").output
+    assert show("metadata", name, "tags").output == f"There are no tags of {name}.\n"
 
     (behind,) = json.loads(show("lag", name, "--json").output)
     assert behind["consumer"] == f"`{scope}`.nightly" and behind["bytes_behind"] == table.size().bytes
@@ -108,6 +116,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(
     broken, whole = json.loads(show("tables", f"`{scope}`", "--json").output)
     assert broken["error"] == "PRAVEGA_SCHEMA_NOT_FOUND" and whole["format"] == "avro"
     assert "PRAVEGA_SCHEMA_NOT_FOUND" in show("tables", f"`{scope}`").output
+    assert "retention" not in (found := show("metadata", f"`{scope}`.broken", "properties").output) and "avro" in found
     assert show("history", f"`{scope}`.whole").output.startswith("Nothing was committed")
     assert show("lag", f"`{scope}`.whole").output == f"There are no consumers of `{scope}`.whole.\n"
 
@@ -117,6 +126,8 @@ def test_a_table_that_cannot_be_read_hides_no_other(
     [
         (("head", "nothing.here"), "[PRAVEGA_STREAM_NOT_FOUND]"),
         (("tables", "nothing"), "[PRAVEGA_SCOPE_NOT_FOUND]"),
+        (("metadata", "nothing.here", "tags"), "[PRAVEGA_STREAM_NOT_FOUND]"),
+        (("metadata", "nothing.here", "tag"), "A table has history, segments"),
         (("head", "a..b"), "'a..b' is not a name"),
         (("head", "a.b", "-o", "mode"), "write KEY=VALUE"),
         (("head", "a.b", "-n", "0"), "0 is not in the range"),

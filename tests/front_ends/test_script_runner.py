@@ -17,7 +17,7 @@ from pyspark_pravega.script.failures import ScriptFailedError
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
 from pyspark_pravega.sql.script import statements
-from tests.conftest import new_scope
+from tests.scopes import new_scope
 from tests.streams import PATIENCE, running
 
 EVENTS = "(id INT, at TIMESTAMP, name STRING)"
@@ -225,6 +225,12 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
         ("SELECT 1;\nSELECT * FROM STREAM <source>", "Line 2: only INSERT INTO"),
         ("CREATE TABLE <target>_new AS SELECT * FROM STREAM <source>", "Line 1: only INSERT INTO"),
         ("INSERT OVERWRITE <target> (number) SELECT id FROM STREAM <source>", "Line 1: only INSERT INTO"),
+        (
+            "SET pravega.stream.checkpoint = '<checkpoint>';\n"
+            "INSERT INTO <target> (number) SELECT count(DISTINCT id) FROM (SELECT id, timestamp_seconds(id) AS at "
+            "FROM STREAM <source>) WATERMARK at DELAY OF INTERVAL 1 SECOND GROUP BY window(at, '1 minute')",
+            "Line 2: .*Distinct aggregations are not supported",
+        ),
         ("FROM STREAM <source> INSERT INTO <target> (number) SELECT id", "Line 1: only INSERT INTO"),
     ],
 )

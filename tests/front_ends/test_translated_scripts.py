@@ -18,8 +18,8 @@ from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner
 from pyspark_pravega.sql.flink.translation import translate
 from pyspark_pravega.sql.script import statements
-from tests.conftest import new_scope
 from tests.flink_cases import DECLARED, cases
+from tests.scopes import new_scope
 
 PAGE = Path(__file__).parents[2] / "docs" / "flink.md"
 

@@ -11,6 +11,8 @@ import com.google.protobuf.DynamicMessage;
 import io.pravega.client.BatchClientFactory;
 import io.pravega.client.ClientConfig;
 import io.pravega.client.EventStreamClientFactory;
+import io.pravega.client.KeyValueTableFactory;
+import io.pravega.client.admin.KeyValueTableManager;
 import io.pravega.client.admin.ReaderGroupManager;
 import io.pravega.client.admin.StreamInfo;
 import io.pravega.client.admin.StreamManager;
@@ -32,6 +34,12 @@ import io.pravega.client.stream.Transaction;
 import io.pravega.client.stream.TransactionalEventStreamWriter;
 import io.pravega.client.stream.impl.ByteBufferSerializer;
 import io.pravega.client.stream.impl.UTF8StringSerializer;
+import io.pravega.client.tables.KeyValueTable;
+import io.pravega.client.tables.KeyValueTableClientConfiguration;
+import io.pravega.client.tables.KeyValueTableConfiguration;
+import io.pravega.client.tables.Put;
+import io.pravega.client.tables.TableEntry;
+import io.pravega.client.tables.TableKey;
 import io.pravega.schemaregistry.client.SchemaRegistryClientConfig;
 import io.pravega.schemaregistry.contract.data.Compatibility;
 import io.pravega.schemaregistry.contract.data.SerializationFormat;
@@ -43,7 +51,6 @@ import io.pravega.schemaregistry.serializer.shared.impl.SerializerConfig;
 import io.pravega.schemaregistry.serializers.SerializerFactory;
 import io.pravega.schemaregistry.serializers.WithSchema;
 import io.pravega.shared.security.auth.DefaultCredentials;
-
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -53,6 +60,8 @@ import java.io.UncheckedIOException;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.LocalDate;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -129,6 +138,9 @@ public class Foreign {
             case "reader-group" -> readerGroup(answer);
             case "create-reader-group" -> createReaderGroup();
             case "delete-reader-group" -> deleteReaderGroup();
+            case "create-key-value-table" -> createKeyValueTable();
+            case "put-entry" -> putEntry();
+            case "get-entry" -> getEntry(answer);
             default -> throw new IllegalArgumentException("unknown operation " + operation);
         }
     }
@@ -146,6 +158,46 @@ public class Foreign {
             StreamInfo info = manager.fetchStreamInfo(scope, stream).join();
             answer.put("head", info.getHeadStreamCut().asText());
             answer.put("tail", info.getTailStreamCut().asText());
+        }
+    }
+
+    // ---- key-value tables
+
+    private void createKeyValueTable() {
+        try (KeyValueTableManager manager = KeyValueTableManager.create(client)) {
+            manager.createKeyValueTable(scope, stream, KeyValueTableConfiguration.builder()
+                    .partitionCount(request.get("partitions").asInt())
+                    .primaryKeyLength(request.get("primary").asInt())
+                    .secondaryKeyLength(request.get("secondary").asInt()).build());
+        }
+    }
+
+    private KeyValueTable keyValueTable(KeyValueTableFactory factory) {
+        return factory.forKeyValueTable(stream, KeyValueTableClientConfiguration.builder().build());
+    }
+
+    /** The key of a country and a number, as a program in Java would put it together; the day is the secondary key. */
+    private TableKey key() {
+        byte[] country = request.get("country").asText().getBytes(StandardCharsets.UTF_8);
+        ByteBuffer primary = ByteBuffer.allocate(7).put(Arrays.copyOf(country, 3)).putInt(request.get("id").asInt());
+        ByteBuffer day = ByteBuffer.allocate(4);
+        day.putInt((int) LocalDate.parse(request.get("day").asText()).toEpochDay());
+        return new TableKey(primary.flip(), day.flip());
+    }
+
+    private void putEntry() {
+        try (KeyValueTableFactory factory = KeyValueTableFactory.withScope(scope, client);
+             KeyValueTable table = keyValueTable(factory)) {
+            byte[] value = request.get("value").asText().getBytes(StandardCharsets.UTF_8);
+            table.update(new Put(key(), ByteBuffer.wrap(value))).join();
+        }
+    }
+
+    private void getEntry(ObjectNode answer) {
+        try (KeyValueTableFactory factory = KeyValueTableFactory.withScope(scope, client);
+             KeyValueTable table = keyValueTable(factory)) {
+            TableEntry entry = table.get(key()).join();
+            answer.put("value", entry == null ? null : StandardCharsets.UTF_8.decode(entry.getValue()).toString());
         }
     }
 

@@ -172,6 +172,19 @@ class ForeignClient:
         """Create a stream, and the scope if there is none."""
         self._ask("create-stream", scope, stream, segments=segments)
 
+    def create_key_value_table(self, scope: str, name: str, partitions: int, primary: int, secondary: int) -> None:
+        """Create a key-value table whose keys have these lengths."""
+        self._ask("create-key-value-table", scope, name, partitions=partitions, primary=primary, secondary=secondary)
+
+    def put_entry(self, scope: str, name: str, country: str, id: int, day: str, value: str) -> None:
+        """Write an entry under a country (3 bytes) and a number, with a day as its secondary key."""
+        self._ask("put-entry", scope, name, country=country, id=id, day=day, value=value)
+
+    def entry(self, scope: str, name: str, country: str, id: int, day: str) -> str | None:
+        """Return the value of such a key, None if there is none."""
+        found: str | None = self._ask("get-entry", scope, name, country=country, id=id, day=day)["value"]
+        return found
+
     def write_avro(
         self,
         scope: str,

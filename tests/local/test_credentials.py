@@ -68,6 +68,9 @@ def test_password_file() -> None:
     iterations, salt, key = bytes.fromhex(lines[1].split(":")[1]).decode().split(":")
     expected = hashlib.pbkdf2_hmac("sha256", "pä:ss wörd".encode(), bytes.fromhex(salt), int(iterations), 64)
     assert key == expected.hex()
+    # A chosen password is slow to guess; a random one cannot be guessed at all.
+    rounds = [int(bytes.fromhex(line.split(":")[1]).decode().split(":")[0]) for line in lines]
+    assert rounds == [1, 5000, 1]
 
 
 def test_passwords_are_random_and_hidden() -> None:

@@ -11,6 +11,7 @@ from tests.flink_cases import DECLARED, Case, cases
 
 BEFORE = translate(DECLARED).script.rstrip() + "\n\n"
 SOURCE = "'connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'avro'"
+TABLE = f"CREATE TABLE s (id INT, name STRING, ts TIMESTAMP(3), a ARRAY<INT>) WITH ({SOURCE}, 'sink.stream' = 's');"
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -116,8 +117,10 @@ def test_text_that_is_no_script(script: str, reason: str) -> None:
         ("CREATE TABLE t (id INT) WITH ('connector' = 'pravega', 'scan.streams' = 's')", "The format ''"),
         (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'scan.execution.type' = 'both')", "streaming, batch"),
         (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'sink.semantic' = 'twice')", "exactly-once"),
-        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'scan.start-streamcuts' = 'a;b')", "2 stream cuts for 1 streams"),
+        (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'scan.start-streamcuts' = 'a;b')", "2 stream cuts for 1 stream"),
         (f"CREATE TABLE t (id INT) WITH ({SOURCE}, 'sink.routing-key.field.name' = 'x')", "routing key 'x'"),
+        (f"{TABLE} SELECT id FROM s WHERE name SIMILAR TO 'a%'", "use RLIKE"),
+        (f"{TABLE} INSERT INTO s (id) SELECT CAST(COUNT(DISTINCT id) AS INT) FROM s", "APPROX_COUNT_DISTINCT"),
         (f"CREATE TABLE t (id INT) WITH ({SOURCE}) PARTITIONED BY (id)", "not expected"),
         (f"CREATE TABLE t (id INT) PARTITIONED BY (id) WITH ({SOURCE})", "no partitions"),
         (f"CREATE TABLE t (id INT ARRAY) WITH ({SOURCE})", "ARRAY<INT>"),
@@ -138,3 +141,23 @@ def test_what_cannot_be_translated_is_left_as_a_comment(statement: str, reason: 
     assert reason in done.findings[-1].text
     last = statement.rpartition("; ")[2]
     assert f"-- {last}" in done.script and f"\n{last}" not in done.script
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH ...) is not known here"),
+        ("INITCAP(name)", "behind a space only"),
+        ("DATE_FORMAT(ts, 'YYYY-MM')", "yyyy is the year of a date"),
+    ],
+)
+def test_what_means_something_else_is_to_be_checked(expression: str, reason: str) -> None:
+    done = translate(f"{TABLE} SELECT {expression} FROM s")
+    assert any(each.severity is Severity.CHECK and reason in each.text for each in done.findings)
+
+
+def test_places_in_arrays_and_seconds() -> None:
+    """Flink has NULL behind the end of an array, and seconds without a fraction."""
+    done = translate(f"{TABLE} SELECT a[3], EXTRACT(SECOND FROM ts), EXTRACT(HOUR FROM ts) FROM s")
+    for text in ("get(a, 2)", "floor(EXTRACT(SECOND FROM ts))", "  EXTRACT(HOUR FROM ts)"):
+        assert text in done.script

@@ -140,6 +140,9 @@ def test_a_wrong_option_is_named_with_what_is_allowed(settings: dict[str, dict[s
         ("kafka.group.id", "Did you mean 'consumer'"),
         ("ignoreDeletes", "neither changed nor deleted: leave the option out"),
         ("readChangeFeed", r"spark\.readStream\.changes\(table\)"),
+        ("versionasoff", r"Spark's own option is 'versionAsOf', .*read\.option\('versionAsOf', \.\.\.\)\.table"),
+        ("timestamp-as-of", "Spark's own option is 'timestampAsOf'"),
+        ("versionAsOf", "Spark's own option is 'versionAsOf'"),
     ],
 )
 def test_names_of_kafka_and_delta_lead_to_ours(read: str, message: str) -> None:

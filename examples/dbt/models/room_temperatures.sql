@@ -1,5 +1,6 @@
 -- A table, which each run drops and makes anew: a stream of JSON.
 {{ config(
+    materialized='table',
     tblproperties={'format': 'json', 'routing-key': 'room'},
     persist_docs={'relation': true},
 ) }}

@@ -69,17 +69,67 @@ def test_columns_are_found_by_name_and_values_are_cast(api: PravegaCatalog, scop
 
 
 def test_fractions_are_rounded_as_an_insert_does(spark: SparkSession, api: PravegaCatalog, scope: str) -> None:
-    spark.sql(f"CREATE TABLE pravega.`{scope}`.amounts (id INT, f FLOAT, d DECIMAL(5,2)) USING pravega")
+    columns = "id INT, f FLOAT, d DECIMAL(5,2), l ARRAY<DECIMAL(5,2)>"
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.amounts ({columns}) USING pravega")
     table = api.load_table(f"`{scope}`.amounts")
     values = [1.239, 0.125, 1.005, 2.675, -0.125, -1.005, 999.994, 0.1]
-    rows = ", ".join(f"({id}, {value}D, {value}D)" for id, value in enumerate(values))
-    spark.sql(f"INSERT INTO {table.name} VALUES {rows}, (99, 1e300D, 1D)")
-    table.append(pa.table({"id": [*range(len(values)), 99], "f": [*values, 1e300], "d": [*values, 1.0]}))
+    rows = ", ".join(f"({id}, {value}D, {value}D, array(NULL, {value}D))" for id, value in enumerate(values))
+    spark.sql(f"INSERT INTO {table.name} VALUES {rows}, (99, 1e300D, 1D, NULL)")
+    lists = [*([None, value] for value in values), None]
+    table.append(pa.table({"id": [*range(len(values)), 99], "f": [*values, 1e300], "d": [*values, 1.0], "l": lists}))
     inserted, appended = (table.scan(start=at, end=at).to_arrow().sort_by("id").to_pylist() for at in (1, 2))
     assert inserted == appended and [str(row["d"]) for row in appended[:3]] == ["1.24", "0.13", "1.01"]
     for value in (999.995, 1e300, float("nan")):
         with pytest.raises(InvalidRowError, match=r"Column d is decimal128\(5, 2\)"):
             table.append(pa.table({"d": [value]}))
+        with pytest.raises(InvalidRowError, match="Column l is list<"):
+            table.append(pa.table({"l": [[value]]}))
+
+
+def test_numbers_become_decimals_where_they_fit(api: PravegaCatalog, scope: str) -> None:
+    columns = pa.schema([("small", pa.decimal128(5, 2)), ("large", pa.decimal128(38, 18))])
+    table = api.create_table(f"`{scope}`.amounts", columns)
+    large = pa.array([10**19, 7], pa.decimal128(38, 0))
+    table.append(pa.table({"small": pa.array([-999, None], pa.int64()), "large": large}))
+    table.append(pa.table({"small": pa.array([7], pa.uint8()).dictionary_encode(), "large": [2**63 - 1]}))
+    rows = {(row["small"], row["large"]) for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {(-999, 10**19), (None, 7), (7, 2**63 - 1)}
+    for column, values in (("small", [1, 1000]), ("small", [2**63 - 1]), ("large", pa.array([10**30], large.type))):
+        with pytest.raises(InvalidRowError, match=f"Column {column} is decimal128.* does not fit in precision"):
+            table.append(pa.table({column: values}))
+    assert table.scan().count() == 3
+
+
+PLAIN = pa.decimal128(38, 0)
+NESTED: list[tuple[str, pa.DataType, list[object]]] = [
+    ("list", pa.list_(PLAIN), [[1, None], None, [], [2, 3]]),
+    ("list", pa.large_list(pa.int64()), [[1], None, [], [2, None]]),
+    ("list", pa.list_(pa.uint8(), 2), [[1, 2], None, [3, None], [4, 5]]),
+    ("list", pa.list_(pa.dictionary(pa.int8(), pa.int64())), [[1], None, [], [2]]),
+    ("map", pa.map_(pa.string(), PLAIN), [[("a", 1), ("b", None)], None, [], [("c", 3)]]),
+    ("parts", pa.struct([("a", PLAIN), ("b", pa.list_(pa.int64()))]), [None, {"a": 1, "b": [2, None]}]),
+]
+"""Columns, types that rows have for them, and values."""
+
+
+def test_decimals_within_others_are_checked_alike(api: PravegaCatalog, scope: str) -> None:
+    decimal = pa.decimal128(38, 10)
+    types = {
+        "list": pa.list_(decimal),
+        "map": pa.map_(pa.string(), decimal),
+        "parts": pa.struct([("a", decimal), ("b", pa.list_(decimal))]),
+    }
+    table = api.create_table(f"`{scope}`.nested", pa.schema([("id", pa.int64()), *types.items()]))
+    far = {"list": [[7 * 10**28]], "map": [[("x", 7 * 10**28)]], "parts": [{"a": 7 * 10**28, "b": None}]}
+    for version, (column, given, values) in enumerate(NESTED, 1):
+        array = pa.array([values[-1], *values], given)[1:]  # a slice, whose rows are not the first ones
+        table.append(pa.table({"id": range(len(values)), column: array}))
+        found = table.scan(["id", column], start=version).to_arrow().sort_by("id")
+        assert found[column].to_pylist() == values, given
+    for column, given in {each: given for each, given, _ in reversed(NESTED) if "128" in str(given)}.items():
+        with pytest.raises(InvalidRowError, match=f"Column {column} is .* does not fit in precision 38"):
+            table.append(pa.table({column: pa.array(far[column], given)}))
+    assert len(table.history()) == len(NESTED)
 
 
 REFUSED: list[tuple[object, type[PravegaError], str]] = [

@@ -106,7 +106,12 @@ def test_positions_that_mean_nothing_any_more(api: PravegaCatalog, pravega: Prav
     assert sorted(number for each in left for number in each) == list(range(300, 400))
 
 
-def test_mistakes_are_named(table: Table) -> None:
+def test_mistakes_are_named(api: PravegaCatalog, table: Table, scope: str) -> None:
+    properties = {"format": "kvtable", "primary-key": "id"}
+    columns = pa.schema([("id", pa.int32()), ("n", pa.int32())])
+    entries = api.create_table(f"`{scope}`.entries", columns, properties=properties)
+    with pytest.raises(UnsupportedOperationError, match=r"follow is not possible on .*entries: .*scan\(\)"):
+        entries.follow()
     with pytest.raises(InvalidOptionError, match="a program that follows a table has no consumer"):
         table.follow(options={"consumer": "mine"})
     with pytest.raises(UnsupportedOperationError, match="_event_time"):

@@ -14,9 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, Table
+from pyspark_pravega.catalog.metadata.dispatch import TABLES
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
+    InvalidNameError,
     InvalidOptionError,
     InvalidSchemaError,
     MalformedEventError,
@@ -107,6 +109,9 @@ def sensor(spark: SparkSession, api: PravegaCatalog) -> Any:
         (pc.starts_with(pc.field("text"), "größe 19"), "text LIKE 'größe 19%'"),
         (pc.field("_offset") == 0, "_offset = 0"),
         (pc.field("id") < 0, "id < 0"),
+        # Of types that Substrait does not have.
+        (pc.field("text").isin(pa.array(["größe 1", "größe 2"], pa.large_string())), "text IN ('größe 1', 'größe 2')"),
+        (pc.field("id").isin(pa.array([7, 9], pa.uint64())), "id IN (7, 9)"),
     ],
     ids=str,
 )
@@ -118,6 +123,67 @@ def test_filters_keep_the_rows_of_where(
     assert found.schema.names == ["id", "text"]
     assert ordered(found.to_arrow()) == ordered(wanted) and found.count() == wanted.num_rows
     assert found.to_arrow().schema == found.schema
+
+
+def test_filters_on_keys_and_places_read_what_can_have_rows(sensor: Table) -> None:
+    every = sensor.scan(["id", "ratio", "_segment", "_offset"]).to_arrow()
+    segment, offset = every["_segment"][7].as_py(), every["_offset"][7].as_py()
+    id, of_segment = pc.field("id"), pc.field("_segment") == segment
+    some = pc.field("ratio") > 10
+    for condition, tasks in (
+        (id == 77, 1),
+        (id.isin([77]) & some, 1),
+        ((id == 77) & pc.field("ratio").is_valid(), 1),
+        (of_segment & (pc.field("_offset") <= offset), 1),
+        (of_segment & pc.starts_with(pc.field("_segment"), "scans"), 1),
+        (~of_segment, 2),
+        ((id == -5) & (pc.field("_offset") < 0), 0),
+        ((id == 77) | some, 3),
+        ((id + 0 == 77) & (pc.field("_offset") >= 0), 3),
+        (id.isin([77, None]), 3),
+    ):
+        found = sensor.scan(["id", "ratio", "_segment", "_offset"], condition)
+        assert ordered(found.to_arrow()) == ordered(every.filter(condition)), condition
+        assert len(found.tasks()) == tasks, condition
+    off = {"push-down-filters": "false", "push-down-routing-key": "false"}
+    assert len(sensor.scan(["id"], (id == 77) & of_segment, options=off).tasks()) == 3
+
+
+def test_changes_are_those_of_sql(spark: SparkSession, api: PravegaCatalog, scope: str, sensor: Table) -> None:
+    rows = api.load_table(make(spark, scope, "accounts", "debezium-json"))
+    first, second = sensor.history()
+    for table, bounds, words in (
+        (sensor, {}, "FROM VERSION 1"),
+        (sensor, {"start": 1, "end": 1}, "FROM VERSION 1 TO VERSION 1"),
+        (sensor, {"start": second.time}, f"FROM TIMESTAMP '{second.time}'"),
+        (rows, {"start": 0}, "FROM VERSION 0"),
+    ):
+        wanted = spark.sql(f"SELECT * FROM {table.name} CHANGES {words}").toArrow()
+        found = table.changes(**bounds)
+        assert found.schema.names == wanted.schema.names and wanted.num_rows
+        assert ordered(found.to_arrow()) == ordered(wanted) and found.count() == wanted.num_rows
+    assert sensor.changes(["id"], pc.field("_commit_version") == 2).count() == 2000
+    assert sensor.changes(limit=3).to_arrow()["_change_type"].to_pylist() == ["insert"] * 3
+    for given, message in (
+        ({"start": 1, "end": first.time}, "a version and a time"),
+        ({"start": 1.5}, "'start' is a float"),
+        ({"end": datetime(2024, 1, 1)}, "'end' is .*, a time without a zone"),
+        ({"start": 4}, "the newest version is 2"),
+    ):
+        with pytest.raises(InvalidOptionError, match=message):
+            sensor.changes(**given).to_arrow()  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchemaError, match="There is no column _offset"):
+        sensor.changes(["_offset"])
+
+
+def test_metadata_tables_are_those_of_sql(spark: SparkSession, sensor: Table) -> None:
+    for name in TABLES:
+        wanted = spark.table(f"{sensor.name}.{name}").toArrow()
+        found = sensor.inspect(name)
+        assert found.schema.names == wanted.schema.names
+        assert ordered(found) == ordered(wanted), name
+    with pytest.raises(InvalidNameError, match="There is no metadata table nothing. A table has history, segments"):
+        sensor.inspect("nothing")
 
 
 def test_a_limit_is_that_of_the_whole_scan(sensor: Table) -> None:
@@ -169,8 +235,12 @@ def test_tasks_are_read_anywhere(sensor: Table) -> None:
     assert sorted(found) == list(range(10, 4000))
 
 
-def test_readers_that_are_given_up_leave_no_thread(sensor: Table) -> None:
-    reader = sensor.scan().to_batches(threads=3)
+def test_readers_that_are_given_up_leave_no_thread(api: PravegaCatalog, scope: str) -> None:
+    """The threads wait, because there are more batches than they read ahead."""
+    rows = pa.table({"text": ["x" * 100_000] * 60})
+    table = api.create_table(f"`{scope}`.large", rows.schema, properties={"scaling.min-segments": "3"})
+    table.append(rows)
+    reader = table.scan(options={"read-window": "64k"}).to_batches(threads=3)
     assert reader.read_next_batch().num_rows
     assert any(thread.name == "scan" for thread in threading.enumerate())
     del reader

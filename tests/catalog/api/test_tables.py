@@ -11,17 +11,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
+from pyspark_pravega.catalog.metadata.dispatch import TABLES
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
     ScopeExistsError,
     ScopeNotEmptyError,
     ScopeNotFoundError,
+    ServerUnavailableError,
     StreamExistsError,
     StreamNotFoundError,
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
+from pyspark_pravega.local.state import ClusterInfo
 
 COLUMNS = pa.schema([pa.field("id", pa.int32(), metadata={"comment": "which"}), ("text", pa.string())])
 
@@ -102,6 +105,22 @@ def test_columns_and_properties_change(spark: SparkSession, api: PravegaCatalog,
     assert "comment" not in table.properties
 
 
+def test_fields_within_columns_change(api: PravegaCatalog, scope: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("place", pa.struct([("x", pa.int32()), ("y", pa.int32())]))])
+    table = api.create_table(f"`{scope}`.places", columns, properties={"format": "avro"})
+    table.append(pa.table({"id": [1], "place": [{"x": 1, "y": 2}]}))
+    table.add_column(pa.field("place.z", pa.int32()), after="x")
+    table.widen_column("place.x", pa.int64())
+    table.rename_column("place.y", "height")
+    table.comment_column("place.`height`", "in m")
+    assert table.schema.names == ["id", "place"]
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "place": {"x": 1, "z": None, "height": 2}}]
+    table.drop_column("place.z")
+    assert table.schema.field("place").type == pa.struct([("x", pa.int64()), ("height", pa.int32())])
+    with pytest.raises(InvalidOptionError, match="nothing"):
+        table.drop_column("place.nothing")
+
+
 def test_a_routing_key_is_spelled_in_another_case(api: PravegaCatalog, scope: str) -> None:
     properties = {"routing-key": "text", "scaling.min-segments": "2"}
     table = api.create_table(f"`{scope}`.things", COLUMNS, properties=properties)
@@ -112,11 +131,30 @@ def test_a_routing_key_is_spelled_in_another_case(api: PravegaCatalog, scope: st
     assert table.scan(["id"], pc.field("Text") == "a").to_arrow()["id"].to_pylist() == [1, 2]
 
 
+def test_what_can_be_told_while_the_registry_does_not_answer(
+    api: PravegaCatalog, cluster: ClusterInfo, scope: str
+) -> None:
+    name = f"`{scope}`.things"
+    api.create_table(name, COLUMNS).append(pa.table({"id": [1], "text": ["a"]}))
+    servers = {"controller_uri": cluster.controller_uri, "schema_registry_uri": "http://localhost:1"}
+    with connect(**servers, retry_timeout="1s") as lost:
+        found = {each: lost.inspect(name, each) for each in TABLES if each not in ("schemas", "encodings")}
+        assert found["history"]["rows"].to_pylist() == [1] and found["segments"].num_rows == 1
+        assert {"key": "format", "value": "avro"} in found["properties"].to_pylist()
+        for ask in (lambda: lost.load_table(name), lambda: lost.inspect(name, "schemas")):
+            with pytest.raises(ServerUnavailableError, match="schema registry"):
+                ask()
+
+
 def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
     with pytest.raises(InvalidNameError, match="'iot..sensor' is not a name"):
         api.load_table("iot..sensor")
     with pytest.raises(InvalidNameError, match="No namespace is named"):
         api.load_table("sensor")
+    with pytest.raises(UnsupportedOperationError, match=r"a metadata table.*: inspect\('iot.sensor', 'history'\) of"):
+        api.load_table("pravega.iot.sensor.history")
+    with pytest.raises(UnsupportedTypeError, match="Table pravega.*given as str 'id INT'. Give a schema of Arrow"):
+        api.create_table(f"`{scope}`.things", "id INT")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedTypeError, match="Table pravega.* Column size has Arrow's type uint32"):
         api.create_table(f"`{scope}`.things", pa.schema([("size", pa.uint32())]))
     with pytest.raises(InvalidOptionError, match="no table property 'formt'"):

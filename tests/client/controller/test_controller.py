@@ -92,12 +92,12 @@ def test_a_scope_with_something_in_it_stays_and_stays_whole(controller: Controll
     """A refusal by the server itself would leave a scope in which nothing can be created."""
     tagged = StreamConfiguration(tags=("x",))
     controller.create_stream(Stream(scope, "one"), tagged)
-    with pytest.raises(ScopeNotEmptyError, match="1 streams, 0 key-value tables"):
+    with pytest.raises(ScopeNotEmptyError, match="1 stream, 0 key-value tables"):
         controller.delete_scope(scope)
     assert controller.list_streams(scope, "x") == ["one"]
     assert controller.create_key_value_table(scope, "table", 1, 8)
     controller.create_stream(Stream(scope, "two"), tagged)
-    with pytest.raises(ScopeNotEmptyError, match="2 streams, 1 key-value tables"):
+    with pytest.raises(ScopeNotEmptyError, match="2 streams, 1 key-value table "):
         controller.delete_scope(scope)
     controller.update_stream(Stream(scope, "one"), StreamConfiguration())
     assert controller.list_streams(scope, "x") == ["two"]
@@ -417,28 +417,28 @@ def test_many_threads_share_a_controller(controller: Controller, stream: Stream)
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_a_controller_pickles_and_connects_anew(controller: Controller) -> None:
+def test_a_controller_pickles_and_connects_anew(controller: Controller, stream: Stream) -> None:
     with pickle.loads(pickle.dumps(controller)) as copy:
         assert copy.config == controller.config
-        assert copy.list_scopes() == controller.list_scopes()
+        assert copy.current_segments(stream) == controller.current_segments(stream)
 
 
 _inherited: list[Controller] = []
 
 
-def _list_scopes_in_child() -> list[str]:
-    return _inherited[0].list_scopes()
+def _segments_in_child(stream: Stream) -> list[SegmentRange]:
+    return _inherited[0].current_segments(stream)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS' own libraries do not stand a fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_connects_anew(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = controller.list_scopes()
+def test_a_forked_child_connects_anew(controller: Controller, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = controller.current_segments(stream)
     # The child finds the parent's connected controller in its memory.
     monkeypatch.setattr(sys.modules[__name__], "_inherited", [controller])
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply_async(_list_scopes_in_child).get(60) == before
-    assert controller.list_scopes() == before
+        assert pool.apply_async(_segments_in_child, (stream,)).get(60) == before
+    assert controller.current_segments(stream) == before
 
 
 def test_a_closed_controller_says_so(client_config: ClientConfig) -> None:

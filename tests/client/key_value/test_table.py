@@ -117,6 +117,30 @@ def test_pages_of_large_values(table: KeyValueTable) -> None:
     assert {one: entry.value for one, entry in table.entries()} == values
 
 
+def test_pages_that_are_larger_than_a_server_may_send(pravega: Pravega, scope: str) -> None:
+    """Small values first: it goes on behind the pages that were read."""
+    table = KeyValueTable(pravega.segments, pravega.controller, scope, "long")
+    table.create(1, 8)
+    values = {key(number): b"x" * (1 if number < 3000 else 90_000) for number in range(3250)}
+    writes = [(one, value, ANY) for one, value in values.items()]
+    for at in range(0, len(writes), 50):
+        table.put_many(writes[at : at + 50])
+    found = [(one, entry.value) for one, entry in table.entries()]
+    assert found == sorted(values.items())
+    assert [one for one, _ in table.entries(key(10), key(3100))] == [key(number) for number in range(10, 3101)]
+
+
+def test_many_keys_of_large_values(pravega: Pravega, scope: str) -> None:
+    """Together they are larger than what a server may send at once."""
+    table = KeyValueTable(pravega.segments, pravega.controller, scope, "large")
+    table.create(1, 8)
+    keys = [key(number) for number in range(18)]
+    for one in keys:
+        table.put(one, one * (1000 * 1000 // 8))
+    assert [entry and entry.value for entry in table.get_many(keys)] == [one * (1000 * 1000 // 8) for one in keys]
+    assert [(size.entries <= 18, size.bytes > 17_000_000, size.pages) for size in table.sizes()] == [(True, True, 9)]
+
+
 def test_many_at_once(pravega: Pravega, scope: str) -> None:
     table = KeyValueTable(pravega.segments, pravega.controller, scope, "one-partition")
     table.create(1, 8)

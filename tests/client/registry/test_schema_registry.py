@@ -293,6 +293,15 @@ def test_where_the_registry_never_answers(registry: SchemaRegistry, client_confi
         impatient.add_schema("any", dataclasses.replace(JSON_SCHEMA, type="a.T"))
 
 
+def test_a_registry_that_hangs(client_config: ClientConfig) -> None:
+    with socket.create_server(("localhost", 0)) as silent:
+        address = f"http://localhost:{silent.getsockname()[1]}"
+        config = dataclasses.replace(client_config, registry_uri=address, request_timeout=1)
+        with SchemaRegistry(config, None) as registry, pytest.raises(ServerTimeoutError) as caught:
+            registry.group("any")
+    assert "did not answer GET" in str(caught.value) and "format Any" not in str(caught.value)
+
+
 def test_no_address(client_config: ClientConfig) -> None:
     with pytest.raises(InvalidOptionError, match="no schema registry address"):
         SchemaRegistry(dataclasses.replace(client_config, registry_uri=None), "s")

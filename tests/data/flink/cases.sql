@@ -979,10 +979,10 @@ SELECT tags[1], m['k'], CARDINALITY(tags), ARRAY['a', 'b'][2], MAP['k', 1]['k'],
 -- ->
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT
-  tags[0],
+  get(tags, 0),
   m['k'],
   CARDINALITY(tags),
-  ARRAY('a', 'b')[1],
+  get(ARRAY('a', 'b'), 1),
   map('k', 1)['k'],
   struct(1, 'a'),
   CAST(struct(1, 'x') AS STRUCT<i: INT, s: STRING>).s

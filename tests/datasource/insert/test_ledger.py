@@ -26,8 +26,10 @@ from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded
 from pyspark_pravega.datasource.insert.task import InsertMessage
+from pyspark_pravega.datasource.scan.counted_events import events_by_log
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible
+from tests.datasource.scans import scan
 from tests.datasource.transactions import SETTINGS, begun, log_rows, raw_table, remove_rows
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -115,6 +117,7 @@ def test_a_driver_killed_at_any_step(
     assert recorded(pravega, stream, epoch(3, "second")).done
     head = CommitLog(pravega, stream).head()
     assert head is not None and head.committing == ()
+    assert events_by_log(pravega, stream, scan(pravega, raw_table(stream), ["event"])) == 60
 
 
 def test_a_replay_leaves_no_transaction_behind(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:

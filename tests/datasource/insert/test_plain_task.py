@@ -11,19 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.wire.commands import MAX_BLOCK
 from pyspark_pravega.datasource.insert.plain_task import PlainSpec, PlainWriter
 from pyspark_pravega.datasource.insert.task import InsertMessage
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import ServerUnavailableError, StreamSealedError
-from tests.datasource.scans import keyed_table, rows, scan, values
+from tests.cutting_proxy import CuttingProxy
+from tests.datasource.scans import KEYED, keyed_table, rows, scan, values
 
 BATCHES = 12
 EVENTS = 2000
 KEYS = 20
 HALVES = [(0.0, 0.5), (0.5, 1.0)]
+PADDING = 10_000
+PADDED = StructType([*KEYED, StructField("padding", StringType())])
 
 
 def numbers(before: Callable[[int], None] = lambda number: None) -> Iterator[pa.RecordBatch]:
@@ -35,6 +40,17 @@ def numbers(before: Callable[[int], None] = lambda number: None) -> Iterator[pa.
         yield pa.record_batch(columns, names=["k", "v"])
 
 
+def padded(first: int, last: int) -> pa.RecordBatch:
+    """The numbers from `first` to `last` - 1 with their keys, in much longer events."""
+    ascending = range(first, last)
+    columns = [
+        pa.array([value % KEYS for value in ascending], pa.int32()),
+        pa.array(ascending, pa.int64()),
+        pa.array(["x" * PADDING] * len(ascending)),
+    ]
+    return pa.record_batch(columns, names=["k", "v", "padding"])
+
+
 def write(
     pravega: Pravega, table: StreamTable, batches: Iterator[pa.RecordBatch], lossy: bool = False
 ) -> InsertMessage:
@@ -44,14 +60,14 @@ def write(
     return message
 
 
-def check_all_in_order(pravega: Pravega, table: StreamTable) -> None:
+def check_all_in_order(pravega: Pravega, table: StreamTable, events: int = BATCHES * EVENTS) -> None:
     """All numbers are there once, and those of a key in their order: later segments have greater numbers."""
-    found: list[dict[str, Any]] = rows(scan(pravega, table))
+    found: list[dict[str, Any]] = rows(scan(pravega, table, ["k", "v", "_segment", "_offset"]))
     found.sort(key=lambda row: (int(re.match(r".*?(\d+)\.#epoch", row["_segment"])[1]), row["_offset"]))
-    assert sorted(row["v"] for row in found) == list(range(BATCHES * EVENTS))
+    assert sorted(row["v"] for row in found) == list(range(events))
     for key in range(KEYS):
         numbers_of_key = [row["v"] for row in found if row["k"] == key]
-        assert numbers_of_key == list(range(key, BATCHES * EVENTS, KEYS))
+        assert numbers_of_key == list(range(key, events, KEYS))
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -72,6 +88,58 @@ def test_everything_is_stored_while_the_stream_is_scaled(
         check_all_in_order(pravega, table)
     else:
         assert values(scan(pravega, table)) == list(range(BATCHES * EVENTS))
+
+
+def test_a_batch_of_several_blocks_for_a_segment_that_is_sealed(
+    pravega: Pravega, new_stream: Callable[..., Stream]
+) -> None:
+    """Spark's batches are longer than a block if their rows are: no part of one is forgotten."""
+    assert (EVENTS - KEYS) * PADDING > MAX_BLOCK
+    stream = new_stream(1)
+    table = StreamTable(stream, "json", "none", PADDED, routing_key="k")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield padded(0, KEYS)
+        pravega.controller.scale_stream(stream, [0], HALVES)
+        yield padded(KEYS, EVENTS)
+        ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        pravega.controller.scale_stream(stream, ids, [(0.0, 1.0)])
+        yield padded(EVENTS, EVENTS + KEYS)
+
+    message = write(pravega, table, batches())
+    assert (message.rows, message.lost) == (EVENTS + KEYS, 0)
+    check_all_in_order(pravega, table, EVENTS + KEYS)
+
+
+def test_what_is_lost_while_the_stream_is_scaled(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+    """The controller is away when the segments are sealed: what was for the other ones is lost, too."""
+    stream = new_stream(2)
+    table = StreamTable(stream, "json", "none", PADDED, routing_key="k")
+    controller = CuttingProxy(pravega.config.controller_endpoints[0])
+    config = replace(
+        pravega.config,
+        controller_uri=f"tcp://localhost:{controller.endpoint.port}",
+        retry_timeout=0.5,
+        request_timeout=0.5,
+    )
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield padded(0, KEYS)
+        ids = [segment.segment_id for segment in pravega.controller.current_segments(stream)]
+        pravega.controller.scale_stream(stream, ids, [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)])
+        controller.away.set()
+        controller.cut_all()
+        yield padded(KEYS, EVENTS)
+        yield padded(EVENTS, EVENTS + KEYS)
+
+    try:
+        message = PlainWriter(PlainSpec(table, config, table.schema, None, True)).write(batches())
+    finally:
+        controller.close()
+    assert isinstance(message, InsertMessage)
+    assert message.rows + message.lost == EVENTS + KEYS
+    # The last acknowledgements may not have been read.
+    assert values(scan(pravega, table)) == list(range(KEYS)) and message.rows <= KEYS
 
 
 def test_scaling_at_any_moment_of_the_writing(pravega: Pravega, new_stream: Callable[..., Stream]) -> None:

@@ -24,7 +24,7 @@ from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfigura
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
-from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, create_target
+from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
 from pyspark_pravega.datasource.tables.loading import load_table, stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
@@ -218,6 +218,28 @@ class TestNumbers:
         assert read == len(self.GOOD)
         letters = rows(scan(pravega, load_table(pravega, target).table, ["segment", "offset"]))
         assert len({(letter["segment"], letter["offset"]) for letter in letters}) == 40_000 - len(self.GOOD)
+
+
+def test_long_dead_letters_go_on_where_their_stream_is_scaled_again_and_again(pravega: Pravega, scope: str) -> None:
+    source, target = Stream(scope, "events"), Stream(scope, "letters")
+    create_target(pravega, target)
+    scalings = iter([[(0.0, 0.5), (0.5, 1.0)], [(0.0, 1.0)]])
+
+    class Overtaken(DeadLetters):
+        """The segments that it finds are sealed before it writes to them, twice."""
+
+        def _open(self) -> SegmentAppender:
+            opened = super()._open()
+            if ranges := next(scalings, None):
+                ids = [segment.segment_id for segment in pravega.controller.current_segments(target)]
+                pravega.controller.scale_stream(target, ids, ranges)
+            return opened
+
+    long = bytes(3 << 20)
+    with Overtaken(pravega, target, source, 0) as letters:
+        letters.write([Letter("segment", offset, "bad", None, long) for offset in range(6)])
+    found = rows(scan(pravega, load_table(pravega, target).table, ["offset"]))
+    assert sorted(row["offset"] for row in found) == list(range(6))  # type: ignore[type-var]
 
 
 def exists(pravega: Pravega, stream: Stream) -> bool:

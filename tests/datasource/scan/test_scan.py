@@ -23,6 +23,7 @@ from pyspark_pravega.datasource.scan.reader import (
     ENOUGH_TASKS,
     MODERATE_BYTES,
     SMALL_BYTES,
+    SegmentScanReader,
     SlicePartition,
     slices_of,
     together,
@@ -82,8 +83,17 @@ class TestTasks:
         assert [piece.piece.segment_id for task in found for piece in task] == list(range(len(sizes)))
         for task in found:
             together_bytes = sum(each.piece.end - each.piece.start for each in task)
-            assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) / ENOUGH_TASKS)
+            assert len(task) == 1 or together_bytes <= max(SMALL_BYTES, sum(sizes) * 9 / 8 / ENOUGH_TASKS)
             assert len(task) == 1 or together_bytes <= MODERATE_BYTES
+
+    def test_as_many_tasks_as_cores_can_run(self, pravega: Pravega, new_stream: Callable[..., Stream]) -> None:
+        table = keyed_table(new_stream(12))
+        insert_numbers(pravega, table, 0, 200_000, keys=1009)
+        reader = scan(pravega, table).reader
+        assert isinstance(reader, SegmentScanReader)
+        assert [len(reader.for_cores(cores).planned) for cores in (1, 2, 64)] == [2, 4, 12]
+        slices = [[each for task in of.planned for each in slices_of(task)] for of in (reader, reader.for_cores(2))]
+        assert slices[0] == slices[1]
 
     @pytest.mark.parametrize("limit", [3, 30, 99, 200])
     def test_a_limit_is_that_of_each_task(

@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
 from pyspark_pravega.formats.core.defaults import with_default
+from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, parts_of, with_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.native.reader import NativeReader
@@ -228,3 +230,46 @@ def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference
     assert isinstance(reader, NativeReader)
     _, unread = reader.decoder.decode(*payloads.octets(), False)
     assert np.frombuffer(unread, np.int64).tolist() == [2, 3]
+
+
+def changed(column: EditedColumn, chance: random.Random, rename: bool) -> EditedColumn:
+    """A column after changes of what is in it, at any depth: fields added, dropped, renamed, moved, of wider types."""
+    parts = parts_of(column)
+    if parts is None:
+        if not isinstance(column.field.dataType, IntegerType) or chance.random() < 0.5:
+            return column
+        field = StructField(column.field.name, LongType(), column.field.nullable, column.field.metadata)
+        return replace(column, field=field, retyped=True)
+    new = [each if each.source == KEY else changed(each, chance, rename) for each in parts]
+    if isinstance(column.field.dataType, StructType):
+        if rename:
+            place = chance.randrange(len(new))
+            field = new[place].field
+            renamed = StructField(f"{field.name}_renamed", field.dataType, field.nullable, field.metadata)
+            new[place] = replace(new[place], field=renamed)
+        new = chance.sample(new, max(1, len(new) - chance.randrange(2)))
+        new.append(EditedColumn(StructField("added_later", StructType([StructField("x", LongType())])), None))
+        new.append(EditedColumn(with_default(StructField("with_default", LongType(), False), "7", "7"), None))
+    return with_parts(column, new)
+
+
+@needs_native
+@pytest.mark.parametrize("format_name", FORMATS)
+@settings(max_examples=50)
+@given(case=batches(), chance=st.randoms(use_true_random=False))
+def test_columns_whose_fields_have_changed(
+    format_name: str, case: tuple[StructType, pa.RecordBatch], chance: random.Random
+) -> None:
+    """All that was written before is read through the new schema, the same way by both."""
+    written, batch = case
+    format = find_format(format_name)
+    assert isinstance(format, EditableFormat)
+    text = format.schema_text(written, "t", "s")
+    payloads = EventBuffer.of(format.encoder(written, text, 1).encode(batch).to_pylist())
+    edited = [changed(EditedColumn(field, field.name), chance, format_name == "avro") for field in written]
+    table_text = format.edited_text(text, edited, None)
+    table, writer = format.spark_schema(table_text), WriterSchema(text, str(format.registry_format), "")
+    assert table.simpleString() == StructType([each.field for each in edited]).simpleString()
+    # Under nulls there is a default, or anything.
+    found, bad = BothPaths(format_name, table, table_text, lambda encoding_id: writer).check(payloads, masked=False)
+    assert (found.num_rows, bad) == (batch.num_rows, [])

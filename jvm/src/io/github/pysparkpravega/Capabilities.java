@@ -1,7 +1,6 @@
 package io.github.pysparkpravega;
 
 import java.util.AbstractSet;
-import java.util.EnumSet;
 import java.util.Iterator;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
@@ -9,14 +8,13 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 
 /** What batches and streams can do with a table. Whether its rows can be streamed is asked when Spark wants to know it. */
 final class Capabilities extends AbstractSet<TableCapability> {
-  private final Set<TableCapability> always =
-      EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE);
+  private final Set<TableCapability> always;
   private final BooleanSupplier streamed;
 
   /** @param streamed may refuse with a sentence of the service's, in place of Spark's. */
-  Capabilities(BooleanSupplier streamed, TableCapability... more) {
+  Capabilities(BooleanSupplier streamed, TableCapability... always) {
     this.streamed = streamed;
-    always.addAll(Set.of(more));
+    this.always = Set.of(always);
   }
 
   @Override

@@ -7,15 +7,23 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A small table about a stream. The service makes its rows for every query. */
-record MetadataTable(PravegaService service, Identifier ident, JsonNode description) implements SupportsRead {
+record MetadataTable(PravegaService service, Identifier ident, JsonNode description)
+    implements SupportsRead, TruncatableTable {
   @Override
   public String name() {
     return description.get("name").asText();
+  }
+
+  /** Plans show it in errors. */
+  @Override
+  public String toString() {
+    return name();
   }
 
   private StructType struct() {
@@ -29,7 +37,18 @@ record MetadataTable(PravegaService service, Identifier ident, JsonNode descript
 
   @Override
   public Set<TableCapability> capabilities() {
-    return Set.of(TableCapability.BATCH_READ);
+    return new Capabilities(this::isStreamed, TableCapability.BATCH_READ);
+  }
+
+  private boolean isStreamed() {
+    service.refuse(ident, "readStream.table");
+    return false;
+  }
+
+  @Override
+  public boolean truncateTable() {
+    service.refuse(ident, "TRUNCATE TABLE");
+    return false;
   }
 
   @Override

@@ -67,6 +67,9 @@ final class PravegaBatchWrite implements BatchWrite {
         if (!PravegaException.is(e, "PRAVEGA_SERVICE_FAILED")) {
           throw e;
         }
+        if (table.takesUpdates()) {
+          return; // the tasks have stored all rows, and there is no transaction
+        }
         if (services == SERVICES) {
           throw PravegaException.unchecked(new PravegaException("PRAVEGA_TRANSACTION_OUTCOME_UNKNOWN", "08007",
               "Whether the rows of this INSERT into " + table.name() + " are visible is not known: the catalog service"

@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.Relation;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -36,7 +37,8 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
-public final class PravegaCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
+public final class PravegaCatalog
+    implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, Procedures, Views {
   private String name;
   private PravegaService service;
   private volatile String[] selected;
@@ -49,7 +51,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     this.name = name;
     this.service = PravegaService.of(options);
     service.conf().addArray().add("catalog-name").add(name);
-    RefusedCommands.in(SparkSession.active());
+    TableCommands.in(SparkSession.active());
   }
 
   @Override
@@ -63,7 +65,8 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return Set.of(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT, TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
   }
 
-  PravegaService service() {
+  @Override
+  public PravegaService service() {
     return service;
   }
 
@@ -161,7 +164,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
       List<Identifier> tables = new ArrayList<>();
       call("list_tables", arguments(namespace)).forEach(
           table -> tables.add(Identifier.of(namespace, table.asText())));
-      return tables.toArray(new Identifier[0]);
+      return Browsing.listed(this, tables.toArray(new Identifier[0]));
     } catch (Exception e) {
       throw namespaceError(e, namespace);
     }
@@ -175,7 +178,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    Table table = load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty());
+    Table table = (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), false);
     if (ident.equals(madeForStream.get())) {
       ((PravegaTable) table).madeForStream();
       madeForStream.remove();
@@ -183,21 +186,33 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return table;
   }
 
+  /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
+  @Override
+  public Relation loadRelation(Identifier ident) throws NoSuchTableException {
+    return load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), true);
+  }
+
   @Override
   public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    return load(ident, options, !context.writePrivileges().isEmpty(), context.timeTravel());
+    return (Table) load(ident, options, !context.writePrivileges().isEmpty(), context.timeTravel(), false);
   }
 
-  private Table load(
-      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel)
+  private Relation load(
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel, boolean orView)
       throws NoSuchTableException {
-    ObjectNode arguments = arguments(ident).put("writing", writing);
+    return Browsing.loaded(this, ident, each -> found(each, options, writing, travel, orView));
+  }
+
+  private Relation found(
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel, boolean orView) {
+    ObjectNode arguments = arguments(ident).put("writing", writing).put("or_view", orView);
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     travel.ifPresent(asked -> AskedTime.describe(asked, arguments.putObject("at")));
     try {
       JsonNode found = call("load_table", arguments);
-      return found.has("table") ? new PravegaTable(service, ident, found) : new MetadataTable(service, ident, found);
+      return found.has("text") ? Views.of(found)
+          : found.has("table") ? new PravegaTable(service, ident, found) : new MetadataTable(service, ident, found);
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -260,7 +275,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     try {
       return new PravegaTable(service, ident, call("create_table", arguments));
     } catch (Exception e) {
-      if (PravegaException.is(e, "PRAVEGA_STREAM_EXISTS")) {
+      if (PravegaException.is(e, "PRAVEGA_STREAM_EXISTS") || PravegaException.is(e, "PRAVEGA_VIEW_EXISTS")) {
         throw new TableAlreadyExistsException(ident);
       }
       throw namespaceError(e, ident.namespace());
@@ -341,8 +356,9 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
       try {
         return PravegaFunctions.segmentOf(call("load_segments", arguments(table)));
       } catch (Exception e) {
-        throw PravegaException.unchecked(
-            PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND") ? new NoSuchTableException(table) : e);
+        boolean missing = PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND");
+        throw PravegaException.unchecked(!missing ? e
+            : Browsing.isAskedForFunction() ? new NoSuchFunctionException(ident) : new NoSuchTableException(table));
       }
     }
     if (found == null) {
@@ -357,7 +373,7 @@ public final class PravegaCatalog implements StagingTableCatalog, SupportsNamesp
     return Service.JSON.createObjectNode();
   }
 
-  private static ObjectNode arguments(String[] namespace) {
+  static ObjectNode arguments(String[] namespace) {
     ObjectNode arguments = arguments();
     ArrayNode parts = arguments.putArray("namespace");
     for (String part : namespace) {

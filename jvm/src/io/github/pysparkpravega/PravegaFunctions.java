@@ -27,6 +27,10 @@ final class PravegaFunctions {
       row -> UTF8String.fromString(row.getString(0) + ":" + row.getLong(1) + "-" + (row.getInt(2) + 8)),
       DataTypes.StringType, DataTypes.LongType, DataTypes.IntegerType);
 
+  private static final Scalar SEGMENT_OF_NO_TABLE = new Scalar(SEGMENT_OF,
+      "segment_of is a function of each table: write <catalog>.<namespace>.<table>.segment_of(key).",
+      DataTypes.StringType, row -> null);
+
   private PravegaFunctions() {}
 
   static boolean isSystem(String[] namespace) {
@@ -38,10 +42,11 @@ final class PravegaFunctions {
     return new Identifier[] {Identifier.of(system, EVENT_POINTER.name), Identifier.of(system, ROUTING_HASH.name)};
   }
 
-  /** Return null if there is none of this name. */
+  /** Return null if there is none of this name. `segment_of` is none, but says where it is. */
   static UnboundFunction ofSystem(String name) {
     return name.equalsIgnoreCase(ROUTING_HASH.name) ? ROUTING_HASH
-        : name.equalsIgnoreCase(EVENT_POINTER.name) ? EVENT_POINTER : null;
+        : name.equalsIgnoreCase(EVENT_POINTER.name) ? EVENT_POINTER
+        : name.equalsIgnoreCase(SEGMENT_OF) ? SEGMENT_OF_NO_TABLE : null;
   }
 
   /** The function of a table, with its segments as they are when the query is analyzed. */

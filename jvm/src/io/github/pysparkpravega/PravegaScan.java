@@ -11,6 +11,9 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -18,6 +21,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
@@ -28,17 +32,22 @@ import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A scan as the service plans it: Spark's Python readers run its function over its partitions. */
-final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
+final class PravegaScan implements Scan, Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering {
+  private static final int MOST_TERMS_OF_JOINS = 20_000;
+
   private final PravegaTable table;
   private final String operation;
   private final ObjectNode arguments;
+  private final boolean joined;
   private JsonNode plan;
   private MicroBatchStream stream;
 
-  PravegaScan(PravegaTable table, String operation, ObjectNode arguments) {
+  /** @param joined whether joins may tell which keys they need. */
+  PravegaScan(PravegaTable table, String operation, ObjectNode arguments, boolean joined) {
     this.table = table;
     this.operation = operation;
     this.arguments = arguments;
+    this.joined = joined;
   }
 
   /** Planned as soon as Spark asks for the columns of a batch, without its tasks if they take long to plan. */
@@ -47,6 +56,12 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
       plan = table.planScan(operation, arguments);
     }
     return plan;
+  }
+
+  /** The number of rows, where it is all that is asked for and nothing has to be read to find it. */
+  OptionalLong known() {
+    JsonNode known = plan().get("known");
+    return known.isNull() ? OptionalLong.empty() : OptionalLong.of(known.asLong());
   }
 
   private synchronized JsonNode tasks() {
@@ -97,6 +112,25 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics {
     CustomMetric[] all = Arrays.copyOf(python, python.length + 1);
     all[python.length] = new BadEventsMetric();
     return all;
+  }
+
+  /** The key columns by whose values the other side of a join can leave out entries, before they are read. */
+  @Override
+  public NamedReference[] filterAttributes() {
+    if (stream != null || !joined || !table.takesUpdates() || arguments.has("aggregation")) {
+      return new NamedReference[0];
+    }
+    List<String> columns = Arrays.asList(PravegaTable.struct(arguments.get("columns").asText()).fieldNames());
+    return Arrays.stream(table.rowKey()).filter(key -> columns.contains(key.fieldNames()[0]))
+        .toArray(NamedReference[]::new);
+  }
+
+  /** Plans anew with what Spark has found out about keys since it planned the query. */
+  @Override
+  public synchronized void filter(Predicate[] found) {
+    arguments.put("every", CatalogV2Util.v2ColumnsToStructType(table.columns()).json());
+    arguments.set("of_joins", PushedConditions.json(found, MOST_TERMS_OF_JOINS));
+    plan = null;
   }
 
   @Override

@@ -28,8 +28,10 @@ final class PravegaScanBuilder
   private StructType required;
   private Predicate[] predicates = new Predicate[0];
   private int limit = -1;
+  private boolean rowChanges;
   private ObjectNode written;
   private ObjectNode aggregation;
+  private PravegaScan counted;
 
   PravegaScanBuilder(PravegaTable table, StructType schema, CaseInsensitiveStringMap options, String operation) {
     this.table = table;
@@ -37,6 +39,12 @@ final class PravegaScanBuilder
     this.every = schema;
     this.required = schema;
     this.options = options;
+  }
+
+  /** Spark would read the table twice to find out which keys a statement changes, to no avail. */
+  PravegaScanBuilder ofRowChanges() {
+    rowChanges = true;
+    return this;
   }
 
   @Override
@@ -81,24 +89,36 @@ final class PravegaScanBuilder
     return true;
   }
 
-  /** Spark asks first about the aggregation that is written in the query, then about one without AVG. */
+  /**
+   * Spark asks first about the aggregation that is written in the query, then about one without AVG. The scan of a number
+   * of rows is planned at once, because that number may be known then.
+   */
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {
     if (written == null) {
       written = PushedAggregation.json(asked);
     }
-    return false;
+    if (counted == null && conditions.isEmpty() && PushedAggregation.countsRows(asked) && takes(asked)) {
+      ObjectNode arguments = arguments().put("limit", -1);
+      arguments.set("aggregation", PushedAggregation.json(asked));
+      counted = new PravegaScan(table, operation, arguments, !rowChanges);
+    }
+    return counted != null && counted.known().isPresent();
   }
 
   @Override
   public boolean pushAggregation(Aggregation asked) {
-    ObjectNode arguments = arguments();
-    arguments.set("aggregation", PushedAggregation.json(asked));
-    arguments.set("written", written);
-    if (table.call("take_aggregation", arguments).asBoolean()) {
+    if (counted != null || takes(asked)) {
       aggregation = PushedAggregation.json(asked);
     }
     return aggregation != null;
+  }
+
+  private boolean takes(Aggregation asked) {
+    ObjectNode arguments = arguments();
+    arguments.set("aggregation", PushedAggregation.json(asked));
+    arguments.set("written", written);
+    return table.call("take_aggregation", arguments).asBoolean();
   }
 
   private ObjectNode arguments() {
@@ -109,6 +129,9 @@ final class PravegaScanBuilder
 
   @Override
   public Scan build() {
+    if (aggregation != null && counted != null) {
+      return counted.known().isPresent() ? new KnownCount(counted) : counted;
+    }
     ObjectNode arguments = arguments().put("limit", limit);
     if (!conditions.isEmpty()) {
       arguments.put("every", every.json()).set("conditions", conditions);
@@ -116,6 +139,6 @@ final class PravegaScanBuilder
     if (aggregation != null) {
       arguments.set("aggregation", aggregation);
     }
-    return new PravegaScan(table, operation, arguments);
+    return new PravegaScan(table, operation, arguments, !rowChanges);
   }
 }

@@ -12,6 +12,12 @@ record PravegaService(String python, ArrayNode conf) {
     return new PravegaService(Interpreter.ofService(conf), Service.pairs(conf.asCaseSensitiveMap()));
   }
 
+  /** Plans show it in errors, and the conf may have a password. */
+  @Override
+  public String toString() {
+    return "PravegaService";
+  }
+
   JsonNode call(String operation, ObjectNode arguments) {
     return Service.call(python, operation, conf, arguments);
   }

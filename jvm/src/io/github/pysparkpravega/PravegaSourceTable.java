@@ -70,6 +70,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
   public Set<TableCapability> capabilities() {
     // The service checks what is written, because to Spark's checks rows and table have the same schema.
     return new Capabilities(() -> described().capabilities().contains(TableCapability.MICRO_BATCH_READ),
+        TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE,
         TableCapability.ACCEPT_ANY_SCHEMA, TableCapability.TRUNCATE);
   }
 

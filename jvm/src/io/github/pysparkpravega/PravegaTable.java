@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -24,7 +25,6 @@ import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
-import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -83,7 +83,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   /** The primary key, which nothing checks: it tells the rows of a table of changes. */
   @Override
   public Constraint[] constraints() {
-    NamedReference[] columns = PravegaChangelog.references(description.get("row_key"));
+    NamedReference[] columns = rowKey();
     return columns.length == 0
         ? new Constraint[0]
         : new Constraint[] {Constraint.primaryKey("primary_key", columns).enforced(false).build()};
@@ -97,7 +97,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public Set<TableCapability> capabilities() {
     // Truncation and overwrite are declared so that INSERT OVERWRITE reaches our refusal, which says what to do.
-    return new Capabilities(this::isStreamed, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+    return new Capabilities(this::isStreamed, TableCapability.BATCH_READ, TableCapability.BATCH_WRITE,
+        TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
         TableCapability.OVERWRITE_DYNAMIC, TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
@@ -130,7 +131,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
       implements MetadataColumn {}
 
   @Override
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+  public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return new PravegaScanBuilder(this, CatalogV2Util.v2ColumnsToStructType(columns()), options, "plan_scan");
   }
 
@@ -148,8 +149,10 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-    refuse(info.command().toString());
-    return null;
+    if (!takesUpdates()) {
+      refuse(info.command().toString());
+    }
+    return () -> new PravegaRowChanges(this, info.command());
   }
 
   @Override
@@ -168,7 +171,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public void abortStagedChanges() {
-    finish("undo_creation", Service.JSON.createObjectNode());
+    finish("undo_creation", Service.JSON.createObjectNode().put("id", id()));
   }
 
   /** Spark makes the table of toTable without the query's options; they come with the first micro-batch. */
@@ -177,13 +180,22 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   void refuse(String statement) {
-    service.refuse(ident, statement);
+    call("refuse", PravegaCatalog.arguments(ident).put("statement", statement));
+  }
+
+  /** Whether rows that are written replace those with the same keys. */
+  boolean takesUpdates() {
+    return description.get("takes_updates").asBoolean();
   }
 
   /** Calls the service about this table, with the description it gave when the table was loaded. */
   JsonNode call(String operation, ObjectNode arguments) {
     arguments.set("table", description.get("table"));
     return service.call(operation, arguments);
+  }
+
+  NamedReference[] rowKey() {
+    return PravegaChangelog.references(description.get("row_key"));
   }
 
   /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
@@ -210,7 +222,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   /** Plans a scan that ends where the other scans of this table in the same query end. */
   synchronized JsonNode planScan(String operation, ObjectNode arguments) {
-    arguments.set("ends", ends);
+    arguments.put("cores", SparkSession.active().leafNodeDefaultParallelism()).set("ends", ends);
     JsonNode plan = call(operation, arguments);
     ends = plan.get("ends");
     return plan;

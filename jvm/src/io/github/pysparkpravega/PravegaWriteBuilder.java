@@ -43,33 +43,43 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
     return overwrite(new Predicate[0]);
   }
 
+  /** A micro-batch cannot read what it writes, and Spark would shuffle it into as many tasks as for a large query. */
   @Override
   public Write build() {
-    return new Write() {
-      @Override
-      public String description() {
-        return table.name();
-      }
+    return table.takesUpdates() && PravegaStreamingWrite.query(info.queryId()) == null ? new ByKey() : new Appending();
+  }
 
-      @Override
-      public BatchWrite toBatch() {
-        return new PravegaBatchWrite(table, info);
-      }
+  private class Appending implements Write {
+    @Override
+    public String description() {
+      return table.name();
+    }
 
-      @Override
-      public StreamingWrite toStreaming() {
-        if (PravegaStreamingWrite.query(info.queryId()) == null) {
-          table.refuse("trigger(continuous)"); // whose writes have other ids; only micro-batches are transactions
-        }
-        checkOutputMode();
-        return new PravegaStreamingWrite(table, info);
+    @Override
+    public BatchWrite toBatch() {
+      return new PravegaBatchWrite(table, info);
+    }
+
+    @Override
+    public StreamingWrite toStreaming() {
+      if (PravegaStreamingWrite.query(info.queryId()) == null) {
+        table.refuse("trigger(continuous)"); // whose writes have other ids; only micro-batches are transactions
       }
-    };
+      checkOutputMode();
+      return new PravegaStreamingWrite(table, info);
+    }
+  }
+
+  private final class ByKey extends Appending implements WriteByKey {
+    @Override
+    public PravegaTable table() {
+      return table;
+    }
   }
 
   private void checkOutputMode() {
     String mode = PravegaStreamingWrite.outputMode(info);
-    if (!mode.equals("append")) {
+    if (!mode.equals("append") && !(mode.equals("update") && table.takesUpdates())) {
       table.refuse("writeStream.outputMode('" + mode + "')");
     }
   }

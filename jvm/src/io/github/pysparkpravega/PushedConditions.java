@@ -19,11 +19,16 @@ final class PushedConditions {
   private PushedConditions() {}
 
   static ArrayNode json(Predicate[] predicates) {
+    return json(predicates, MOST_TERMS);
+  }
+
+  /** @param most terms of a condition that is spelled. */
+  static ArrayNode json(Predicate[] predicates, int most) {
     ArrayNode conditions = Service.JSON.createArrayNode();
     for (Predicate predicate : predicates) {
       ArrayNode terms = Service.JSON.createArrayNode();
-      add(terms, predicate);
-      if (terms.size() > MOST_TERMS) {
+      add(terms, predicate, most);
+      if (terms.size() > most) {
         terms.removeAll();
         term(terms, isPlainList(predicate) ? "IN" : "", 0); // nothing that can be evaluated
       }
@@ -39,8 +44,8 @@ final class PushedConditions {
         && Arrays.stream(children).skip(1).allMatch(Literal.class::isInstance);
   }
 
-  private static void add(ArrayNode terms, Expression expression) {
-    if (terms.size() > MOST_TERMS) {
+  private static void add(ArrayNode terms, Expression expression, int most) {
+    if (terms.size() > most) {
       return;
     }
     if (expression instanceof NamedReference column && column.fieldNames().length == 1) {
@@ -49,7 +54,7 @@ final class PushedConditions {
       term(terms, "LITERAL", 0).put("type", literal.dataType().catalogString()).put("value", text(literal.value()));
     } else {
       for (Expression child : expression.children()) {
-        add(terms, child);
+        add(terms, child, most);
       }
       term(terms, name(expression), expression.children().length);
     }
@@ -64,7 +69,7 @@ final class PushedConditions {
   }
 
   private static String text(Object value) {
-    return value instanceof UTF8String text ? Base64.getEncoder().encodeToString(text.getBytes())
-        : value == null ? null : value.toString();
+    byte[] bytes = value instanceof UTF8String text ? text.getBytes() : value instanceof byte[] binary ? binary : null;
+    return bytes != null ? Base64.getEncoder().encodeToString(bytes) : value == null ? null : value.toString();
   }
 }

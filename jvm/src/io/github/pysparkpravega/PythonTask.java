@@ -3,7 +3,9 @@ package io.github.pysparkpravega;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -54,6 +56,19 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
         Option.empty());
     Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), Math.min(runner.maxBytesPerBatch(), MOST_BYTES));
     return runner.compute(batches, partition, TaskContext.get());
+  }
+
+  /** Runs the function to its end, and hands over each batch that it returns. */
+  void runToEnd(int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics,
+      Consumer<ColumnarBatch> taker) {
+    try {
+      Iterator<ColumnarBatch> answers = run(partition, rows, metrics);
+      while (answers.hasNext()) {
+        taker.accept(answers.next());
+      }
+    } catch (PythonException e) {
+      throw TaskErrors.raised(e);
+    }
   }
 
   CustomTaskMetric[] values(scala.collection.immutable.Map<String, SQLMetric> metrics) {

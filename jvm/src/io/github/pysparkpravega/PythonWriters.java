@@ -2,7 +2,6 @@ package io.github.pysparkpravega;
 
 import java.util.Iterator;
 import java.util.Objects;
-import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -11,7 +10,6 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -35,15 +33,10 @@ record PythonWriters(PythonTask task) implements DataWriterFactory {
 
     @Override
     public void writeAll(Iterator<InternalRow> rows) {
-      try {
-        scala.collection.Iterator<ColumnarBatch> answers = task.run(partition, CollectionConverters.asScala(rows), metrics);
-        while (answers.hasNext()) {
-          ArrowColumnVector struct = (ArrowColumnVector) answers.next().column(0);
-          message = new PythonWriterCommitMessage(struct.getChild(0).getBinary(0));
-        }
-      } catch (PythonException e) {
-        throw TaskErrors.raised(e);
-      }
+      task.runToEnd(partition, CollectionConverters.asScala(rows), metrics, answer -> {
+        ArrowColumnVector struct = (ArrowColumnVector) answer.column(0);
+        message = new PythonWriterCommitMessage(struct.getChild(0).getBinary(0));
+      });
     }
 
     @Override

@@ -194,6 +194,7 @@ final class Service {
     return new PravegaException(FAILED, SYSTEM_ERROR, begun
         ? "The catalog service (" + python + " -m pyspark_pravega.catalog.service) " + how + " during '" + operation
             + "'; its own message is on the driver's standard error. It is started again by the next statement."
+            + " If this one changes anything, look whether it has done so before you run it again."
         : "The catalog service does not run with the Python interpreter '" + python + "' (it " + how + "); its own"
             + " message is on the driver's standard error. That must be Python 3.11 or newer with pyspark-pravega"
             + " installed: name one that has with PYSPARK_PYTHON or the catalog's 'python' conf.", null);

@@ -1,10 +1,11 @@
 package io.github.pysparkpravega.thriftserver;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.Objects;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hive.service.cli.HiveSQLException;
@@ -14,9 +15,11 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Relation;
+import org.apache.spark.sql.connector.catalog.RelationCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
@@ -47,8 +50,8 @@ final class Catalogs {
     }
   }
 
-  /** A table, loaded. */
-  record Found(Namespace namespace, String name, Table table) {}
+  /** A table or a view, loaded. */
+  record Found(Namespace namespace, String name, Relation relation) {}
 
   /** The names of all catalogs that the session's conf has. Spark lists those that were used. */
   static List<String> names(SparkSession session) {
@@ -90,36 +93,54 @@ final class Catalogs {
     return found;
   }
 
-  /** The tables whose names fit, without looking into one of them. */
-  List<Identifier> tables(Namespace namespace, SearchPattern schema, SearchPattern table) throws HiveSQLException {
+  /** The tables and views whose names fit, without looking into one of them. */
+  List<TableSummary> relations(Namespace namespace, SearchPattern schema, SearchPattern name) throws HiveSQLException {
     boolean named = wanted != null && schema.literal != null;
     String what = "namespace " + namespace.catalog() + "." + namespace.name();
     return attempt(named, what, List.of(), () -> {
-      List<Identifier> found = new ArrayList<>();
-      for (Identifier ident : namespace.tables().listTables(namespace.parts())) {
-        if (table.fits(ident.name())) {
-          found.add(ident);
+      List<TableSummary> found = new ArrayList<>();
+      for (TableSummary each : listed(namespace)) {
+        if (name.fits(each.identifier().name())) {
+          found.add(each);
         }
       }
       return found;
     });
   }
 
-  /** The tables whose names fit, loaded. If only one name fits, the others are not even listed. */
-  List<Found> loaded(SearchPattern schema, SearchPattern table) throws HiveSQLException {
+  private static TableSummary[] listed(Namespace namespace) throws NoSuchNamespaceException, NoSuchTableException {
+    if (namespace.tables() instanceof RelationCatalog relations) {
+      return relations.listRelationSummaries(namespace.parts());
+    }
+    return Arrays.stream(namespace.tables().listTables(namespace.parts()))
+        .map(ident -> TableSummary.of(ident, TableSummary.MANAGED_TABLE_TYPE)).toArray(TableSummary[]::new);
+  }
+
+  static Relation load(Namespace namespace, Identifier ident) throws NoSuchTableException {
+    return namespace.tables() instanceof RelationCatalog relations
+        ? relations.loadRelation(ident)
+        : namespace.tables().loadTable(ident);
+  }
+
+  /**
+   * What `made` makes of each table and view whose name fits, in their order. If only one name fits, the others are not even
+   * listed. Of them nothing else is kept: there may be thousands.
+   */
+  List<Object[]> ofTables(SearchPattern schema, SearchPattern table, Function<Found, List<Object[]>> made)
+      throws HiveSQLException {
     boolean named = wanted != null && schema.literal != null && table.literal != null;
-    List<Callable<Found>> loads = new ArrayList<>();
+    List<Callable<List<Object[]>>> loads = new ArrayList<>();
     for (Namespace namespace : namespaces(schema)) {
       List<Identifier> idents = table.literal == null
-          ? tables(namespace, schema, table)
+          ? relations(namespace, schema, table).stream().map(TableSummary::identifier).toList()
           : List.of(Identifier.of(namespace.parts(), table.literal));
       for (Identifier ident : idents) {
         String what = "table " + namespace.catalog() + "." + ident;
-        loads.add(() -> attempt(named, what, null,
-            () -> new Found(namespace, ident.name(), namespace.tables().loadTable(ident))));
+        loads.add(() -> attempt(named, what, List.of(),
+            () -> made.apply(new Found(namespace, ident.name(), load(namespace, ident)))));
       }
     }
-    return Parallel.results(loads).stream().filter(Objects::nonNull).toList();
+    return Parallel.results(loads).stream().flatMap(List::stream).toList();
   }
 
   private static <T> T attempt(boolean named, String what, T otherwise, Callable<T> work) throws HiveSQLException {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.hive.thriftserver.SparkGetColumnsOperation;
 
-/** getColumns: the columns of the tables of all catalogs, those of the session catalog as Spark lists them. */
+/** getColumns: the columns of tables and views of all catalogs, those of the session catalog as Spark lists them. */
 final class ColumnsOperation extends SparkGetColumnsOperation {
   private final Catalogs catalogs;
   private final SearchPattern schema;
@@ -37,16 +37,20 @@ final class ColumnsOperation extends SparkGetColumnsOperation {
       if (catalogs.haveSessionCatalog()) {
         rowSet.forEach(row -> rows.add(Answer.ofSessionCatalog(row)));
       }
-      for (Found each : catalogs.loaded(schema, table)) {
-        Column[] columns = each.table().columns();
-        for (int i = 0; i < columns.length; i++) {
-          if (column.fits(columns[i].name())) {
-            rows.add(row(each, columns[i], i + 1));
-          }
-        }
-      }
+      rows.addAll(catalogs.ofTables(schema, table, this::rows));
       answer = new Answer(this, rows, 0, 1, 2); // and as they are in their table
     });
+  }
+
+  private List<Object[]> rows(Found found) {
+    List<Object[]> rows = new ArrayList<>();
+    Column[] columns = found.relation().columns();
+    for (int i = 0; i < columns.length; i++) {
+      if (column.fits(columns[i].name())) {
+        rows.add(row(found, columns[i], i + 1));
+      }
+    }
+    return rows;
   }
 
   private static Object[] row(Found found, Column column, int position) {

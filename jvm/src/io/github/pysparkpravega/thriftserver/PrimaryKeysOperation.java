@@ -10,6 +10,7 @@ import org.apache.hive.service.cli.operation.GetPrimaryKeysOperation;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.rpc.thrift.TRowSet;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -34,17 +35,20 @@ final class PrimaryKeysOperation extends GetPrimaryKeysOperation {
   public void runInternal() throws HiveSQLException {
     setState(OperationState.RUNNING);
     List<Object[]> rows = new ArrayList<>();
-    Running.run(session, () -> {
-      for (Found each : catalogs.loaded(schema, table)) {
-        for (Constraint constraint : each.table().constraints()) {
-          if (constraint instanceof PrimaryKey key) {
-            addKey(rows, each, key);
-          }
-        }
-      }
-    });
+    Running.run(session, () -> rows.addAll(catalogs.ofTables(schema, table, PrimaryKeysOperation::rows)));
     setState(OperationState.FINISHED);
     answer = new Answer(this, rows, 0, 1, 2);
+  }
+
+  private static List<Object[]> rows(Found found) {
+    List<Object[]> rows = new ArrayList<>();
+    Constraint[] constraints = found.relation() instanceof Table table ? table.constraints() : new Constraint[0];
+    for (Constraint constraint : constraints) {
+      if (constraint instanceof PrimaryKey key) {
+        addKey(rows, found, key);
+      }
+    }
+    return rows;
   }
 
   private static void addKey(List<Object[]> rows, Found found, PrimaryKey key) {

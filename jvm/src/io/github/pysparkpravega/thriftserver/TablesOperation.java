@@ -12,9 +12,10 @@ import org.apache.hive.service.rpc.thrift.TRowSet;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.hive.thriftserver.SparkGetTablesOperation;
 
-/** getTables: the tables of all catalogs, those of the session catalog and temporary views as Spark lists them. */
+/** getTables: tables and views of all catalogs, those of the session catalog and temporary ones as Spark lists them. */
 final class TablesOperation extends SparkGetTablesOperation {
   /** Of more tables than these, none is loaded for its comment. */
   private static final int COMMENTS = 100;
@@ -22,7 +23,7 @@ final class TablesOperation extends SparkGetTablesOperation {
   private final Catalogs catalogs;
   private final SearchPattern schema;
   private final SearchPattern table;
-  private final boolean tablesWanted;
+  private final List<String> types;
   private Answer answer;
 
   TablesOperation(
@@ -31,7 +32,7 @@ final class TablesOperation extends SparkGetTablesOperation {
     this.catalogs = new Catalogs(session, catalog);
     this.schema = SearchPattern.of(schema);
     this.table = SearchPattern.of(table);
-    this.tablesWanted = types == null || types.isEmpty() || types.contains("TABLE");
+    this.types = types == null || types.isEmpty() ? List.of("TABLE", "VIEW") : types;
   }
 
   @Override
@@ -42,30 +43,33 @@ final class TablesOperation extends SparkGetTablesOperation {
       if (catalogs.haveSessionCatalog()) {
         rowSet.forEach(row -> rows.add(Answer.ofSessionCatalog(row)));
       }
-      if (tablesWanted) {
-        addTables(rows);
-      }
+      addRelations(rows);
       answer = new Answer(this, rows, 3, 0, 1, 2);
     });
   }
 
-  private void addTables(List<Object[]> rows) throws HiveSQLException {
-    List<Map.Entry<Namespace, Identifier>> found = new ArrayList<>();
+  private void addRelations(List<Object[]> rows) throws HiveSQLException {
+    List<Map.Entry<Namespace, TableSummary>> found = new ArrayList<>();
     for (Namespace namespace : catalogs.namespaces(schema)) {
-      catalogs.tables(namespace, schema, table).forEach(ident -> found.add(Map.entry(namespace, ident)));
+      catalogs.relations(namespace, schema, table).stream().filter(each -> types.contains(type(each)))
+          .forEach(each -> found.add(Map.entry(namespace, each)));
     }
     boolean withComments = found.size() <= COMMENTS;
     List<Callable<Object[]>> made = new ArrayList<>();
     found.forEach(each -> made.add(() -> new Object[] {
-        each.getKey().catalog(), each.getKey().name(), each.getValue().name(), "TABLE",
-        withComments ? comment(each.getKey(), each.getValue()) : null, null, null, null, null, null}));
+        each.getKey().catalog(), each.getKey().name(), each.getValue().identifier().name(), type(each.getValue()),
+        withComments ? comment(each.getKey(), each.getValue().identifier()) : null, null, null, null, null, null}));
     rows.addAll(Parallel.results(made));
+  }
+
+  private static String type(TableSummary relation) {
+    return relation.tableType().equals(TableSummary.VIEW_TABLE_TYPE) ? "VIEW" : "TABLE";
   }
 
   /** What is wrong with a table, if it cannot be loaded: it is in the list all the same. */
   private static String comment(Namespace namespace, Identifier ident) {
     try {
-      return namespace.tables().loadTable(ident).properties().get(TableCatalog.PROP_COMMENT);
+      return Catalogs.load(namespace, ident).properties().get(TableCatalog.PROP_COMMENT);
     } catch (Exception e) {
       return e.getMessage();
     }

@@ -1,0 +1,181 @@
+"""Plans of scans and of changes, and what their tasks take over from Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import compress
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.changes.appended import is_about_versions
+from pyspark_pravega.datasource.changes.batch_end import Wanted
+from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
+from pyspark_pravega.datasource.changes.truncation_search import Search
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
+from pyspark_pravega.datasource.scan.aggregation import can_begin
+from pyspark_pravega.datasource.scan.bounds import bounds_text
+from pyspark_pravega.datasource.scan.conditions import Condition, taken
+from pyspark_pravega.datasource.scan.counted_events import events_by_log
+from pyspark_pravega.datasource.scan.places import Places, is_about_places
+from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
+from pyspark_pravega.datasource.scan.reader import SegmentScanReader
+from pyspark_pravega.datasource.scan.sieving_reader import columns_to_read, sieved
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
+from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.sql import options as o
+
+from . import changes, time_travel
+from . import requests as r
+from .connections import Catalog
+from .naming import errors_about
+from .reads import planned_read
+from .replies import PlannedRead, ScanEnds
+from .spelling import subject, table_name
+
+
+def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
+    """Plan a scan of a table."""
+    table = request.table
+    name = table_name(catalog, table)
+    ends = request.ends or ScanEnds()
+    kind, aggregation = kind_of(table), request.aggregation
+    conditions, places = request.conditions, None
+    if request.every is not None:
+        conditions += tuple(compress(request.of_joins, taken(request.of_joins, request.every)))
+    if kind.events_are_rows:
+        about_places = [each for each in conditions if is_about_places(each, table.schema)]
+        conditions = tuple(each for each in conditions if each not in about_places)
+        places = Places(about_places) if about_places else None
+    if aggregation is None:
+        required, limit = request.columns, _limit(request)
+    else:
+        required, limit = aggregation.operands(request.columns), None  # a limit of groups is none of events
+    with errors_about("Table", subject(catalog, table)):
+        read = time_travel.without_sparks(table, request.options)
+        options = catalog.options(read=read, properties=table.scan_properties)
+        # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
+        bounds = bounds_text(options)
+        known = ends.find(*bounds)
+        planned = kind.plan_scan(
+            catalog.pravega,
+            table,
+            _to_read(required, conditions, request.every),
+            options,
+            limit=None if conditions else limit,
+            few=bool(conditions) and limit is not None,
+            count_bad_events=True,
+            tail=None if known is None else known.offsets(),
+            search=Search.of_request(request.found),
+            places=places,
+            conditions=conditions if options.get(o.PUSH_DOWN_ROUTING_KEY) else (),
+        )
+    if known is None:
+        ends = ends.with_end(*bounds, planned.tail)
+    planned = sieved(_for_cores(planned, request.cores), conditions, required, limit)
+    if aggregation is not None:
+        if aggregation.only_counts_rows and not request.conditions:
+            planned = replace(planned, known=events_by_log(catalog.pravega, table.stream, planned))
+        planned = aggregated(planned, aggregation, request.columns)
+    columnar = options.get(o.COLUMNAR_READS)
+    return planned_read(name, table, required, planned, ends, limit, aggregation, request.conditions, columnar)
+
+
+def _for_cores(planned: PlannedScan, cores: int) -> PlannedScan:
+    """Let small slices share as few tasks as keep the cores busy."""
+    if isinstance(planned.reader, SegmentScanReader):
+        return replace(planned, reader=planned.reader.for_cores(cores))
+    return planned
+
+
+def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
+    """Tell which conditions the tasks of a scan evaluate, so that Spark need not."""
+    table, given = request.table, request.options
+    with errors_about("Table", subject(catalog, table)):
+        given = time_travel.without_sparks(table, given)
+        read = given if table.changes is None else changes.without_sparks(given)
+        options = catalog.options(read=read, properties=table.scan_properties)
+    if not options.get(o.PUSH_DOWN_FILTERS):
+        return [False] * len(request.conditions)
+    columns = strings_for_char_types(StructType(list(fields_by_name(request.columns).values())))
+    assert isinstance(columns, StructType)
+    return taken(request.conditions, columns)
+
+
+def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
+    """Tell whether the tasks of a scan begin an aggregation."""
+    table = request.table
+    with errors_about("Table", subject(catalog, table)):
+        read = time_travel.without_sparks(table, request.options)
+        options = catalog.options(read=read, properties=table.scan_properties)
+    return (
+        options.get(o.PUSH_DOWN_AGGREGATES)
+        and table.changes is None
+        and can_begin(request.aggregation, request.written, request.columns)
+    )
+
+
+def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:
+    """Plan a query with CHANGES."""
+    known, limit = None if request.ends is None else request.ends.ends[0], _limit(request)
+    kind, conditions = kind_of(request.table), request.conditions
+    about_versions = [each for each in conditions if kind.events_are_rows and is_about_versions(each)]
+    conditions = tuple(each for each in conditions if each not in about_versions)
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        planned = kind.plan_changes(
+            catalog.pravega,
+            asked.table,
+            asked.range,
+            _to_read(request.columns, conditions, request.every),
+            asked.options,
+            limit=None if conditions else limit,
+            conditions=about_versions,
+            earlier=None if known is None else EarlierScan(known.offsets(), known.newest),
+            search=Search.of_request(request.found),
+        )
+    # CHANGES has bounds of its own, which are those of the table.
+    ends = ScanEnds().with_end("", "", planned.tail, planned.newest)
+    planned = sieved(_for_cores(planned, request.cores), conditions, request.columns, limit)
+    columnar = asked.options.get(o.COLUMNAR_READS)
+    return planned_read(
+        asked.name, asked.table, request.columns, planned, ends, limit, None, request.conditions, columnar
+    )
+
+
+def end_of_changes(catalog: Catalog, request: r.EndOfChanges, memory: SourceMemory) -> str:
+    """Return where a micro-batch of a stream of changes ends, as JSON; where it begins if there is none."""
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        since = Position.from_json(request.since)
+        last = None if request.last is None else Position.from_json(request.last)
+        wanted = Wanted(last, request.limits, request.checkpoint, memory)
+        end = kind_of(asked.table).end_of_changes(catalog.pravega, asked.table, asked.options, since, wanted)
+        return request.since if end is since else end.to_json()
+
+
+def plan_new_changes(catalog: Catalog, request: r.PlanNewChanges, memory: ChangesMemory) -> PlannedRead:
+    """Plan a micro-batch of a stream of changes."""
+    with changes.asked_for(catalog, request.table, request.options) as asked:
+        planned = kind_of(asked.table).plan_new_changes(
+            catalog.pravega,
+            asked.table,
+            asked.range,
+            request.columns,
+            asked.options,
+            Position.from_json(request.since),
+            Position.from_json(request.until),
+            Checkpoint(request.checkpoint, request.known, frozenset(request.files), request.retain),
+            memory,
+            Search.of_request(request.found),
+        )
+    return planned_read(asked.name, asked.table, request.columns, planned)
+
+
+def _limit(request: r.PlanScan | r.PlanChanges) -> int | None:
+    return request.limit if request.limit >= 0 else None
+
+
+def _to_read(required: StructType, conditions: Sequence[Condition], every: StructType | None) -> StructType:
+    return required if every is None else columns_to_read(required, conditions, every)

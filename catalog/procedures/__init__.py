@@ -1,0 +1,1 @@
+"""Procedures: what is done to a stream by `CALL <catalog>.system.<name>(...)`."""

@@ -1,0 +1,132 @@
+"""Procedures on consumers: what the server keeps for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+
+from pyspark_pravega.client.consumers.consumer import (
+    Consumer,
+    ConsumerStatus,
+    bytes_between,
+    drop_consumer,
+    list_consumers,
+)
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
+
+from ..connections import Catalog
+from ..metadata.table import Rows, column
+from .positions import HEAD, point_of_argument
+from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+
+
+def _found(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus | None:
+    return next((each for each in _consumers(catalog, stream) if each.name == name), None)
+
+
+def _consumers(catalog: Catalog, stream: Stream) -> list[ConsumerStatus]:
+    """Return those of the stream's own scope: a reader group of another scope may have the name of a consumer."""
+    return [each for each in list_consumers(catalog.pravega, stream) if each.scope == stream.scope]
+
+
+def _existing(catalog: Catalog, stream: Stream, name: str) -> ConsumerStatus:
+    found = _found(catalog, stream, name)
+    if found is None:
+        known = ", ".join(sorted(each.name for each in _consumers(catalog, stream)))
+        raise ConsumerNotFoundError(
+            f"Stream {stream} has no consumer '{name}'. It has {known or 'none'}; see the metadata table consumers. "
+            f"{catalog.named('system', 'create_consumer')} makes one."
+        )
+    return found
+
+
+def _shown(cut: StreamCut | None) -> str | None:
+    return None if cut is None else cut.to_text()
+
+
+def _create_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
+    position = point_of_argument(catalog.pravega, stream, "position", arguments.get("position", HEAD)).cut
+    if _found(catalog, stream, name) is not None:
+        raise ConsumerInUseError(
+            f"Stream {stream} has a consumer '{name}' already. Choose another name, or move it by move_consumer."
+        )
+    Consumer.register(catalog.pravega, stream, name, position)
+    yield name, position.to_text(), bytes_between(catalog.pravega, position)
+
+
+def _move_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
+    position = point_of_argument(catalog.pravega, stream, "position", required(arguments, "position")).cut
+    before = _existing(catalog, stream, name)
+    moved = not is_set(arguments, DRY_RUN)
+    if moved:
+        Consumer.register(catalog.pravega, stream, name, position)
+    behind = bytes_between(catalog.pravega, position)
+    yield name, _shown(before.position), position.to_text(), before.bytes_behind, behind, moved
+
+
+def _drop_consumer(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, name = stream_of(catalog, arguments), required(arguments, "consumer")
+    before = _existing(catalog, stream, name)
+    dropped = not is_set(arguments, DRY_RUN)
+    if dropped:
+        drop_consumer(catalog.pravega, before.scope, name)
+    yield name, _shown(before.position), before.bytes_behind, dropped
+
+
+_RIGHTS = "READ_UPDATE on the stream and on its scope"
+_CONSUMER = parameter("consumer", "its name, unique in the namespace")
+_NAME = column("consumer", StringType(), "its name", nullable=False)
+_WHERE = "'head', 'tail', a version, a tag or a stream cut"
+
+CREATE_CONSUMER = Procedure(
+    "create_consumer",
+    "Makes a consumer, for which retention keeps what follows its position.",
+    (TABLE, _CONSUMER, parameter("position", f"{_WHERE}; by default 'head'", optional=True)),
+    StructType(
+        [
+            _NAME,
+            column("stream_cut", StringType(), "its position", nullable=False),
+            column("bytes_behind", LongType(), "from there to the tail"),
+        ]
+    ),
+    _RIGHTS,
+    _create_consumer,
+)
+MOVE_CONSUMER = Procedure(
+    "move_consumer",
+    "Moves a consumer. A query that uses it fails at its next micro-batch: stop it before. Moved back, it holds what "
+    "is there still, and is made anew.",
+    (TABLE, _CONSUMER, parameter("position", _WHERE), DRY_RUN),
+    StructType(
+        [
+            _NAME,
+            column("before", StringType(), "its position before; null of a reader group of another client"),
+            column("stream_cut", StringType(), "the new position", nullable=False),
+            column("bytes_before", LongType(), "from the position before to the tail"),
+            column("bytes_behind", LongType(), "from the new position to the tail"),
+            column("moved", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _move_consumer,
+)
+DROP_CONSUMER = Procedure(
+    "drop_consumer",
+    "Removes a consumer. Retention may free what it held.",
+    (TABLE, _CONSUMER, DRY_RUN),
+    StructType(
+        [
+            _NAME,
+            column("stream_cut", StringType(), "its last position"),
+            column("bytes_behind", LongType(), "from there to the tail"),
+            column("dropped", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _drop_consumer,
+)

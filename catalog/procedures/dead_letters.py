@@ -1,0 +1,292 @@
+"""The procedure that writes dead letters to a table, as rows, once they can be decoded.
+
+What was replayed is known by the ledger of the table that gets the rows: the position in the dead-letter stream is
+recorded in one step with the transaction that holds them. So a letter is replayed once, also if the driver dies. Of
+letters that are written again, those of before tell that they were replayed: nothing may be missing at the start of the
+stream since then. A dead-letter stream that was made again is another one, of which nothing was replayed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, end_recorded
+from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
+from pyspark_pravega.datasource.insert.prepare import write_settings
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
+from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
+from pyspark_pravega.datasource.scan.reader import SegmentScanReader
+from pyspark_pravega.datasource.scan.time_travel import point_now
+from pyspark_pravega.datasource.tables.loading import load_table
+from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable, WriterSchemas
+from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.sql import options as o
+
+from ..connections import Catalog
+from ..metadata.table import Rows, column
+from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, stream_of
+
+_SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")
+_PLACE = StructType([field for field in COLUMNS if field.name in ("stream", "segment", "offset")])
+_READ = StructType([*_PLACE, COLUMNS["event"]])
+_DECODED_BYTES, _DECODED_LETTERS = 4 << 20, 1024
+"""Letters that are decoded together have so many at most, or are one."""
+_Offsets: TypeAlias = npt.NDArray[np.int64]
+_NOT_KEPT = "it was too large to be kept in a dead letter"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Letters between two positions of the dead-letter stream, to be replayed as this number of the writer.
+
+    `head` is where the stream began when its first letters were replayed.
+    """
+
+    number: int
+    head: StreamCut
+    start: StreamCut
+    end: StreamCut
+
+    def to_text(self) -> str:
+        """Return what the ledger keeps of it, beside the number."""
+        return f"{self.head.to_text()} {self.end.to_text()}"
+
+
+class _Letters:
+    """The letters of one table in a part, which were not replayed before. Each iteration of `rows` reads anew."""
+
+    def __init__(self, catalog: Catalog, source: StreamTable, letters: StreamTable, part: _Part) -> None:
+        self._catalog, self._source, self._letters, self._part = catalog, source, letters, part
+        columns = strings_for_char_types(source.schema)
+        assert isinstance(columns, StructType)
+        self.columns = columns
+        resolve = WriterSchemas(catalog.pravega.config, source.stream)
+        if catalog.pravega.config.registry_uri is not None:
+            resolve.ask(catalog.pravega.registry(source.stream.scope))
+        self._decoder = find_format(source.format).decoder(
+            source.schema, source.schema_text, resolve if source.framed else None, source.settings
+        )
+        self._replayed: dict[str, _Offsets] | None = None
+        self.found = self.good = self.bad = 0
+        self.reason: str | None = None
+        """Why the first bad one is bad."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the letters that can be decoded, and count."""
+        self.found, self.good, self.bad, self.reason = 0, 0, 0, None
+        schema = arrow_schema(self.columns)
+        for letters in self._chunks():
+            self.found += len(letters)
+            kept = [each for each in letters if each["event"] is not None]
+            for each in letters:
+                if each["event"] is None:
+                    self._is_bad(each, _NOT_KEPT)
+            if not kept:
+                continue
+            rows, bad_events = self._decoder.decode_valid(EventBuffer.of([each["event"] for each in kept]))
+            for bad in bad_events:
+                self._is_bad(kept[bad.index], bad.reason)
+            self.good += rows.num_rows
+            if rows.num_rows:
+                arrays = [rows.column(field.name).cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _is_bad(self, letter: Mapping[str, Any], reason: str) -> None:
+        self.bad += 1
+        self.reason = self.reason or f"the event at offset {letter['offset']} of segment {letter['segment']}: {reason}"
+
+    def _chunks(self) -> Iterator[list[dict[str, Any]]]:
+        chunk: list[dict[str, Any]] = []
+        size = 0
+        for letter in self._new():
+            length = len(letter["event"] or b"")
+            if chunk and (size + length > _DECODED_BYTES or len(chunk) == _DECODED_LETTERS):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(letter)
+            size += length
+        if chunk:
+            yield chunk
+
+    def _new(self) -> Iterator[dict[str, Any]]:
+        """Yield each bad event once: a query that runs again writes its letter again."""
+        if self._part.start == self._part.end:
+            return
+        if self._replayed is None:
+            self._replayed = self._places_before()
+        found: dict[str, set[int]] = {}
+        for letter in self._read(_READ, self._part.start, self._part.end):
+            offset, offsets = letter["offset"], found.setdefault(letter["segment"], set())
+            if offset not in offsets and not _has(self._replayed.get(letter["segment"]), offset):
+                offsets.add(offset)
+                yield letter
+
+    def _places_before(self) -> dict[str, _Offsets]:
+        """Return the offsets of the letters before the part, by segment, in 8 bytes each."""
+        found: dict[str, array[int]] = {}
+        if self._part.head != self._part.start:
+            for letter in self._read(_PLACE, self._part.head, self._part.start):
+                found.setdefault(letter["segment"], array("q")).append(letter["offset"])
+        return {segment: np.unique(np.frombuffer(offsets, np.int64)) for segment, offsets in found.items()}
+
+    def _read(self, columns: StructType, start: StreamCut, end: StreamCut) -> Iterator[dict[str, Any]]:
+        read = {o.START_STREAM_CUT.key: start.to_text(), o.END_STREAM_CUT.key: end.to_text()}
+        planned = kind_of(self._letters).plan_scan(
+            self._catalog.pravega, self._letters, columns, self._catalog.options(read=read)
+        )
+        reader = planned.reader
+        assert isinstance(reader, SegmentScanReader)
+        source = str(self._source.stream)
+        for partition in reader.planned:
+            for batch in reader.batches(partition):
+                yield from (letter for letter in batch.to_pylist() if letter["stream"] == source)
+
+
+def _has(offsets: _Offsets | None, offset: int) -> bool:
+    """Tell whether an offset is among others, which are in order."""
+    if offsets is None:
+        return False
+    place = int(np.searchsorted(offsets, offset))
+    return place < len(offsets) and int(offsets[place]) == offset
+
+
+def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega = catalog.pravega
+    source = _table(catalog, arguments, TABLE.name)
+    into = _table(catalog, arguments, "into") if "into" in arguments else source
+    dead_letter = stream_of(catalog, arguments, "dead_letter")
+    check_target(pravega, dead_letter)
+    letters = load_table(pravega, dead_letter).table
+    writer, log = f"replay of {dead_letter} for {source.stream}", CommitLog(pravega, into.stream)
+    dry_run, skip_bad = is_set(arguments, DRY_RUN), is_set(arguments, _SKIP_BAD)
+    part = _next(catalog, into, log, letters, writer, dry_run=dry_run)
+    found = _Letters(catalog, source, letters, part)
+    options = catalog.options()
+    # Their event times are late: noted, they would hold the watermarks back, as those of a writer that goes on.
+    prepared = replace(kind_of(into).prepare_insert(pravega, into, found.columns, options), event_time=None)
+    for _batch in found.rows():
+        pass  # before anything is written, it is known which are bad
+    if found.bad and not skip_bad and not dry_run:
+        raise MalformedEventError(
+            f"{found.bad:,} of {found.found:,} dead letters still cannot be decoded, and none was replayed. The first "
+            f"is {found.reason}. Change the table so that it can be, or give skip_bad => true, which leaves them out."
+        )
+    epoch = Epoch(writer, part.number, None, part.to_text())
+    if found.good and not dry_run:
+        _insert(catalog, prepared, found, epoch, log)
+    elif found.found and not dry_run:
+        # All of them are left out, and that for good.
+        log.make_ready()
+        entry = LedgerEntry(into.stream, epoch, 0)
+        log.replace_beside(entry.number, entry.passed)
+    yield found.found, found.good, found.bad, found.reason, found.good > 0 and not dry_run
+
+
+def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
+    table = load_table(catalog.pravega, stream_of(catalog, arguments, name)).table
+    if table.kind is not Kind.EVENTS:
+        raise UnsupportedOperationError(
+            f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
+            "their order."
+        )
+    return table
+
+
+def _next(
+    catalog: Catalog, into: StreamTable, log: CommitLog, letters: StreamTable, writer: str, *, dry_run: bool
+) -> _Part:
+    """Return the part after the one that was replayed last. One that was being committed is brought to its end.
+
+    Raises DataLossError if letters before the part are gone.
+    """
+    pravega, stream = catalog.pravega, letters.stream
+    head = pravega.controller.head(stream)
+    row = next((row for row in recorded(log) if row.writer == writer), None)
+    last = None if row is None else _last_replayed(catalog, into, log, row, dry_run)
+    end = point_now(pravega, stream).cut
+    number = 0 if row is None else row.epoch + 1
+    if last is None or not pravega.controller.stream_cut_valid(last[1]):
+        return _Part(number, head, head, end)  # nothing was replayed, or of an older stream of this name
+    if last[0] != head:
+        raise DataLossError(
+            f"Dead letters have been removed from the start of stream {stream} since some were replayed to stream "
+            f"{into.stream}. What was replayed is told by the letters, so that events whose letters are written again "
+            "would be replayed again. Nothing was replayed. Decode what is left with SELECT and INSERT; to begin anew, "
+            "drop the dead-letter table, which is made again when a bad event is found."
+        )
+    return _Part(number, head, last[1], end)
+
+
+def _last_replayed(
+    catalog: Catalog, into: StreamTable, log: CommitLog, row: Recorded, dry_run: bool
+) -> tuple[StreamCut, StreamCut] | None:
+    """Return the head and the end of the last part that was replayed, None if none was."""
+    if dry_run:
+        state = (
+            None
+            if row.done or row.transaction is None
+            else catalog.pravega.controller.transaction_status(into.stream, row.transaction)
+        )
+        ended = state not in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
+    else:
+        ended = end_recorded(catalog.pravega, into, write_settings(catalog.options()), log, row)
+    replayed = [number for number in row.batches if ended or number < row.epoch]
+    if not replayed:
+        return None
+    head, end = row.batches[max(replayed)].split()
+    return StreamCut.from_text(head), StreamCut.from_text(end)
+
+
+def _insert(catalog: Catalog, table: StreamTable, letters: _Letters, epoch: Epoch, log: CommitLog) -> None:
+    """Write the rows of letters in one transaction, once for its epoch."""
+    insert = Insert.begin(catalog.pravega, table, write_settings(catalog.options()))
+    try:
+        try:
+            report = InsertWriter(insert.spec(letters.columns)).write(letters.rows())
+            assert isinstance(report, InsertMessage)
+        except BaseException:
+            insert.abort()
+            raise
+        commit_epoch(catalog.pravega, table, insert, [report], epoch, log)
+    finally:
+        insert.transaction.stop()
+
+
+REPLAY_DEAD_LETTER = Procedure(
+    "replay_dead_letter",
+    "Writes the dead letters of a table that can be decoded now to a table, in one INSERT, each of them once.",
+    (
+        parameter("table", "the table whose events they are, as '<namespace>.<table>'"),
+        parameter("dead_letter", "the table of dead letters"),
+        parameter("into", "the table that gets the rows; by default the one whose events they are", optional=True),
+        _SKIP_BAD,
+        DRY_RUN,
+    ),
+    StructType(
+        [
+            column("letters", LongType(), "bad events of the table that were not replayed before", nullable=False),
+            column("rows", LongType(), "of those that can be decoded now", nullable=False),
+            column("bad", LongType(), "those that still cannot", nullable=False),
+            column("reason", StringType(), "why the first of these cannot"),
+            column("replayed", BooleanType(), "whether the rows were written", nullable=False),
+        ]
+    ),
+    "READ on both streams, READ_UPDATE on the one that gets the rows and on `pyspark-pravega-commits` of its scope",
+    _replay_dead_letter,
+)

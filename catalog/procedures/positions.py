@@ -1,0 +1,71 @@
+"""Positions that arguments name, checked to lie between events: the server takes any, and keeps what it is told."""
+
+from __future__ import annotations
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.event_frames import BrokenFrameError
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.borders import begun_later
+from pyspark_pravega.datasource.scan.places import Span
+from pyspark_pravega.datasource.scan.snapshot import SegmentSlice, check_cut
+from pyspark_pravega.datasource.scan.time_travel import Point, point_now, point_of_version
+from pyspark_pravega.errors import InvalidOptionError
+
+HEAD, TAIL = "head", "tail"
+MOST_WALKED = 256 << 20
+"""Bytes that are read to find out whether a stream cut lies between events."""
+
+
+def point_of_argument(pravega: Pravega, stream: Stream, name: str, text: str) -> Point:
+    """Return the point between events that an argument names: HEAD, TAIL, a version, a tag or a stream cut.
+
+    Raises InvalidOptionError for what the stream does not have, and for a stream cut that lies within an event, behind
+    the tail, or where that cannot be told.
+    """
+    word = text.strip().lower()
+    if word == HEAD:
+        return Point(pravega.controller.head(stream))
+    if word == TAIL:
+        return point_now(pravega, stream)
+    point = point_of_version(pravega, stream, text, f"'{name}' =>")
+    check_cut(pravega, stream, name, point.cut)  # that of a tag may be one of an older stream of this name
+    if point.version is None:
+        _check_between_events(pravega, stream, name, point.cut)
+    return point
+
+
+def _check_between_events(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> None:
+    """Raise InvalidOptionError unless a cut lies between events of the stream: a tag may stand for any cut, too."""
+    infos = pravega.segments.segment_infos(stream, list(cut.positions))
+    log, walked = CommitLog(pravega, stream), 0
+    for segment, offset in cut.positions.items():
+        info = infos.get(segment)
+        if info is None or offset < info.start_offset:
+            continue  # before the head: whoever uses the position finds that out
+        if offset > info.write_offset:
+            raise InvalidOptionError(
+                f"'{name}' asks for offset {offset:,} of segment {segment} of stream {stream}, which ends at "
+                f"{info.write_offset:,}. Give a version, a tag, '{TAIL}', or a stream cut of the metadata tables."
+            )
+        if offset in (info.start_offset, info.write_offset):
+            continue
+        piece = SegmentSlice(segment, info.start_offset, offset)
+        [(known, _)] = begun_later(log, [(piece, Span(offset, offset, every=True))], worth=1)
+        walked += offset - known.start
+        if walked > MOST_WALKED:
+            raise InvalidOptionError(
+                f"'{name}' is a stream cut of which it cannot be told whether it lies between events of stream "
+                f"{stream}: more than {MOST_WALKED >> 20} MiB would have to be read. Give a version, '{TAIL}', or a "
+                "stream cut of the metadata table history."
+            )
+        try:
+            for _window in SegmentRangeReader(pravega.segments, stream, segment, known.start, offset):
+                pass
+        except BrokenFrameError:
+            raise InvalidOptionError(
+                f"'{name}' asks for offset {offset:,} of segment {segment} of stream {stream}, which lies within an "
+                f"event. Give a version, a tag, '{TAIL}', or a stream cut of the metadata tables."
+            ) from None

@@ -1,0 +1,153 @@
+"""Defines what a procedure is: its parameters, the columns of its result, the rights it takes, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    VarcharType,
+)
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
+from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.sql.identifiers import parts_of
+from pyspark_pravega.sql.refusals import refusal_of_key_value_table
+
+from .. import key_value_tables, tables, views
+from ..connections import Catalog
+from ..metadata.table import Rows
+from ..replies import Parameter
+from ..spelling import stream_named
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
+    StringType: (StringType, CharType, VarcharType, *_WHOLE),
+    BooleanType: (BooleanType,),
+    IntegerType: _WHOLE,
+    LongType: _WHOLE,
+}
+"""Types of values that a parameter takes; NULL always is one."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure. `act` is given the texts of the arguments that are not null, by the names of parameters.
+
+    `rights` are those that its user needs at the servers, as words.
+    """
+
+    name: str
+    comment: str
+    parameters: Sequence[Parameter]
+    columns: StructType
+    rights: str
+    act: Callable[[Catalog, Mapping[str, str]], Rows]
+
+
+def parameter(name: str, comment: str, type: DataType | None = None, *, optional: bool = False) -> Parameter:
+    """Return a parameter, by default a text."""
+    return Parameter(name, type or StringType(), comment, optional)
+
+
+def flag(name: str, comment: str) -> Parameter:
+    """Return a parameter that is true or false, by default false."""
+    return parameter(name, comment, BooleanType(), optional=True)
+
+
+TABLE = parameter("table", "the table as '<namespace>.<table>', with backticks as in SQL")
+DRY_RUN = flag("dry_run", "whether nothing is changed, and only told what would be")
+
+
+def check_arguments(procedure: Procedure, shown: str, given: StructType) -> None:
+    """Check the arguments of a CALL, as Spark describes them: named ones by the metadata of their field.
+
+    Raises InvalidOptionError for one that the procedure does not have, that is missing, or that has another type.
+    """
+    parameters = {each.name: each for each in procedure.parameters}
+    found: set[str] = set()
+    for place, field in enumerate(given):
+        if field.metadata.get("BY_NAME"):
+            name = next((each for each in parameters if each.lower() == field.name.lower()), None)
+        else:
+            name = list(parameters)[place] if place < len(parameters) else None
+        if name is None:
+            what = f"argument '{field.name}'" if field.metadata.get("BY_NAME") else f"argument number {place + 1}"
+            raise InvalidOptionError(f"{shown} has no {what}. {signature(procedure)}")
+        wanted, type = parameters[name].type, field.dataType
+        if not isinstance(type, (NullType, *_TAKEN[wanted.__class__])):
+            raise InvalidOptionError(
+                f"The argument '{name}' of {shown} is a value of type {type.simpleString().upper()}, and takes "
+                f"{wanted.simpleString().upper()}. {signature(procedure)}"
+            )
+        found.add(name)
+    missing = [name for name, each in parameters.items() if not each.optional and name not in found]
+    if missing:
+        raise InvalidOptionError(f"{shown} needs the argument '{missing[0]}'. {signature(procedure)}")
+
+
+def signature(procedure: Procedure) -> str:
+    """Return the sentence that lists the arguments of a procedure."""
+    listed = ", ".join(
+        f"{each.name} {each.type.simpleString().upper()}{' (optional)' if each.optional else ''}"
+        for each in procedure.parameters
+    )
+    return f"Its arguments are {listed}."
+
+
+def is_set(arguments: Mapping[str, str], flag: Parameter) -> bool:
+    """Tell whether a flag is true."""
+    return arguments.get(flag.name) == "true"
+
+
+def required(arguments: Mapping[str, str], name: str) -> str:
+    """Return an argument. Raises InvalidOptionError if it is null."""
+    if name not in arguments:
+        raise InvalidOptionError(f"The argument '{name}' is NULL. Give it a value.")
+    return arguments[name]
+
+
+def stream_of(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> Stream:
+    """Return the stream of the argument that names a table.
+
+    Raises InvalidNameError for what names no table of the catalog, UnsupportedOperationError for key-value tables and
+    views, StreamNotFoundError if there is none of that name.
+    """
+    parts = table_parts(catalog, arguments, name)
+    stream, shown = stream_named(catalog, parts[:1], parts[1]), catalog.named(*parts)
+    if tables.is_stream(catalog, parts[:1], parts[1]):
+        return stream
+    if tables.exists(catalog, parts[:1], parts[1], creating=False):
+        raise UnsupportedOperationError(refusal_of_key_value_table("CALL", shown))
+    with views.refused(catalog, parts[:1], parts[1], "CALL"):
+        raise StreamNotFoundError(f"There is no table {shown}.")
+
+
+def table_parts(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.name) -> tuple[str, str]:
+    """Return the namespace and the name in the argument that names a table. Raises InvalidNameError."""
+    text = required(arguments, name)
+    parts = parts_of(text)
+    if len(parts) == 3 and parts[0] == catalog.name:
+        parts = parts[1:]
+    if len(parts) != 2:
+        raise InvalidNameError(
+            f"'{text}' does not name a table. Write '<namespace>.<table>', with backticks around a part that has other "
+            "characters than letters, digits and '_'."
+        )
+    whole, sign, part = parts[1].partition(TYPE_SIGN)
+    if part == key_value_tables.PART:
+        raise UnsupportedOperationError(refusal_of_key_value_table("CALL", catalog.named(*parts)))
+    if sign:
+        raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{catalog.named(parts[0], whole)}'.")
+    return parts[0], parts[1]

@@ -1,0 +1,303 @@
+"""Procedures on the schema group of a stream: its versions, and the policy for new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
+
+from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.registry.types import Compatibility, SchemaInfo, SchemaVersion, VersionInfo
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.stream_table import Kind
+from pyspark_pravega.errors import (
+    IncompatibleSchemaError,
+    InvalidOptionError,
+    InvalidSchemaError,
+    SchemaNotFoundError,
+    UnsupportedOperationError,
+    UnsupportedTypeError,
+)
+from pyspark_pravega.formats.core.format import format_of_registry
+from pyspark_pravega.sql import options as o
+
+from ..altering.compatibility import check_compatible
+from ..altering.schemas import check_settings
+from ..connections import Catalog
+from ..metadata.table import Rows, column
+from ..table_properties import policy_of, shown_policy
+from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+
+_SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A schema that is to be a new version. `known` is the version that it is already, `reason` what forbids it."""
+
+    schema: SchemaInfo
+    known: VersionInfo | None
+    policy: str
+    reason: str | None
+
+
+def _judge(catalog: Catalog, stream: Stream, text: str) -> _Judged:
+    """Judge the text of a schema for a stream. Raises SchemaNotFoundError if the stream has no schema group."""
+    registry = _registry(catalog, stream)
+    group, versions = registry.group(stream.name), registry.versions(stream.name)
+    format = format_of_registry(group.format)
+    policy = shown_policy(group.compatibility)
+    try:
+        columns = format.spark_schema(text)
+        type = _type(versions, format.type_name(text))
+    except (InvalidSchemaError, InvalidOptionError, UnsupportedTypeError) as error:
+        return _Judged(SchemaInfo("", group.format, text.encode()), None, policy, error.message)
+    schema = SchemaInfo.of_text(type, group.format, text)
+    known = registry.find_version(stream.name, schema)
+    reason = None
+    if known is None:
+        older = [each for each in versions if each.version.type == type]
+        reason = _against_table(catalog, stream, columns) or _against_policy(
+            registry, stream, schema, group.compatibility, older, columns
+        )
+    return _Judged(schema, known, policy, reason)
+
+
+def _type(versions: Sequence[SchemaVersion], named: str) -> str:
+    """Return the type whose next version a schema is. Raises InvalidOptionError for one that the stream does not have.
+
+    With a first schema of another type a table would be none any more.
+    """
+    types = list(dict.fromkeys(each.version.type for each in versions))
+    if named in types or not types:
+        return named
+    raise InvalidOptionError(
+        f"the schema is of the type {named}, and the stream's events are of {', '.join(types)}: give the schema that "
+        "name, because a stream with several types is no single table"
+    )
+
+
+def _against_table(catalog: Catalog, stream: Stream, columns: StructType) -> str | None:
+    """Return what in the properties of a table does not fit columns, None if nothing does not."""
+    loaded = _loaded(catalog, stream)
+    if loaded is None or loaded.table.kind is not Kind.EVENTS:
+        return None
+    if loaded.table.format == "avro" and not loaded.table.framed:
+        return (
+            "with 'framing'='none' the table's events do not tell by which version of the schema they were written, so "
+            "that there is one version only"
+        )
+    try:
+        check_settings(catalog, loaded, columns)
+    except InvalidOptionError as error:
+        return error.message
+    return None
+
+
+def _against_policy(
+    registry: SchemaRegistry,
+    stream: Stream,
+    schema: SchemaInfo,
+    policy: Compatibility,
+    older: Sequence[SchemaVersion],
+    columns: StructType,
+) -> str | None:
+    """Return why the group's policy does not allow a version, None if it does. The registry does not judge JSON."""
+    if schema.format == "Json":
+        format = format_of_registry(schema.format)
+        try:
+            check_compatible(policy, [format.spark_schema(each.schema.text) for each in older], columns)
+        except IncompatibleSchemaError as error:
+            return error.message
+        return None
+    if registry.validate(stream.name, schema):
+        return None
+    return f"the policy '{shown_policy(policy)}' of its schema group does not allow it after the versions that it has"
+
+
+def _loaded(catalog: Catalog, stream: Stream) -> LoadedTable | None:
+    """Load a table; None for a stream that is not one table."""
+    try:
+        return load_table(catalog.pravega, stream)
+    except (SchemaNotFoundError, UnsupportedOperationError):
+        return None
+
+
+def _registry(catalog: Catalog, stream: Stream) -> SchemaRegistry:
+    catalog.options().require(o.SCHEMA_REGISTRY_URI)
+    return catalog.pravega.registry(stream.scope)
+
+
+def _validate_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    judged = _judge(catalog, stream_of(catalog, arguments), required(arguments, "schema"))
+    version = None if judged.known is None else judged.known.version
+    yield judged.reason is None, judged.reason, version, judged.policy
+
+
+def _register_schema(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream = stream_of(catalog, arguments)
+    judged = _judge(catalog, stream, required(arguments, "schema"))
+    if judged.reason is not None:
+        raise IncompatibleSchemaError(
+            f"The schema cannot be a new version for stream {stream}: {judged.reason.rstrip('.')}."
+        )
+    added = judged.known or _registry(catalog, stream).add_schema(stream.name, judged.schema)
+    yield added.version, added.id, added.type, judged.known is None
+
+
+def _set_compatibility(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, name = stream_of(catalog, arguments), required(arguments, "compatibility")
+    wanted = policy_of(name)
+    if wanted is None:
+        catalog.options(properties={o.COMPATIBILITY.key: name})  # which refuses it, and names those that there are
+        raise InvalidOptionError(f"There is no policy '{name}'.")
+    registry = _registry(catalog, stream)
+    before = registry.compatibility(stream.name)
+    if wanted != before:
+        registry.set_compatibility(stream.name, wanted, before)
+    yield shown_policy(before), name
+
+
+def _delete_schema_version(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    stream, number = stream_of(catalog, arguments), int(required(arguments, "version"))
+    registry = _registry(catalog, stream)
+    versions = registry.versions(stream.name)
+    found = _version(stream, versions, number, arguments.get("type"))
+    _check_unused(catalog, registry, stream, found, versions)
+    deleted = not is_set(arguments, DRY_RUN)
+    if deleted:
+        registry.delete_schema(stream.name, found.id)
+    yield found.version, found.id, found.type, deleted
+
+
+def _version(stream: Stream, versions: Sequence[SchemaVersion], number: int, type: str | None) -> VersionInfo:
+    types = list(dict.fromkeys(each.version.type for each in versions))
+    if type is None and len(types) > 1:
+        raise InvalidOptionError(f"Stream {stream} has several types: {', '.join(types)}. Give one as 'type'.")
+    for each in versions:
+        if each.version.version == number and type in (None, each.version.type):
+            return each.version
+    there = ", ".join(str(each.version.version) for each in versions if type in (None, each.version.type))
+    of_type = "" if type is None else f" of type {type}"
+    raise InvalidOptionError(
+        f"Stream {stream} has no version {number} of a schema{of_type}. Its versions are: {there or 'none'}"
+        f"{'' if type in (None, *types) else ', and the types ' + ', '.join(types)}."
+    )
+
+
+def _check_unused(
+    catalog: Catalog, registry: SchemaRegistry, stream: Stream, found: VersionInfo, versions: Sequence[SchemaVersion]
+) -> None:
+    """Raise UnsupportedOperationError if a version is needed.
+
+    That is one by which events may have been written, the only one of its type, or the newest one if the columns of the
+    one before lack what the table's properties name. The first event that is written by a version takes an encoding id
+    for it, which the registry never gives back.
+    """
+    if sum(each.version.type == found.type for each in versions) == 1:
+        raise UnsupportedOperationError(
+            f"Version {found.version} is the only schema of type {found.type} that stream {stream} has, without which "
+            "it is no table. DROP TABLE drops both."
+        )
+    loaded = _loaded(catalog, stream)
+    if loaded is not None and not loaded.table.framed:
+        raise UnsupportedOperationError(
+            f"The events of stream {stream} do not tell by which version of the schema they were written, because they "
+            "have no header. So each version may be needed."
+        )
+    _check_columns(catalog, loaded, found, versions)
+    for encoding in count():
+        try:
+            used = registry.encoding(stream.name, encoding, anew=True).version
+        except SchemaNotFoundError:
+            return
+        if used.id == found.id:
+            raise UnsupportedOperationError(
+                f"Events of stream {stream} may be encoded by version {found.version} of the schema: encoding id "
+                f"{encoding} stands for it, which writers put into events. The version stays. Register a newer one, "
+                "which new events are written by."
+            )
+
+
+def _check_columns(
+    catalog: Catalog, loaded: LoadedTable | None, found: VersionInfo, versions: Sequence[SchemaVersion]
+) -> None:
+    """Raise UnsupportedOperationError if a table's properties name what it has by its newest version alone."""
+    newest, *others = sorted(
+        (each for each in versions if each.version.type == found.type), key=lambda each: each.version.id, reverse=True
+    )
+    if loaded is None or loaded.table.kind is not Kind.EVENTS or newest.version.id != found.id:
+        return
+    before = others[0]
+    try:
+        check_settings(catalog, loaded, format_of_registry(before.schema.format).spark_schema(before.schema.text))
+    except (InvalidOptionError, InvalidSchemaError, UnsupportedTypeError) as error:
+        raise UnsupportedOperationError(
+            f"Version {found.version} of the schema of stream {loaded.table.stream} stays: without it the columns "
+            f"would be those of version {before.version.version}, and {error.message.rstrip('.')}. Change the table's "
+            "properties before."
+        ) from None
+
+
+_VERSION_COLUMNS = [
+    column("version", IntegerType(), "counts the schemas of one type from 0", nullable=False),
+    column("schema_id", IntegerType(), "counts all schemas of the stream", nullable=False),
+    column("type", StringType(), "of events, in the schema registry", nullable=False),
+]
+_READ = "READ on the stream and on its schema group"
+_CHANGE = "READ on the stream, READ_UPDATE on its schema group"
+
+REGISTER_SCHEMA = Procedure(
+    "register_schema",
+    "Adds a version to the schema of a table, if the policy allows it. The newest version says what columns there are.",
+    (TABLE, _SCHEMA),
+    StructType(
+        [*_VERSION_COLUMNS, column("registered", BooleanType(), "false if it was there before", nullable=False)]
+    ),
+    _CHANGE,
+    _register_schema,
+)
+VALIDATE_SCHEMA = Procedure(
+    "validate_schema",
+    "Tells whether register_schema would add a version. Nothing is changed.",
+    (TABLE, _SCHEMA),
+    StructType(
+        [
+            column("valid", BooleanType(), "whether it would", nullable=False),
+            column("reason", StringType(), "why not"),
+            column("version", IntegerType(), "that the schema is already, if it is one"),
+            column("compatibility", StringType(), "the group's policy", nullable=False),
+        ]
+    ),
+    _READ,
+    _validate_schema,
+)
+SET_COMPATIBILITY = Procedure(
+    "set_compatibility",
+    "Sets the policy for new versions of the schema, as the table property 'compatibility' does.",
+    (TABLE, parameter("compatibility", "such as 'backward', 'full-transitive', 'allow-any'")),
+    StructType(
+        [
+            column("before", StringType(), "the policy before", nullable=False),
+            column("compatibility", StringType(), "the policy now", nullable=False),
+        ]
+    ),
+    _CHANGE,
+    _set_compatibility,
+)
+DELETE_SCHEMA_VERSION = Procedure(
+    "delete_schema_version",
+    "Removes a version of the schema that no event is encoded by. Refused if one may be.",
+    (
+        TABLE,
+        parameter("version", "as the metadata table schemas has it", IntegerType()),
+        parameter("type", "of a stream whose events have several", optional=True),
+        DRY_RUN,
+    ),
+    StructType([*_VERSION_COLUMNS, column("deleted", BooleanType(), "whether it was done", nullable=False)]),
+    _CHANGE,
+    _delete_schema_version,
+)

@@ -1,0 +1,94 @@
+"""Procedures on the segments of a stream: to seal all of them, and to have another number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
+
+from pyspark_pravega.client.stream import SegmentRange
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.errors import InvalidOptionError, StreamSealedError
+from pyspark_pravega.sql import options as o
+
+from ..connections import Catalog
+from ..metadata.table import Rows, column
+from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
+
+_RIGHTS = "READ_UPDATE on the stream"
+
+
+def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
+    controller = pravega.controller
+    if not controller.current_segments(stream):
+        raise StreamSealedError(f"Stream {stream} is sealed already.")
+    head = CommitLog(pravega, stream).head()
+    waiting = 0 if head is None else len(head.queue)
+    sealed = not is_set(arguments, DRY_RUN)
+    if sealed:
+        controller.seal_stream(stream)
+    yield tail_cut(pravega, stream).to_text(), waiting, sealed
+
+
+def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega, stream = catalog.pravega, stream_of(catalog, arguments)
+    number = int(required(arguments, "segments"))
+    least = pravega.controller.stream_configuration(stream).scaling.min_segments
+    if not least <= number <= o.MOST_SEGMENTS:
+        raise InvalidOptionError(
+            f"'segments' => {number} cannot be. Give a number from {least:,} to {o.MOST_SEGMENTS:,}: the table "
+            f"property '{o.SCALING_MIN_SEGMENTS.key}' is the least that the stream may have."
+        )
+    current = pravega.controller.current_segments(stream)
+    if not current:
+        raise StreamSealedError(f"Stream {stream} is sealed, and has no segments that take events.")
+    sealed, ranges = _replaced(current, number)
+    scaled = bool(sealed) and not is_set(arguments, DRY_RUN)
+    if scaled:
+        pravega.controller.scale_stream(stream, sealed, ranges)
+    yield len(current), number, len(sealed), len(ranges), scaled
+
+
+def _replaced(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
+    """Return the segments that are sealed, and the key ranges of new ones, so that there are `number` equal ones.
+
+    Segments that have one of the ranges stay.
+    """
+    wanted = [(place / number, (place + 1) / number) for place in range(number)]
+    kept = {(each.min_key, each.max_key) for each in current} & set(wanted)
+    sealed = [each.segment_id for each in current if (each.min_key, each.max_key) not in kept]
+    return sealed, [each for each in wanted if each not in kept]
+
+
+SEAL_STREAM = Procedure(
+    "seal_stream",
+    "Ends a stream: it can be read, and takes no events any more. Open transactions are aborted. It cannot be undone.",
+    (TABLE, DRY_RUN),
+    StructType(
+        [
+            column("stream_cut", StringType(), "where the stream ends", nullable=False),
+            column("waiting_commits", IntegerType(), "of INSERTs, just before; they fail", nullable=False),
+            column("sealed", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _seal_stream,
+)
+SCALE_STREAM = Procedure(
+    "scale_stream",
+    "Gives a stream another number of segments, with equal parts of the key space.",
+    (TABLE, parameter("segments", "how many it has afterwards", IntegerType()), DRY_RUN),
+    StructType(
+        [
+            column("segments_before", IntegerType(), "that took events", nullable=False),
+            column("segments", IntegerType(), "that take events afterwards", nullable=False),
+            column("sealed", IntegerType(), "segments that end; one that has its part already stays", nullable=False),
+            column("created", IntegerType(), "segments that take their place", nullable=False),
+            column("scaled", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    _RIGHTS,
+    _scale_stream,
+)

@@ -1,0 +1,162 @@
+"""Procedures on single transactions of a stream, for those whose writer is gone."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from pyspark.sql.types import BooleanType, LongType, StringType, StructType
+
+from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.transaction import Transaction
+from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.ledger import recorded
+from pyspark_pravega.datasource.insert.prepare import write_settings
+from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    PermissionDeniedError,
+    StreamNotFoundError,
+    TransactionNotOpenError,
+    UnsupportedOperationError,
+)
+
+from ..connections import Catalog
+from ..metadata.table import Rows, column
+from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, required, stream_of
+
+_COMPLETE = flag("complete", "true says that all of its events are written, and that nobody else commits or aborts it")
+
+
+def _transaction(arguments: Mapping[str, str]) -> uuid.UUID:
+    text = required(arguments, "transaction")
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise InvalidOptionError(
+            f"'transaction' => '{text[:80]}' is no id of a transaction. That is a UUID, as the metadata table "
+            "transactions and the writer's log have it."
+        ) from None
+
+
+def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega, stream, transaction_id = catalog.pravega, stream_of(catalog, arguments), _transaction(arguments)
+    log = CommitLog(pravega, stream)
+    _check_foreign(log, stream, transaction_id)
+    if not is_set(arguments, _COMPLETE):
+        raise InvalidOptionError(
+            f"Whether transaction {transaction_id} on stream {stream} is written to its end is not known here. An "
+            "INSERT or a job that still writes to it would be visible in part. Abort it, or, if its writer has "
+            "finished it and is gone, give complete => true."
+        )
+    settings = write_settings(catalog.options())
+    try:
+        transaction = Transaction.rejoin(pravega.controller, stream, transaction_id, round(settings.lease * 1000))
+    except StreamNotFoundError:
+        raise _unknown(stream, transaction_id) from None
+    status = transaction.status()
+    if status is not TransactionStatus.OPEN:
+        raise _unknown(stream, transaction_id) if status is TransactionStatus.UNKNOWN else transaction.ended()
+    log.make_ready()  # before it is sealed: an INSERT may commit without the log, but this is to be a version
+    insert = Insert(pravega, StreamTable(stream, "raw", "none", RAW_SCHEMA), transaction, settings)
+    transaction.keep_alive()
+    try:
+        events = _sealed_events(catalog, transaction)
+        insert.publish(events, "COMMIT", CommitLog(pravega, stream, timeout=settings.commit_timeout), None)
+    finally:
+        transaction.stop()
+    yield str(transaction_id), events, transaction.status().name.lower()
+
+
+def _check_foreign(log: CommitLog, stream: Stream, transaction: uuid.UUID) -> None:
+    """Raise UnsupportedOperationError for a transaction that an INSERT or a micro-batch commits, or has committed."""
+    for row in recorded(log):
+        if row.transaction == transaction:
+            raise UnsupportedOperationError(
+                f"Transaction {transaction} holds batch {row.epoch} of {row.writer}, and only that may commit it: "
+                "start it again, which brings the batch to its end."
+            )
+    head = log.head()
+    if head is None:
+        raise PermissionDeniedError(
+            f"You may not read the commit log of stream {stream}, which tells whether an INSERT holds the transaction: "
+            f"READ on the key-value table `pyspark-pravega-commits` of scope '{stream.scope}' is needed."
+        )
+    if transaction in head.committing:
+        raise UnsupportedOperationError(
+            f"Transaction {transaction} waits for its commit in the commit log of stream {stream}: an INSERT commits "
+            "it. If that has died, the next commit to the stream brings it to its end."
+        )
+
+
+def _sealed_events(catalog: Catalog, transaction: Transaction) -> int:
+    """Seal the segments of a transaction, so that no more is written to it, and count its events."""
+    store, stream = catalog.pravega.segments, transaction.stream
+    ids = [segment.segment_id for segment in transaction.segments]
+    try:
+        store.seal_segments(stream, ids, transaction.id)
+    except TransactionNotOpenError:
+        raise transaction.ended() from None
+    events = 0
+    for segment, info in store.segment_infos(stream, ids, transaction.id).items():
+        reader = SegmentRangeReader(store, stream, segment, 0, info.write_offset, transaction=transaction.id)
+        events += sum(len(window.starts) for window in reader)
+    return events
+
+
+def _abort_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
+    pravega, stream, transaction = catalog.pravega, stream_of(catalog, arguments), _transaction(arguments)
+    status = pravega.controller.transaction_status(stream, transaction)
+    if status is TransactionStatus.UNKNOWN:
+        raise _unknown(stream, transaction)
+    if status in (TransactionStatus.COMMITTING, TransactionStatus.COMMITTED):
+        raise TransactionNotOpenError(
+            f"Transaction {transaction} on stream {stream} cannot be aborted: it is {status.name.lower()}."
+        )
+    aborted = not is_set(arguments, DRY_RUN)
+    if aborted:
+        pravega.controller.abort_transaction(stream, transaction)
+    yield str(transaction), status.name.lower(), aborted
+
+
+def _unknown(stream: Stream, transaction: uuid.UUID) -> TransactionNotOpenError:
+    return TransactionNotOpenError(
+        f"Stream {stream} has no transaction {transaction}, or its end is more than a day ago, and it is forgotten."
+    )
+
+
+_ID = column("transaction", StringType(), "its id", nullable=False)
+_TRANSACTION = parameter("transaction", "its id")
+
+COMMIT_TRANSACTION = Procedure(
+    "commit_transaction",
+    "Commits an open transaction of another program as one version, for example one that a job prepared before it "
+    "died. Refused for those of INSERTs and streaming queries that are being committed.",
+    (TABLE, _TRANSACTION, _COMPLETE),
+    StructType(
+        [
+            _ID,
+            column("events", LongType(), "that became visible", nullable=False),
+            column("state", StringType(), "what the server says of it", nullable=False),
+        ]
+    ),
+    "READ_UPDATE on the stream and on `pyspark-pravega-commits` of its scope",
+    _commit_transaction,
+)
+ABORT_TRANSACTION = Procedure(
+    "abort_transaction",
+    "Aborts an open transaction; nothing of it becomes visible. An INSERT or micro-batch that holds it fails.",
+    (TABLE, _TRANSACTION, DRY_RUN),
+    StructType(
+        [
+            _ID,
+            column("state", StringType(), "what the server said of it before", nullable=False),
+            column("aborted", BooleanType(), "whether it was done", nullable=False),
+        ]
+    ),
+    "READ_UPDATE on the stream",
+    _abort_transaction,
+)

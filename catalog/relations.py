@@ -1,0 +1,58 @@
+"""What a name in a query means: a table, or a view where there is no table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pyspark_pravega.client.begun import begun
+from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.sql.refusals import refusal
+
+from . import requests as r
+from . import tables, time_travel, views
+from .connections import Catalog
+from .replies import Relations, TableDescription, ViewDefinition
+from .spelling import listed, scope_named
+
+LOG = logging.getLogger(__name__)
+
+
+def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefinition:
+    """Describe a table, or a view for a request that takes one; views are looked for only where there is no table.
+
+    Raises the errors of `tables.load` and `time_travel.at`, UnsupportedOperationError for a view that is to be
+    written, read as it was, or read with options.
+    """
+    namespace, name = request.namespace, request.name
+    try:
+        described = tables.load(catalog, namespace, name, request.options, request.writing)
+    except StreamNotFoundError:
+        refused = None
+        if request.writing:
+            refused = "Writing"
+        elif request.at is not None:
+            refused = "VERSION AS OF"
+        elif request.options:
+            refused = f"WITH ('{next(iter(request.options))}'=...)"
+        view = views.find(catalog, namespace, name) if request.or_view or refused is not None else None
+        if view is None:
+            raise
+        if refused is not None:
+            raise UnsupportedOperationError(refusal(refused, catalog.named(*namespace, name))) from None
+        return view
+    return time_travel.at(catalog, described, request.at)
+
+
+def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
+    """Return the tables and the views of a scope. Raises ScopeNotFoundError."""
+    scope = scope_named(catalog, namespace)
+    kept = begun(lambda: views.names_in(catalog, scope))
+    tables_there = tables.list_tables(catalog, namespace)
+    try:
+        names = listed(catalog, kept())
+    except PermissionDeniedError as error:
+        LOG.debug("The views of scope %s are left out: %s", scope, error)
+        names = []
+    taken = set(tables_there)
+    return Relations(tuple(tables_there), tuple(name for name in names if name not in taken))

@@ -1,0 +1,1 @@
+"""Key-value tables as tables of rows: keys, ranges of keys, scans and writes."""

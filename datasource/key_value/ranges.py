@@ -1,0 +1,167 @@
+"""Which keys rows can have that fulfil the conditions of a query: ranges of bytes, in the order of the segment store.
+
+The conditions are evaluated on the rows as well. So ranges may have more keys than are wanted, and never fewer.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TypeAlias
+
+from pyspark_pravega.client.key_value.table import MAX_READ_KEYS
+
+from ..scan.conditions import COLUMN, LITERAL, Condition, Term
+from ..tables.key_columns import KeyColumn, KeyColumns
+from .keys import BINARY, NUMBERS, STRING
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Ascending, apart from each other, with both ends. Keys are numbers here, their first byte the highest."""
+
+MOST_RANGES = 20_000
+"""With more of them than this the next column makes no difference any more."""
+
+
+def key_ranges(columns: KeyColumns, conditions: Sequence[Condition]) -> Ranges | None:
+    """Return the keys that rows can have which fulfil all conditions; None if that may be any."""
+    found: Ranges = ((0, 0),)
+    limited = False
+    for column in columns.all:
+        whole: Ranges = ((0, _largest(column)),)
+        asked = [each for condition in conditions if (each := _of_condition(condition, column)) is not None]
+        limits = reduce(_both, asked, whole)
+        limited = limited or limits != whole
+        found = _with_column(found, limits, column)
+    return found if limited else None
+
+
+def fewest_requests(
+    points: Sequence[bytes], ranges: Sequence[tuple[bytes, bytes]], pages: int
+) -> tuple[tuple[bytes, ...], tuple[tuple[bytes, bytes], ...]]:
+    """Return what to read of a partition: the keys and ranges that are wanted, or one range with all of them.
+
+    The one range is chosen if the others take more requests than all `pages` of the partition.
+    """
+    if -(-len(points) // MAX_READ_KEYS) + len(ranges) <= pages:
+        return tuple(points), tuple(ranges)
+    ends = [*points, *(key for each in ranges for key in each)]
+    return (), ((min(ends), max(ends)),)
+
+
+def _with_column(found: Ranges, limits: Ranges, column: KeyColumn) -> Ranges:
+    """Put the bytes of the next column behind keys: behind a range of keys they can be any."""
+    shift, largest = 8 * column.bytes, _largest(column)
+    if len(found) * len(limits) > MOST_RANGES:
+        limits = ((limits[0][0], limits[-1][1]),) if limits else ()
+    longer: list[tuple[int, int]] = []
+    for first, last in found:
+        if first == last:
+            longer += [((first << shift) + low, (first << shift) + high) for low, high in limits]
+        elif limits:
+            longer.append((first << shift, (last << shift) + largest))
+    return _joined(longer)
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def _both(one: Ranges, other: Ranges) -> Ranges:
+    found = []
+    at = begin = 0
+    while at < len(one) and begin < len(other):
+        first, last = max(one[at][0], other[begin][0]), min(one[at][1], other[begin][1])
+        if first <= last:
+            found.append((first, last))
+        if one[at][1] < other[begin][1]:
+            at += 1
+        else:
+            begin += 1
+    return tuple(found)
+
+
+def _of_condition(condition: Condition, column: KeyColumn) -> Ranges | None:
+    stack: list[Term | Ranges | None] = []
+    for term in condition.terms:
+        split = len(stack) - term.children
+        children = stack[split:]
+        del stack[split:]
+        stack.append(term if term.name in (COLUMN, LITERAL) else _of_part(term.name, children, column))
+    [whole] = stack
+    return whole if isinstance(whole, tuple) else None
+
+
+def _of_part(name: str, children: Sequence[Term | Ranges | None], column: KeyColumn) -> Ranges | None:
+    known = [each for each in children if isinstance(each, tuple)]
+    if name == "AND":
+        return reduce(_both, known) if known else None
+    if name == "OR":
+        return _joined([each for ranges in known for each in ranges]) if len(known) == len(children) else None
+    if not children or not all(isinstance(each, Term) for each in children):
+        return None
+    left, *others = [each for each in children if isinstance(each, Term)]
+    if left.name == LITERAL and len(others) == 1 and name in _TURNED:
+        name, left, others = _TURNED[name], others[0], [left]
+    literals = [each.value for each in others if each.name == LITERAL and each.type == column.type]
+    values = [each for each in literals if each is not None]
+    if left.name != COLUMN or left.value != column.name or len(values) != len(others):
+        return None
+    if name == "IN":
+        return _joined([each for value in values for each in _compared("=", value, column) or ()])
+    return _compared(name, values[0], column) if len(values) == 1 else None
+
+
+_TURNED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _compared(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    of_type: Callable[[str, str, KeyColumn], Ranges | None] = _number if column.type in NUMBERS else _text
+    return of_type("=" if name == "<=>" else name, value, column)
+
+
+def _number(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    number, most = int(value), _largest(column) >> 1
+    least = -most - 1
+    bounds = {
+        "=": (number, number),
+        "<": (least, number - 1),
+        "<=": (least, number),
+        ">": (number + 1, most),
+        ">=": (number, most),
+    }.get(name)
+    if bounds is None:
+        return None
+    # In two's complement negative numbers come behind the others.
+    positive = max(bounds[0], 0), bounds[1]
+    negative = bounds[0] - 2 * least, min(bounds[1], -1) - 2 * least
+    return tuple((first, last) for first, last in (positive, negative) if first <= last)
+
+
+def _text(name: str, value: str, column: KeyColumn) -> Ranges | None:
+    if column.type not in (STRING, BINARY):
+        return None
+    data, length = base64.b64decode(value), column.bytes
+    near = int.from_bytes(data[:length].ljust(length, b"\0"), "big")
+    match name:
+        case "=":
+            fits = len(data) <= length if column.type == STRING else len(data) == length
+            return ((near, near),) if fits else ()
+        case "<" | "<=":
+            return ((0, near),)
+        case ">" | ">=":
+            return ((near, _largest(column)),)
+        case "STARTS_WITH":
+            last = int.from_bytes(data[:length].ljust(length, b"\xff"), "big")
+            return ((near, last),) if len(data) <= length else ()
+    return None
+
+
+def _largest(column: KeyColumn) -> int:
+    return (1 << 8 * column.bytes) - 1

@@ -1,0 +1,195 @@
+"""A scan of a key-value table: one task for each partition that can have keys which the query wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.key_value.pages import PartitionSize
+from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
+from pyspark_pravega.errors import InvalidSchemaError, MalformedEventError
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
+
+from ..scan.conditions import Condition
+from ..scan.planned_scan import PlannedScan
+from ..scan.reader import PlannedReader
+from ..tables.key_columns import KeyColumns
+from ..tables.stream_table import StreamTable
+from ..worker_connections import lent
+from .keys import decode_keys
+from .ranges import fewest_requests, key_ranges
+
+RAW = "raw"
+
+
+@dataclass(frozen=True)
+class EntryScanPlan:
+    """What all tasks of a scan share. `schema` are the columns of its rows, in their order."""
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+    limit: int | None
+
+
+@dataclass
+class KeyPartition(InputPartition):
+    """What a task reads of one partition: entries by their keys, and ranges with both ends (none: all)."""
+
+    partition: int
+    keys: tuple[bytes, ...] = field(repr=False)
+    ranges: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+
+
+def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
+    """Return the key-value table that a table is."""
+    stream, keys = table.stream, keys_of(table)
+    return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
+
+
+def keys_of(table: StreamTable) -> KeyColumns:
+    """Return the key columns of a key-value table."""
+    assert table.keys is not None
+    return table.keys
+
+
+def value_columns(table: StreamTable, columns: StructType) -> StructType:
+    """Return those of some columns that are in the values of entries."""
+    keys = set(keys_of(table).names)
+    return StructType([column for column in columns if column.name not in keys])
+
+
+def plan_entries(
+    pravega: Pravega,
+    table: StreamTable,
+    required: StructType,
+    conditions: Sequence[Condition],
+    limit: int | None,
+) -> PlannedScan:
+    """Plan a scan of the entries that can fulfil the conditions, which somebody evaluates on the rows.
+
+    Without required columns there is one of any values. Raises InvalidSchemaError for columns that the table does not
+    have, KeyValueTableNotFoundError, PermissionDeniedError.
+    """
+    names = table.schema.fieldNames()
+    unknown = [name for name in required.fieldNames() if name not in names]
+    if unknown:
+        raise InvalidSchemaError(
+            f"Key-value table {table.stream} has no column {', '.join(unknown)}. Its columns are {', '.join(names)}."
+        )
+    keys = keys_of(table)
+    schema = strings_for_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
+    assert isinstance(schema, StructType)
+    entries = entries_of(pravega, table)
+    sizes = entries.sizes()
+    partitions = _partitions(entries, keys, sizes, conditions)
+    return PlannedScan(
+        EntryScanReader(EntryScanPlan(table, pravega.config, schema, limit), partitions),
+        schema,
+        schema,
+        sum(sizes[each.partition].bytes for each in partitions),
+        len(partitions),
+        {},
+    )
+
+
+def _partitions(
+    entries: KeyValueTable, columns: KeyColumns, sizes: Sequence[PartitionSize], conditions: Sequence[Condition]
+) -> list[KeyPartition]:
+    found, count = key_ranges(columns, conditions), len(sizes)
+    if found is None:
+        return [KeyPartition(number, (), ((b"", b""),)) for number in range(count)]
+    length, secondary = columns.length, 8 * columns.secondary_length
+    points: list[list[bytes]] = [[] for _ in range(count)]
+    ranges: list[list[tuple[bytes, bytes]]] = [[] for _ in range(count)]
+    for low, high in found:
+        first, last = low.to_bytes(length, "big"), high.to_bytes(length, "big")
+        one = low >> secondary == high >> secondary
+        for partition in [entries.partition_of(first)] if one else range(count):
+            if low == high:
+                points[partition].append(first)
+            else:
+                ranges[partition].append((first, last))
+    return [
+        KeyPartition(number, *fewest_requests(points[number], ranges[number], sizes[number].pages))
+        for number in range(count)
+        if points[number] or ranges[number]
+    ]
+
+
+class EntryScanReader(PlannedReader[EntryScanPlan, KeyPartition]):
+    """The entries of each partition, those of a range in the order of their keys."""
+
+    def batches(self, partition: KeyPartition) -> Iterator[pa.RecordBatch]:
+        """Read what is wanted of one partition."""
+        plan, left = self._plan, self._plan.limit
+        rows = _Rows(plan)
+        with lent(plan.config) as pravega:
+            for keys, values in self._pages(pravega, partition, rows.values_wanted):
+                batch = rows.batch(keys, values)
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    return
+
+    def _pages(
+        self, pravega: Pravega, partition: KeyPartition, values: bool
+    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        entries = entries_of(pravega, self._plan.table)
+        for at in range(0, len(partition.keys), MAX_READ_KEYS):
+            asked = partition.keys[at : at + MAX_READ_KEYS]
+            found = [(key, entry.value) for key, entry in zip(asked, entries.get_many(asked), strict=True) if entry]
+            yield [key for key, _ in found], [value for _, value in found]
+        for first, last in partition.ranges:
+            if values:
+                for page in entries.pages(partition.partition, first, last):
+                    yield [entry.key for entry in page], [entry.value for entry in page]
+            else:
+                for keys in entries.key_pages(partition.partition, first, last):
+                    yield [key.key for key in keys], []
+
+
+class _Rows:
+    """Makes rows of entries."""
+
+    def __init__(self, plan: EntryScanPlan) -> None:
+        self._table = plan.table
+        self._keys = keys_of(plan.table)
+        self._schema = arrow_schema(plan.schema)
+        self._values = value_columns(plan.table, plan.schema)
+        self.values_wanted = bool(self._values.fields)
+        self._decoder: Decoder | None = None
+        if self.values_wanted and plan.table.format != RAW:
+            format = find_format(plan.table.format)
+            self._decoder = format.decoder(self._values, plan.table.schema_text, None, plan.table.settings)
+
+    def batch(self, keys: list[bytes], values: list[bytes]) -> pa.RecordBatch:
+        """Return a row for each entry. Raises MalformedEventError naming the key whose value cannot be read."""
+        columns = decode_keys(self._keys, keys, self._schema.names)
+        if self.values_wanted:
+            columns |= self._decoded(keys, values)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
+
+    def _decoded(self, keys: list[bytes], values: list[bytes]) -> dict[str, pa.Array]:
+        if self._decoder is None:
+            return {self._values.names[0]: pa.array(values, pa.binary())}
+        try:
+            batch = self._decoder.decode(EventBuffer.of(values))
+        except BadEvent as bad:
+            raise MalformedEventError(
+                f"The value of the key {keys[bad.index].hex()} of key-value table {self._table.stream} cannot be "
+                f"decoded: {bad.reason}. Another program wrote it, or the table was declared with another "
+                "'value-format'."
+            ) from None
+        return dict(zip(batch.schema.names, batch.columns, strict=True))

@@ -1,0 +1,135 @@
+"""The task's side of a write into a key-value table: each row replaces the entry of its key, or is a new one.
+
+There is no transaction over tasks: rows are visible as they are written. A task that runs again writes the same entries
+again, which changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS, KeyValueTable
+from pyspark_pravega.errors import InvalidRowError
+from pyspark_pravega.formats.core.format import Encoder, find_format
+
+from ..insert.task import InsertMessage
+from ..tables.stream_table import StreamTable
+from ..user_errors import concise
+from ..worker_connections import lent
+from .keys import encode_keys
+from .scan import RAW, entries_of, keys_of, value_columns
+
+_REQUEST_BYTES = 2 << 20
+"""Bytes of values that are written together, unless one is larger."""
+_THREADS = 8
+"""Partitions that are written to at the same time."""
+
+
+@dataclass(frozen=True)
+class UpsertSpec:
+    """What all tasks of a write share. `schema` is that of its rows."""
+
+    table: StreamTable
+    config: ClientConfig
+    schema: StructType
+
+
+class UpsertWriter(DataSourceArrowWriter):
+    """Spark's writer for tasks. Of rows with the same key in one task the last one counts."""
+
+    def __init__(self, spec: UpsertSpec) -> None:
+        self._spec = spec
+
+    @concise
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task; all are stored when this returns.
+
+        Raises InvalidRowError, and for servers that do not answer ServerUnavailableError or ServerTimeoutError. Rows
+        before the error may be stored.
+        """
+        spec, count = self._spec, 0
+        context = TaskContext.get()
+        with lent(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
+            entries, values = entries_of(pravega, spec.table), Values(spec)
+            for batch in iterator:
+                count += batch.num_rows
+                try:
+                    written = dict(zip(encode_keys(keys_of(spec.table), batch), values.of(batch), strict=True))
+                except InvalidRowError as error:
+                    raise InvalidRowError(
+                        f"Table {spec.table.stream}: {error.message} Rows before it may be visible."
+                    ) from None
+                put_entries(entries, written, threads)
+        return InsertMessage(context.partitionId() if context is not None else 0, count, {})
+
+
+class Values:
+    """Makes the values of entries."""
+
+    def __init__(self, spec: UpsertSpec) -> None:
+        self._columns = value_columns(spec.table, spec.schema)
+        self._encoder = encoder_of_values(spec.table, spec.schema)
+
+    def of(self, rows: pa.RecordBatch) -> list[bytes]:
+        """Return the value of each row. Raises InvalidRowError."""
+        batch = rows.select(self._columns.names)
+        if self._encoder is not None:
+            return list(self._encoder.encode(batch).to_pylist())
+        [column] = batch.columns
+        if column.null_count:
+            raise InvalidRowError(f"Column {self._columns.names[0]} is NULL, but an entry needs a value.")
+        return list(column.to_pylist())
+
+
+def encoder_of_values(table: StreamTable, rows: StructType) -> Encoder | None:
+    """Return the encoder of the values of rows, None for those that are bytes. Raises InvalidSchemaError."""
+    if table.format == RAW:
+        return None
+    format = find_format(table.format)
+    return format.encoder(value_columns(table, rows), table.schema_text, None, "", table.settings)
+
+
+def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], threads: ThreadPoolExecutor) -> None:
+    """Write entries, and remove those without a value, several partitions at the same time; all is done at the end."""
+    of_partitions: dict[int, list[bytes]] = {}
+    for key in written:
+        of_partitions.setdefault(entries.partition_of(key), []).append(key)
+
+    def put(keys: list[bytes]) -> None:
+        gone = [key for key in keys if written[key] is None]
+        for at in range(0, len(gone), MAX_BATCH_KEYS):
+            entries.delete_many(gone[at : at + MAX_BATCH_KEYS])
+        part: list[tuple[bytes, bytes, int]] = []
+        size = 0
+        for key in keys:
+            value = written[key]
+            if value is None:
+                continue
+            if part and (len(part) == MAX_BATCH_KEYS or size + len(value) > _REQUEST_BYTES):
+                entries.put_many(part)
+                part, size = [], 0
+            part.append((key, value, ANY))
+            size += len(value)
+        if part:
+            entries.put_many(part)
+
+    list(threads.map(cancellation.carried(put), of_partitions.values()))
+
+
+def remove_entries(pravega: Pravega, table: StreamTable) -> None:
+    """Remove all entries of a table; those that are written meanwhile may stay or go."""
+    entries = entries_of(pravega, table)
+    entries.check_writable()
+    for partition in range(len(entries.segments())):
+        for page in entries.key_pages(partition):
+            for at in range(0, len(page), MAX_BATCH_KEYS):
+                entries.delete_many([key.key for key in page[at : at + MAX_BATCH_KEYS]])

@@ -1,0 +1,70 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.DeltaBatchWrite;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** DELETE, UPDATE or MERGE of a table whose rows are told by keys: rows are read, and then replaced or removed by key. */
+record PravegaRowChanges(PravegaTable table, Command command) implements RowLevelOperation, SupportsDelta {
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return table.newScanBuilder(options).ofRowChanges();
+  }
+
+  @Override
+  public NamedReference[] rowId() {
+    return table.rowKey();
+  }
+
+  @Override
+  public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new DeltaWriteBuilder() {
+      @Override
+      public DeltaWrite build() {
+        return new ChangesByKey(table, info);
+      }
+    };
+  }
+
+  private record ChangesByKey(PravegaTable table, LogicalWriteInfo info) implements DeltaWrite, WriteByKey {
+    @Override
+    public DeltaBatchWrite toBatch() {
+      return new Changes(table, info);
+    }
+  }
+
+  /** Tasks write as they go, so that there is nothing to commit. */
+  private record Changes(PravegaTable table, LogicalWriteInfo info) implements DeltaBatchWrite {
+    @Override
+    public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+      StructType schema = new StructType().add("operation", DataTypes.StringType).add("id", info.rowIdSchema().get());
+      schema = info.schema().isEmpty() ? schema : schema.add("row", info.schema());
+      ObjectNode arguments = Service.JSON.createObjectNode().put("schema", info.schema().json());
+      arguments.set("options", Service.pairs(info.options().asCaseSensitiveMap()));
+      JsonNode begun = table.call("begin_row_changes", arguments);
+      return new RowChangeWriters(new PythonTask(
+          PythonWorkers.source(begun.get("python").asText()), PravegaScan.bytes(begun.get("function")),
+          "write_to_data_source", schema, UserDefinedPythonDataSource.writeOutputSchema(), PythonWorkers.artifacts()));
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {}
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {}
+  }
+}
