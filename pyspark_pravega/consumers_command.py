@@ -44,7 +44,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
     which a running query does when the next one begins. The position of a reader group of other clients is not known
     here.
     """
-    from pyspark_pravega.client.consumers.consumer import consumers_of_scope, list_consumers
+    from pyspark_pravega.client.consumers.consumer import consumers_of_scopes, list_consumers
     from pyspark_pravega.sql.identifiers import is_internal
 
     with _connected(controller_uri) as pravega:
@@ -52,7 +52,7 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
             found = list_consumers(pravega, _stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
-            found = [each for scope in scopes for each in consumers_of_scope(pravega, scope)]
+            found = list(consumers_of_scopes(pravega, scopes))
     if not found:
         click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
         return

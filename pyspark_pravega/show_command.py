@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import PravegaError, ScopeNotFoundError
 
 if TYPE_CHECKING:
     from pyspark_pravega.catalog import PravegaCatalog
@@ -46,8 +46,7 @@ def tables(namespace: str | None, as_json: bool, controller_uri: str | None, sch
     from pyspark_pravega.show_output import amount, print_json, print_table
 
     with _connected(controller_uri, schema_registry_uri) as catalog, ThreadPoolExecutor(_AT_ONCE) as threads:
-        scopes = [namespace] if namespace is not None else catalog.list_namespaces()
-        names = [name for scope in scopes for name in catalog.list_tables(_quoted(scope, namespace))]
+        names = _all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
         rows = list(threads.map(lambda name: _summary(catalog, name), names))
     if as_json:
         print_json(rows)
@@ -196,10 +195,15 @@ def _connected(controller_uri: str | None, schema_registry_uri: str | None) -> I
         raise click.ClickException(error.for_user()) from error
 
 
-def _quoted(scope: str, given: str | None) -> str:
+def _all_tables(catalog: PravegaCatalog) -> list[str]:
+    """Return the names of all tables; none of a scope that is dropped meanwhile."""
     from pyspark_pravega.sql.identifiers import quote
 
-    return scope if given is not None else quote(scope)
+    names: list[str] = []
+    for namespace in catalog.list_namespaces():
+        with suppress(ScopeNotFoundError):
+            names += catalog.list_tables(quote(namespace))
+    return names
 
 
 def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:

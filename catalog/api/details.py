@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scope, list_consumers
+from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scopes, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
@@ -152,9 +152,8 @@ def lags(catalog: Catalog, stream: Stream | None) -> Iterator[ConsumerLag]:
     if stream is not None:
         yield from map(_lag, list_consumers(pravega, stream))
         return
-    for scope in pravega.controller.list_scopes():
-        if not is_internal(scope):
-            yield from map(_lag, consumers_of_scope(pravega, scope))
+    scopes = (scope for scope in pravega.controller.list_scopes() if not is_internal(scope))
+    yield from map(_lag, consumers_of_scopes(pravega, scopes))
 
 
 def _lag(found: ConsumerStatus) -> ConsumerLag:

@@ -9,12 +9,15 @@ nothing that a consumer needs, and everything beyond its maximum whoever needs i
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark_pravega.errors import (
     ConsumerInUseError,
     ConsumerNotFoundError,
     InvalidOptionError,
+    ScopeNotFoundError,
     StreamNotFoundError,
     UnsupportedOperationError,
 )
@@ -112,6 +115,13 @@ def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
         if group is not None and group.holding is not Holding.NONE:
             found += [_status(pravega, stream, scope, name) for stream in group.streams]
     return found
+
+
+def consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:
+    """Yield the consumers of several scopes, as `consumers_of_scope` does; none of one that was dropped meanwhile."""
+    for scope in scopes:
+        with suppress(ScopeNotFoundError):
+            yield from consumers_of_scope(pravega, scope)
 
 
 def drop_consumer(pravega: Pravega, scope: str, name: str) -> None:

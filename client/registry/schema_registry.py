@@ -357,8 +357,7 @@ class SchemaRegistry:
         if isinstance(error, NotAnsweredError):
             return ServerTimeoutError(
                 f"{name} did not answer {request} within {limit:.3g} s. It hangs, or has too much to do: look at its "
-                "log, or raise the request timeout"
-                + (_NEVER_ANSWERED if request.startswith("POST") else "")
+                "log, or raise the request timeout" + (_NEVER_ANSWERED if request.startswith("POST") else "")
             )
         if isinstance(error, NoAnswerError):
             return ServerUnavailableError(

@@ -13,6 +13,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import (
     Consumer,
     consumers_of_scope,
+    consumers_of_scopes,
     drop_consumer,
     drop_consumers_of,
     list_consumers,
@@ -58,6 +59,7 @@ def test_a_consumer_is_where_it_was_moved(pravega: Pravega, kept: Stream) -> Non
         assert position(pravega, kept) == at(kept, events)
     (found,) = consumers_of_scope(pravega, kept.scope)
     assert (found.stream, found.name, found.bytes_behind) == (kept, "nightly", EVENT)
+    assert list(consumers_of_scopes(pravega, ["dropped-meanwhile", kept.scope])) == [found]
 
 
 def test_the_newest_owner_moves_a_consumer_alone(pravega: Pravega, kept: Stream) -> None:

@@ -7,6 +7,7 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchViewException;
 import org.apache.spark.sql.catalyst.analysis.ViewAlreadyExistsException;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -67,8 +68,7 @@ interface Views extends RelationCatalog {
     ObjectNode arguments = PravegaCatalog.arguments(ident).put("make", make).put("replace", replace);
     describe(view, arguments.putObject("view"));
     try {
-      ParserInterface parser = SparkSession.active().sessionState().sqlParser();
-      arguments.put("streaming", parser.parsePlan(view.queryText()).isStreaming());
+      arguments.put("streaming", isStreaming(view));
       service().call("put_view", arguments);
       return view;
     } catch (Exception e) {
@@ -91,6 +91,13 @@ interface Views extends RelationCatalog {
       boolean missing = PravegaException.is(e, "PRAVEGA_VIEW_NOT_FOUND");
       throw missing ? error(e, ident.namespace(), ident) : error(e, renamed.namespace(), renamed);
     }
+  }
+
+  /** Whether the query of a view reads a STREAM; the text of a view of metrics is no query. */
+  private static boolean isStreaming(View view) throws ParseException {
+    ParserInterface parser = SparkSession.active().sessionState().sqlParser();
+    boolean metrics = "METRIC_VIEW".equals(view.properties().get("table_type"));
+    return !metrics && parser.parsePlan(view.queryText()).isStreaming();
   }
 
   private static void describe(View view, ObjectNode described) {
