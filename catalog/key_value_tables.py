@@ -7,6 +7,7 @@ and values are bytes. A row there names the table's first segment, which another
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log_table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
@@ -89,6 +91,7 @@ def _describe(
 ) -> TableDescription:
     segment, row = _load(catalog, stream, configuration)
     table = _undeclared(stream, configuration) if row is None else _declared(stream, row)
+    table = replace(table, first_segment=segment)
     if called != (stream.scope, stream.name):
         table = replace(table, called=called)
     keys = table.keys
@@ -198,26 +201,36 @@ def create(
     """
     check_new_stream(stream.name)
     table, options = _asked(catalog, stream, schema, properties, constraints, defaults)
+    with shielded():
+        _make(catalog, table, options, properties.get("comment"), adopt)
+    configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
+    return _describe(catalog, stream, configuration, called)
+
+
+def _make(catalog: Catalog, table: StreamTable, options: o.Options, comment: str | None, adopt: bool) -> None:
+    """Make or adopt a key-value table, and keep its columns."""
     assert table.keys is not None
+    stream, entries = table.stream, entries_of(catalog.pravega, table)
     partitions = options.get(o.PARTITIONS)
     found = _configuration(catalog, stream)
-    if found is not None:
-        if not adopt or _load(catalog, stream, found)[1] is not None:
+    made = False
+    if found is None:
+        made = entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
+        found = None if made else _configuration(catalog, stream)  # somebody made it just now, or this, unanswered
+    if not made:
+        if not adopt or found is None or _load(catalog, stream, found)[1] is not None:
             raise StreamExistsError(f"The key-value table {stream} exists.")
         _check_adoption(found, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
-    entries = entries_of(catalog.pravega, table)
-    made = found is None and entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
-    if found is None and not made:
-        raise StreamExistsError(f"The key-value table {stream} exists.")
     row = {
         "segment": entries.segments()[0],
+        "declaration": uuid.uuid4().hex,
         "name": stream.name,
         "format": table.format,
         "columns": table.schema.json(),
         "schema": table.schema_text,
         "keys": table.keys.to_json(),
         "settings": dict(table.settings),
-        "comment": properties.get("comment"),
+        "comment": comment,
     }
     try:
         ScopeTable(catalog.pravega, stream.scope).change(
@@ -227,24 +240,27 @@ def create(
         if made:
             _undo(catalog, stream, row)
         raise
-    configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
-    return _describe(catalog, stream, configuration, called)
 
 
 def _declaration(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of a table that nobody else has declared meanwhile."""
-    if before.get("segment") == row["segment"]:
+    if _is_of_others(before, row):
         raise StreamExistsError(f"The key-value table {stream} exists.")
     return row
 
 
 def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
-    """Drop a table that was made, unless somebody else has declared its columns meanwhile."""
+    """Drop a table that was made, unless somebody else has declared its columns, or made another, meanwhile."""
     before: Mapping[str, Any] | None = None
     with suppress(PermissionDeniedError):
         before = ScopeTable(catalog.pravega, stream.scope).read(RowKind.KEY_VALUE_TABLE, stream.name)
-    if before is None or before == json.loads(json.dumps(row)) or before.get("segment") != row["segment"]:
-        drop(catalog, stream)
+    if before is None or not _is_of_others(before, row):
+        drop(catalog, stream, row["segment"])
+
+
+def _is_of_others(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Tell whether what is kept is another declaration of the same table."""
+    return bool(before.get("segment") == row["segment"]) and before.get("declaration") != row["declaration"]
 
 
 def _asked(
@@ -312,8 +328,8 @@ def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partiti
         )
 
 
-def drop(catalog: Catalog, stream: Stream) -> bool:
-    """Drop a key-value table with its entries; False when there is none.
+def drop(catalog: Catalog, stream: Stream, only: int | None = None) -> bool:
+    """Drop a key-value table with its entries; False when there is none. `only`: the one with this first segment.
 
     What was kept of its columns is left to those who may change it: it says nothing of another table of the name.
     """
@@ -324,6 +340,8 @@ def drop(catalog: Catalog, stream: Stream) -> bool:
     try:
         with suppress(PermissionDeniedError):
             segment = entries_of(catalog.pravega, _undeclared(stream, configuration)).segments()[0]
+        if only not in (None, segment):
+            return False
         catalog.pravega.controller.delete_key_value_table(stream.scope, stream.name)
     except KeyValueTableNotFoundError:
         return False

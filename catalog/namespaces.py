@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.consumers.consumer import groups_of_others
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import (
     InvalidNameError,
@@ -16,6 +17,7 @@ from pyspark_pravega.errors import (
     ScopeNotFoundError,
     UnsupportedOperationError,
     counted,
+    shorten,
 )
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
@@ -134,7 +136,10 @@ def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> N
 
 
 def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
-    """Drop a scope, with `cascade` all its streams, tables and schema groups. Raises ScopeNotEmptyError."""
+    """Drop a scope, with `cascade` all its streams, tables and schema groups.
+
+    Raises ScopeNotEmptyError, and UnsupportedOperationError for one with reader groups of other clients.
+    """
     scope = scope_named(catalog, namespace)
     controller = catalog.pravega.controller
     if is_internal(scope):
@@ -150,22 +155,41 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
             f"{counted(len(others), 'key-value table')} and {counted(len(views), 'view')}. Drop them first, or use "
             "DROP NAMESPACE ... CASCADE."
         )
+    groups = groups_of_others(catalog.pravega, scope)
+    if groups:
+        raise UnsupportedOperationError(
+            f"The scope {quote_all(namespace)} has reader groups of other clients: {shorten(', '.join(groups))}. Drop "
+            "them first, with the program that made them or with Pravega's own tools."
+        )
     for name in visible:
         cancellation.check()
         with cancellation.shielded():
             drop_stream(catalog, Stream(scope, name))
-    _delete(catalog, scope, (*others, *OWN))
+    _delete_tables(catalog, scope, others)
+    # What is kept of tables goes last, and not if somebody has made another one meanwhile.
+    left = [name for name in controller.list_streams(scope) if not is_internal(name)]
+    left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
+    if left:
+        raise ScopeNotEmptyError(
+            f"The scope {quote_all(namespace)} was emptied, but others have made {shorten(', '.join(left))} meanwhile. "
+            "Drop it again if that may go too."
+        )
+    _delete(catalog, scope, OWN)
     return True
 
 
 def _delete(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
     """Delete a scope whose streams are gone, with its key-value tables."""
+    _delete_tables(catalog, scope, tables)
+    catalog.pravega.controller.delete_scope(scope)
+
+
+def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
     for name in tables:
         try:
             catalog.pravega.controller.delete_key_value_table(scope, name)
         except KeyValueTableNotFoundError:
             continue  # of our own each is made when it is needed first
-    catalog.pravega.controller.delete_scope(scope)
 
 
 __all__ = [

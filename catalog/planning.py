@@ -14,6 +14,7 @@ from pyspark_pravega.datasource.changes.position import Position
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory, Checkpoint
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
 from pyspark_pravega.datasource.scan.aggregating_reader import aggregated
 from pyspark_pravega.datasource.scan.aggregation import can_begin
 from pyspark_pravega.datasource.scan.bounds import bounds_text
@@ -60,19 +61,16 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
         # All scans of a table in one query read up to the same tail; Spark loads the table anew for the next query.
         bounds = bounds_text(options)
         known = ends.find(*bounds)
-        planned = kind.plan_scan(
-            catalog.pravega,
-            table,
-            _to_read(required, conditions, request.every),
-            options,
+        wanted = WantedRows(
             limit=None if conditions else limit,
             few=bool(conditions) and limit is not None,
-            count_bad_events=True,
             tail=None if known is None else known.offsets(),
-            search=Search.of_request(request.found),
             places=places,
             conditions=conditions if options.get(o.PUSH_DOWN_ROUTING_KEY) else (),
+            search=Search.of_request(request.found),
+            count_bad_events=True,
         )
+        planned = kind.plan_scan(catalog.pravega, table, _to_read(required, conditions, request.every), options, wanted)
     if known is None:
         ends = ends.with_end(*bounds, planned.tail)
     planned = sieved(_for_cores(planned, request.cores), conditions, required, limit)

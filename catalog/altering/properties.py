@@ -10,7 +10,7 @@ from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.declared import declared_settings
 from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
 from pyspark_pravega.datasource.tables.named_columns import with_columns
-from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS
+from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, Kind
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
@@ -42,7 +42,13 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     what `change_columns` does.
     """
     shown = catalog.named(*namespace, name)
-    if TYPE_SIGN in name:
+    base, sign, part = name.rpartition(TYPE_SIGN)
+    if sign and part == key_value_tables.PART:
+        raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown))
+    if sign and part == Kind.CHANGELOG.value:
+        shown_stream = catalog.named(*namespace, base)
+        raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
+    if sign:
         raise UnsupportedOperationError(
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."
@@ -80,7 +86,8 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
             settings = replace(settings, tags=loaded.configuration.tags)
         if settings.framing != loaded.table.framing:
             check_framing(catalog.pravega, loaded.table, settings.framing)
-        _apply(catalog, loaded, settings, properties.get("comment"))
+        policy_asked = any(str(change.property).lower() == o.COMPATIBILITY.key for change in changes)
+        _apply(catalog, loaded, settings, properties.get("comment"), policy_asked)
     return describe(catalog, stream, load_table(catalog.pravega, stream), called=called)
 
 
@@ -117,7 +124,9 @@ def _check(loaded: LoadedTable, settings: TableSettings) -> TableSettings:
     return with_columns(settings, loaded.table.schema)
 
 
-def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None) -> None:
+def _apply(
+    catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comment: str | None, policy_asked: bool
+) -> None:
     stream, old = loaded.table.stream, loaded.configuration
     wanted = table_properties.stream_configuration(settings, {})
     kept = table_properties.stored(settings, comment)
@@ -138,7 +147,8 @@ def _apply(catalog: Catalog, loaded: LoadedTable, settings: TableSettings, comme
         if loaded.group is not None and settings.format != "raw":
             registry = catalog.pravega.registry(stream.scope)
             policy, before = table_properties.policy(settings), loaded.group.compatibility
-            if table_properties.policy_name(before) != settings.compatibility:
+            # An advanced policy has no name there: it stays unless the statement gives another one.
+            if policy != before if policy_asked else table_properties.policy_name(before) != settings.compatibility:
                 registry.set_compatibility(stream.name, policy)
                 undo.append(lambda: registry.set_compatibility(stream.name, before))
             if settings.codec not in ("none", loaded.table.codec):

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.connection import client_config
-from pyspark_pravega.errors import ScopeNotFoundError, StreamExistsError, StreamNotFoundError
+from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
 from pyspark_pravega.sql.keywords import settings_from_keywords
 from pyspark_pravega.sql.options import resolve
@@ -62,8 +62,11 @@ class PravegaCatalog:
 
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a namespace. Raises ScopeExistsError, InvalidNameError."""
-        if not (if_not_exists and self.namespace_exists(name)):
+        try:
             namespaces.create_namespace(self._catalog, self._namespace(name), {})
+        except ScopeExistsError:
+            if not if_not_exists:
+                raise
 
     def namespace_exists(self, name: str) -> bool:
         """Tell whether there is a namespace of this name."""
@@ -125,7 +128,11 @@ class PravegaCatalog:
         with errors_about("Table", self._catalog.named(*namespace, table)):
             columns = spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
-        tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
+        try:
+            tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
+        except StreamExistsError:  # another program has made it just now
+            if not if_not_exists:
+                raise
         return self.load_table(name)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:

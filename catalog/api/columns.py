@@ -11,6 +11,8 @@ from pyspark_pravega.errors import UnsupportedTypeError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_type_of
 
 _COMMENT = b"comment"
+_MOST_DIGITS = 38
+"""Digits of a decimal of Spark's."""
 
 
 def arrow_columns(columns: StructType) -> pa.Schema:
@@ -50,6 +52,8 @@ def spark_type(name: str, type: pa.DataType | DataType) -> DataType:
     """Return the type of a column as Spark's. Raises UnsupportedTypeError naming the column."""
     if isinstance(type, DataType):
         return type
+    if pa.types.is_decimal(type) and type.precision > _MOST_DIGITS:
+        raise UnsupportedTypeError(f"Column {name} has Arrow's type {type}, but Spark's have at most 38 digits.")
     try:
         return from_arrow_type(type)
     except (PySparkException, AttributeError, KeyError):

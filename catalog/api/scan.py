@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.datasource.changes.appended import is_about_versions
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
 from pyspark_pravega.datasource.scan.conditions import taken
 from pyspark_pravega.datasource.scan.counted_events import events_by_log
 from pyspark_pravega.datasource.scan.places import Places, is_about_places
@@ -153,16 +154,13 @@ class Scan:
             keyed: bool = options.get(o.PUSH_DOWN_ROUTING_KEY)
             placed: bool = options.get(o.PUSH_DOWN_FILTERS)
             about_places = [each for each in exact if placed and is_about_places(each, table.schema)]
-            return kind.plan_scan(
-                self.catalog.pravega,
-                table,
-                required,
-                options,
+            wanted = WantedRows(
                 limit=limit,
                 few=self.condition is not None and self.limit is not None,
                 places=Places(about_places) if about_places else None,
                 conditions=asked if keyed else [],
             )
+            return kind.plan_scan(self.catalog.pravega, table, required, options, wanted)
 
     def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
         left = self.limit

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.sql.identifiers import parts_of
 
 from .. import tables, views
@@ -177,8 +178,14 @@ class Table:
 
         This and the other methods that change columns register a new version of the schema, which the policy of the
         table must allow. They raise UnsupportedOperationError for a change with which older events could not be read,
-        InvalidOptionError, IncompatibleSchemaError.
+        InvalidOptionError, IncompatibleSchemaError; UnsupportedTypeError for what is no field, or has a type that no
+        event holds.
         """
+        if not isinstance(field, pa.Field):
+            raise UnsupportedTypeError(
+                f"Table {self.name}: the new column is given as {type(field).__name__} {field!r}. Give a field of "
+                "Arrow: pa.field('note', pa.string())."
+            )
         path = self._path(field.name)
         column = StructType([spark_field(field.with_name(path[-1]))])
         self._alter(TableChange("AddColumn", None, None, path, column, "" if first else after))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 
@@ -17,6 +18,8 @@ from ..metadata.table import Rows, column
 from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
 
 _RIGHTS = "READ_UPDATE on the stream"
+_DIGITS = 9
+"""Borders of segments that are equal in so many digits are the same."""
 
 
 def _seal_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
@@ -54,9 +57,11 @@ def _scale_stream(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 def _replaced(current: list[SegmentRange], number: int) -> tuple[list[int], list[tuple[float, float]]]:
     """Return the segments that are sealed, and the key ranges of new ones, so that there are `number` equal ones.
 
-    Segments that have one of the ranges stay.
+    Segments that have one of the ranges stay, also if the server has rounded its borders in another way.
     """
-    wanted = [(place / number, (place + 1) / number) for place in range(number)]
+    borders = {round(border, _DIGITS): border for each in current for border in (each.min_key, each.max_key)}
+    equal = [borders.get(round(place / number, _DIGITS), place / number) for place in range(number + 1)]
+    wanted = list(pairwise(equal))
     kept = {(each.min_key, each.max_key) for each in current} & set(wanted)
     sealed = [each.segment_id for each in current if (each.min_key, each.max_key) not in kept]
     return sealed, [each for each in wanted if each not in kept]

@@ -108,13 +108,35 @@ def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
 
 def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
     """Return the consumers, and other holding reader groups, of the streams of a scope. Raises ScopeNotFoundError."""
-    names = [name.removeprefix("_RG") for name in pravega.controller.list_streams(scope) if name.startswith("_RG")]
     found = []
-    for name in names:
+    for name in _group_names(pravega, scope):
         group = pravega.controller.reader_group(scope, name)
         if group is not None and group.holding is not Holding.NONE:
             found += [_status(pravega, stream, scope, name) for stream in group.streams]
     return found
+
+
+def groups_of_others(pravega: Pravega, scope: str) -> list[str]:
+    """Return the reader groups of a scope that stay when its streams are dropped, see `drop_consumers_of`.
+
+    Raises ScopeNotFoundError.
+    """
+    found = (pravega.controller.reader_group(scope, name) for name in _group_names(pravega, scope))
+    return [group.name for group in found if group is not None and not _goes_with_its_stream(pravega, group)]
+
+
+def _goes_with_its_stream(pravega: Pravega, group: ReaderGroup) -> bool:
+    if group.holding is not Holding.MANUAL or len(group.streams) != 1:
+        return False
+    try:
+        known = (group.scope, group.name) in pravega.controller.subscribers(group.streams[0])
+        return known and not _has_readers(pravega, group)
+    except StreamNotFoundError:
+        return False
+
+
+def _group_names(pravega: Pravega, scope: str) -> list[str]:
+    return [name.removeprefix("_RG") for name in pravega.controller.list_streams(scope) if name.startswith("_RG")]
 
 
 def consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:

@@ -15,7 +15,7 @@ from ..insert.task import InsertMessage
 from ..user_errors import concise
 from ..worker_connections import lent
 from .keys import encode_keys
-from .scan import entries_of, keys_of
+from .scan import keys_of, same_entries_of
 from .write import UpsertSpec, Values, put_entries
 
 
@@ -33,7 +33,7 @@ class RowChangesWriter(DataSourceArrowWriter):
         """
         spec, count = self._spec, 0
         with lent(spec.config) as pravega, ThreadPoolExecutor(8) as threads:
-            entries = entries_of(pravega, spec.table)
+            entries = same_entries_of(pravega, spec.table)
             values = Values(spec) if spec.schema.fields else None
             for batch in iterator:
                 count += batch.num_rows

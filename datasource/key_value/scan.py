@@ -13,7 +13,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.pages import PartitionSize
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
-from pyspark_pravega.errors import InvalidSchemaError, MalformedEventError
+from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, MalformedEventError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
@@ -55,6 +55,20 @@ def entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
     return pravega.key_value_table(stream.scope, stream.name, primary_key_length=keys.primary_length)
 
 
+def same_entries_of(pravega: Pravega, table: StreamTable) -> KeyValueTable:
+    """Return the key-value table that a table is.
+
+    Raises KeyValueTableNotFoundError if another one was made under its name since the table was loaded.
+    """
+    entries = entries_of(pravega, table)
+    if table.first_segment not in (None, entries.segments()[0]):
+        raise KeyValueTableNotFoundError(
+            f"The key-value table {table.stream} was dropped and made again meanwhile. Run the statement, or start the "
+            "query, again."
+        )
+    return entries
+
+
 def keys_of(table: StreamTable) -> KeyColumns:
     """Return the key columns of a key-value table."""
     assert table.keys is not None
@@ -88,7 +102,7 @@ def plan_entries(
     keys = keys_of(table)
     schema = strings_for_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
     assert isinstance(schema, StructType)
-    entries = entries_of(pravega, table)
+    entries = same_entries_of(pravega, table)
     sizes = entries.sizes()
     partitions = _partitions(entries, keys, sizes, conditions)
     return PlannedScan(

@@ -26,7 +26,7 @@ from ..tables.stream_table import StreamTable
 from ..user_errors import concise
 from ..worker_connections import lent
 from .keys import encode_keys
-from .scan import RAW, entries_of, keys_of, value_columns
+from .scan import RAW, keys_of, same_entries_of, value_columns
 
 _REQUEST_BYTES = 2 << 20
 """Bytes of values that are written together, unless one is larger."""
@@ -59,7 +59,7 @@ class UpsertWriter(DataSourceArrowWriter):
         spec, count = self._spec, 0
         context = TaskContext.get()
         with lent(spec.config) as pravega, ThreadPoolExecutor(_THREADS) as threads:
-            entries, values = entries_of(pravega, spec.table), Values(spec)
+            entries, values = same_entries_of(pravega, spec.table), Values(spec)
             for batch in iterator:
                 count += batch.num_rows
                 try:
@@ -127,7 +127,7 @@ def put_entries(entries: KeyValueTable, written: Mapping[bytes, bytes | None], t
 
 def remove_entries(pravega: Pravega, table: StreamTable) -> None:
     """Remove all entries of a table; those that are written meanwhile may stay or go."""
-    entries = entries_of(pravega, table)
+    entries = same_entries_of(pravega, table)
     entries.check_writable()
     for partition in range(len(entries.segments())):
         for page in entries.key_pages(partition):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
@@ -25,7 +25,6 @@ from ..scan.bad_events import BadEventRule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_times import EventTimes
-from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -34,6 +33,7 @@ from ..tables.change_settings import with_statement_settings
 from ..tables.hidden_columns import POSITION_COLUMNS
 from ..tables.stream_table import StreamTable
 from .kind import TableKind
+from .wanted_rows import ALL_ROWS, WantedRows
 
 
 class ChangeTable(TableKind):
@@ -56,18 +56,12 @@ class ChangeTable(TableKind):
         table: StreamTable,
         required: StructType,
         options: o.Options,
-        *,
-        limit: int | None = None,
-        count_bad_events: bool = False,
-        tail: Mapping[int, int] | None = None,
-        search: Search | None = None,
-        few: bool = False,
-        places: Places | None = None,
-        conditions: Sequence[Condition] = (),
+        wanted: WantedRows = ALL_ROWS,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
-        search = search or Search()
-        return plan_current_rows(pravega, table, required, options, rule, limit=limit, tail=tail, search=search)
+        return plan_current_rows(
+            pravega, table, required, options, rule, limit=wanted.limit, tail=wanted.tail, search=wanted.search
+        )
 
     def plan_micro_batch(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,6 @@ from ..scan.dead_letters import check_target
 from ..scan.event_planning import likely_schemas, measure_with_head, nullable, plan_events
 from ..scan.event_times import EventTimes
 from ..scan.keyed_segments import segments_of_keys
-from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_columns import changes_schema
@@ -37,6 +36,7 @@ from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.loading import TYPE_SIGN
 from ..tables.stream_table import Kind, StreamTable
 from .kind import TableKind
+from .wanted_rows import ALL_ROWS, WantedRows
 
 
 class EventTable(TableKind):
@@ -59,18 +59,11 @@ class EventTable(TableKind):
         table: StreamTable,
         required: StructType,
         options: o.Options,
-        *,
-        limit: int | None = None,
-        count_bad_events: bool = False,
-        tail: Mapping[int, int] | None = None,
-        search: Search | None = None,
-        few: bool = False,
-        places: Places | None = None,
-        conditions: Sequence[Condition] = (),
+        wanted: WantedRows = ALL_ROWS,
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         schemas = begun(partial(likely_schemas, pravega, table, required))
-        slices, head = measure_with_head(pravega, table, options, tail)
+        slices, head = measure_with_head(pravega, table, options, wanted.tail)
         planned = plan_events(
             pravega,
             table,
@@ -78,14 +71,14 @@ class EventTable(TableKind):
             required,
             options,
             rule,
-            limit=limit,
-            counted=count_bad_events,
+            limit=wanted.limit,
+            counted=wanted.count_bad_events,
             schemas=schemas,
-            few=few,
-            places=places,
-            segments=segments_of_keys(pravega, table, slices, conditions),
+            few=wanted.few,
+            places=wanted.places,
+            segments=segments_of_keys(pravega, table, slices, wanted.conditions),
         )
-        every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
+        every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and wanted.places is None
         return replace(planned, head=head) if every_event_is_a_row else planned
 
     def plan_micro_batch(

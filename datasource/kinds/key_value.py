@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
@@ -13,15 +11,13 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.truncation_search import Search
 from ..key_value.row_changes import RowChangesWriter
-from ..key_value.scan import entries_of, keys_of, plan_entries
+from ..key_value.scan import keys_of, plan_entries, same_entries_of
 from ..key_value.write import UpsertSpec, UpsertWriter, encoder_of_values
-from ..scan.conditions import Condition
-from ..scan.places import Places
 from ..scan.planned_scan import PlannedScan
 from ..tables.stream_table import StreamTable
 from .kind import TableKind
+from .wanted_rows import ALL_ROWS, WantedRows
 
 _KNOWN = (o.PUSH_DOWN_FILTERS, o.PUSH_DOWN_AGGREGATES, o.COLUMNAR_READS)
 """The options of queries that mean something."""
@@ -51,17 +47,10 @@ class KeyValueEntries(TableKind):
         table: StreamTable,
         required: StructType,
         options: o.Options,
-        *,
-        limit: int | None = None,
-        count_bad_events: bool = False,
-        tail: Mapping[int, int] | None = None,
-        search: Search | None = None,
-        few: bool = False,
-        places: Places | None = None,
-        conditions: Sequence[Condition] = (),
+        wanted: WantedRows = ALL_ROWS,
     ) -> PlannedScan:
         _check_options(table, options)
-        return plan_entries(pravega, table, required, conditions, limit)
+        return plan_entries(pravega, table, required, wanted.conditions, wanted.limit)
 
     def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
         _check_options(table, options)
@@ -76,7 +65,7 @@ class KeyValueEntries(TableKind):
     def plain_writer(
         self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options
     ) -> DataSourceArrowWriter:
-        entries_of(pravega, table).check_writable()
+        same_entries_of(pravega, table).check_writable()
         return UpsertWriter(UpsertSpec(table, pravega.config, rows))
 
     def row_changes_writer(
@@ -84,7 +73,7 @@ class KeyValueEntries(TableKind):
     ) -> DataSourceArrowWriter:
         if rows.fields:
             self.prepare_insert(pravega, table, rows, options)
-        entries_of(pravega, table).check_writable()
+        same_entries_of(pravega, table).check_writable()
         return RowChangesWriter(UpsertSpec(table, pravega.config, rows))
 
     def row_key(self, table: StreamTable) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NoReturn
 
 from pyspark.sql.datasource import DataSourceArrowWriter
@@ -22,11 +22,11 @@ from ..changes.truncation_search import Search
 from ..insert.prepare import plain_writer
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
-from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
+from .wanted_rows import ALL_ROWS, WantedRows
 
 
 class TableKind(ABC):
@@ -65,25 +65,14 @@ class TableKind(ABC):
         table: StreamTable,
         required: StructType,
         options: o.Options,
-        *,
-        limit: int | None = None,
-        count_bad_events: bool = False,
-        tail: Mapping[int, int] | None = None,
-        search: Search | None = None,
-        few: bool = False,
-        places: Places | None = None,
-        conditions: Sequence[Condition] = (),
+        wanted: WantedRows = ALL_ROWS,
     ) -> PlannedScan:
-        """Fix what a scan reads, now, or up to the tail of an earlier scan with the same start.
+        """Fix what a scan reads.
 
         `required` are the columns Spark needs, metadata columns among them, nested ones pruned. `options` have the
-        table's `scan_properties` in them. With `count_bad_events` the tasks tell the number of bad events, if the
-        mode lets there be any. `search` is what may be done for it before, by default all. `few` rows may be enough,
-        though no limit says so: then a scan of events reads little at first. `places`, where `events_are_rows`, says
-        which of them are wanted. `conditions` are those that are evaluated on the rows: what cannot have rows that
-        fulfil them may be left out. Raises InvalidOptionError
-        for stream cuts or a dead-letter stream that do not fit, InvalidSchemaError for columns that the table does not
-        have, DataLossError, StreamNotFoundError, PermissionDeniedError.
+        table's `scan_properties` in them. Raises InvalidOptionError for stream cuts or a dead-letter stream that do not
+        fit, InvalidSchemaError for columns that the table does not have, DataLossError, StreamNotFoundError,
+        PermissionDeniedError.
         """
 
     def plan_micro_batch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -13,10 +14,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 
-from ..changes.truncation_search import Search
-from ..scan.conditions import Condition
 from ..scan.merged_reader import merged_scan
-from ..scan.places import Places
 from ..scan.planned_scan import PlannedScan
 from ..scan.snapshot import SegmentSlice
 from ..tables.hidden_columns import METADATA_COLUMNS
@@ -24,6 +22,7 @@ from ..tables.merged import STREAM_COLUMN, no_such_column
 from ..tables.stream_table import Kind, StreamTable
 from .events import EventTable
 from .kind import TableKind
+from .wanted_rows import ALL_ROWS, WantedRows
 
 _BOUNDS_OF_ALL = ("earliest", "latest", "unbounded")
 _THREADS = 8
@@ -42,29 +41,14 @@ class SeveralStreams(EventTable):
         table: StreamTable,
         required: StructType,
         options: o.Options,
-        *,
-        limit: int | None = None,
-        count_bad_events: bool = False,
-        tail: Mapping[int, int] | None = None,
-        search: Search | None = None,
-        few: bool = False,
-        places: Places | None = None,
-        conditions: Sequence[Condition] = (),
+        wanted: WantedRows = ALL_ROWS,
     ) -> PlannedScan:
         check_bounds_of_several(table, options)
         return self._merged(
             table,
             required,
             lambda number, columns: self._kind(table.members[number]).plan_scan(
-                pravega,
-                table.members[number],
-                columns,
-                options,
-                limit=limit,
-                count_bad_events=count_bad_events,
-                few=few,
-                places=places,
-                conditions=conditions,
+                pravega, table.members[number], columns, options, replace(wanted, tail=None)
             ),
         )
 

@@ -93,6 +93,8 @@ class StreamTable:
 
     keys: KeyColumns | None = None
     """The columns that are the keys of a key-value table. Then the others are in the values, in the table's format."""
+    first_segment: int | None = None
+    """The id of the first segment of a key-value table, which tells it from one made again under its name."""
     called: tuple[str, str] | None = None
     """The scope and the stream as the statement spelled them that loaded the table, if that is not as in Pravega."""
 
@@ -123,6 +125,7 @@ class StreamTable:
             "as_of": None if self.as_of is None else self.as_of.to_json(),
             "members": [member.to_json() for member in self.members],
             "keys": None if self.keys is None else self.keys.to_json(),
+            "first_segment": self.first_segment,
             "called": self.called,
         }
 
@@ -148,6 +151,7 @@ class StreamTable:
             as_of=None if value["as_of"] is None else AsOf.from_json(value["as_of"]),
             members=tuple(map(cls.from_json, value["members"])),
             keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
+            first_segment=value["first_segment"],
             called=None if value["called"] is None else tuple(value["called"]),
         )
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyspark_pravega.catalog import creating
 from pyspark_pravega.catalog.connections import Catalog
+from pyspark_pravega.catalog.scope_table import ScopeTable
 from pyspark_pravega.catalog.tables import create, drop, exists, list_tables, load
 from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
@@ -24,10 +25,12 @@ from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import SchemaInfo, VersionInfo
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.errors import SchemaNotFoundError, ServerFailedError
+from pyspark_pravega.errors import SchemaNotFoundError, ServerFailedError, StreamExistsError
 
 SCHEMA = StructType([StructField("id", IntegerType())])
 OTHER = StructType([StructField("name", StringType())])
+ENTRIES = StructType([StructField("id", IntegerType()), StructField("name", StringType())])
+KEYED = {"format": "kvtable", "primary-key": "id", "value-format": "json"}
 
 
 @pytest.fixture
@@ -183,3 +186,45 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
         assert between.wait(30)
         assert load(catalog, [scope], "t").schema == SCHEMA
         assert created.result(30).schema == SCHEMA
+
+
+def test_a_key_value_table_that_is_cancelled_is_whole(
+    catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation]
+) -> None:
+    with under(cancelled_in(Controller, "create_key_value_table")), pytest.raises(Cancelled):
+        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+    assert load(catalog, [scope], "k").schema.names == ENTRIES.names
+
+
+@pytest.mark.parametrize("answer", ["lost", "late"])
+def test_a_key_value_table_whose_creation_is_answered(
+    catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """With its first answer lost, so that it seems to be another's; or late, when another has declared the same."""
+    real = Controller.create_key_value_table
+
+    def answered(*args: Any, **kwargs: Any) -> bool:
+        made = real(*args, **kwargs)
+        if made and answer == "late":
+            create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+        return made and answer == "late"
+
+    monkeypatch.setattr(Controller, "create_key_value_table", answered)
+    if answer == "lost":
+        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+    else:
+        with pytest.raises(StreamExistsError, match="The key-value table .*k exists"):
+            create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+    assert load(catalog, [scope], "k").schema.names == ENTRIES.names
+
+
+def test_a_key_value_table_whose_columns_cannot_be_kept(
+    catalog: Catalog, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise ServerFailedError("no room")
+
+    monkeypatch.setattr(ScopeTable, "change", full)
+    with pytest.raises(ServerFailedError):
+        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+    assert list_tables(catalog, [scope]) == []

@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession, functions
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog import connect
+from pyspark_pravega.catalog import PravegaCatalog, connect
 from pyspark_pravega.catalog.scope_table import RowKind, ScopeTable
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.key_value.table import ANY
@@ -274,6 +275,8 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
     pravega.key_value_table(scope, "both").create(1, 2)
     assert spark.table(f"pravega.`{scope}`.both").columns == ["n"]
     assert spark.table(f"pravega.`{scope}`.`both$kvtable`").columns == ["key", "value"]
+    comment = "SET TBLPROPERTIES ('comment'='x')"
+    assert "fixed" in condition(spark, f"ALTER TABLE pravega.`{scope}`.`both$kvtable` {comment}")
     spark.sql(f"DROP TABLE pravega.`{scope}`.`both$kvtable`")
     assert spark.table(f"pravega.`{scope}`.both").columns == ["n"]
     pravega.controller.create_stream(Stream(scope, "bare"), StreamConfiguration(ScalingPolicy("fixed", 0, 0, 1)))
@@ -412,3 +415,42 @@ def test_columns_are_declared_once(pravega: Pravega, cluster: ClusterInfo, scope
         catalog.drop_table(f"`{scope}`.declared1")
         assert kept.read(RowKind.KEY_VALUE_TABLE, "declared0") is not None
         assert kept.read(RowKind.KEY_VALUE_TABLE, "declared1") is None
+
+
+def test_a_query_writes_to_no_other_table_of_the_name(spark: SparkSession, scope: str, tmp_path: Path) -> None:
+    source, target = f"pravega.`{scope}`.source", f"pravega.`{scope}`.target"
+    spark.sql(f"CREATE TABLE {source} (id INT, v INT)")
+    create = f"CREATE TABLE {target} (id INT, %s) TBLPROPERTIES ('format'='kvtable', 'primary-key'='id')"
+    spark.sql(create % "v INT")
+    stream = spark.readStream.table(source).writeStream.option("checkpointLocation", str(tmp_path))
+    query = stream.outputMode("update").toTable(target)
+    try:
+        spark.sql(f"INSERT INTO {source} VALUES (1, 1)")
+        query.processAllAvailable()
+        assert rows(spark, f"SELECT * FROM {target}") == [(1, 1)]
+        spark.sql(f"DROP TABLE {target}")
+        spark.sql(create % "w STRING")
+        spark.sql(f"INSERT INTO {source} VALUES (2, 2)")
+        with pytest.raises(StreamingQueryException, match="target was dropped and made again meanwhile"):
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert rows(spark, f"SELECT * FROM {target}") == []
+
+
+def test_programs_that_start_together_make_a_table_once(cluster: ClusterInfo, fresh_name: str) -> None:
+    table = f"`{fresh_name}`.settings"
+    columns = StructType([StructField("k", IntegerType()), StructField("v", StringType())])
+    with ExitStack() as stack, ThreadPoolExecutor(4) as threads:
+        uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
+        catalogs = [stack.enter_context(connect(**uris)) for _ in range(4)]
+        for format in ({"format": "kvtable", "primary-key": "k"}, {"format": "json"}):
+
+            def start(catalog: PravegaCatalog, properties: dict[str, str] = format) -> list[str]:
+                catalog.create_namespace(f"`{fresh_name}`", if_not_exists=True)
+                made = catalog.create_table(table, columns, properties=properties, if_not_exists=True)
+                return list(made.schema.names)
+
+            assert list(threads.map(start, catalogs)) == [["k", "v"]] * 4
+            assert catalogs[0].load_table(table).schema.names == ["k", "v"]
+            catalogs[0].drop_namespace(f"`{fresh_name}`", cascade=True)

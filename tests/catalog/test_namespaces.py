@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.catalog import connect, dropping, namespaces
 from pyspark_pravega.catalog.scope_table import TABLE_NAME, RowKind, ScopeTable
 from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.consumers.consumer import Consumer
+from pyspark_pravega.client.controller.reader_groups import Holding, ReaderGroup
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import ScopeNotEmptyError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.test_secrets import catalog_of
 
@@ -107,3 +115,51 @@ def test_tables_with_a_tag(spark: SparkSession, scope: str) -> None:
         spark.sql(f"CREATE TABLE pravega.`{scope}`.{name} (id INT) USING pravega {properties}")
     every = spark.sql(f"SHOW TABLE EXTENDED IN pravega.`{scope}` LIKE '*'")
     assert [row.tableName for row in every.where("information LIKE '%tags=%prod%'").collect()] == ["of_shop"]
+
+
+def test_reader_groups_of_others_stop_drop_namespace_before_anything_is_dropped(
+    spark: SparkSession, pravega: Pravega, fresh: str, fresh_name: str
+) -> None:
+    spark.sql(f"CREATE NAMESPACE {fresh} COMMENT 'kept'")
+    spark.sql(f"CREATE TABLE {fresh}.t (id INT) TBLPROPERTIES ('retention.type'='size', 'retention.minimum'='1g')")
+    spark.sql(f"INSERT INTO {fresh}.t VALUES (1)")
+    stream = Stream(fresh_name, "t")
+    Consumer.register(pravega, stream, "ours", pravega.controller.head(stream))
+    start = StreamCut(stream, {})
+    group = pravega.controller.create_reader_group(
+        ReaderGroup(fresh_name, "theirs", uuid.uuid4(), 0, Holding.NONE, (start,))
+    )
+    for clause in ("", " CASCADE"):
+        with pytest.raises(PySparkException) as raised:
+            spark.sql(f"DROP NAMESPACE {fresh}{clause}")
+        assert ("reader groups of other clients: theirs. Drop them first" in str(raised.value)) == bool(clause)
+    assert described(spark, fresh)["Comment"] == "kept"
+    assert spark.table(f"{fresh}.t").count() == 1
+    spark.sql(f"DROP TABLE {fresh}.t")
+    with pytest.raises(PySparkException, match="reader groups of other clients: theirs"):
+        spark.sql(f"DROP NAMESPACE {fresh}")
+    assert described(spark, fresh)["Comment"] == "kept"
+    pravega.controller.delete_reader_group(group)
+    spark.sql(f"DROP NAMESPACE {fresh}")
+    assert not pravega.controller.scope_exists(fresh_name)
+
+
+def test_what_is_made_while_a_namespace_is_dropped_stays(
+    spark: SparkSession, cluster: ClusterInfo, fresh: str, fresh_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(f"CREATE NAMESPACE {fresh} COMMENT 'kept'")
+    spark.sql(f"CREATE TABLE {fresh}.old (id INT)")
+    real = dropping.drop_stream
+
+    def another_meanwhile(*arguments: Any) -> bool:
+        done = real(*arguments)
+        spark.sql(f"CREATE TABLE {fresh}.new (id INT)")
+        spark.sql(f"INSERT INTO {fresh}.new VALUES (1)")
+        return done
+
+    monkeypatch.setattr(namespaces, "drop_stream", another_meanwhile)
+    uris = {"controller_uri": cluster.controller_uri, "schema_registry_uri": cluster.registry_uri}
+    with connect(**uris) as catalog, pytest.raises(ScopeNotEmptyError, match="others have made new meanwhile"):
+        catalog.drop_namespace(f"`{fresh_name}`", cascade=True)
+    assert [row.version for row in spark.sql(f"SELECT version FROM {fresh}.new.history").collect()] == [1]
+    assert described(spark, fresh)["Comment"] == "kept"

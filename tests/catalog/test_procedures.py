@@ -20,6 +20,7 @@ from pyspark_pravega.catalog.procedures.procedure import Procedure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.registry.types import Compatibility, Rule
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log import CommitLog
@@ -202,6 +203,10 @@ def test_scaling_and_sealing(called: Called, pravega: Pravega) -> None:
     assert called.call("scale_stream", "segments => 4").scaled
     assert len(pravega.controller.current_segments(called.stream)) == 4
     assert not called.call("scale_stream", "segments => 4").scaled
+    ten = f"`{called.stream.scope}`.ten"
+    called.spark.sql(f"CREATE TABLE pravega.{ten} (id INT) TBLPROPERTIES ('scaling.min-segments'='10')")
+    assert not called.call("scale_stream", "segments => 10", table=ten).scaled  # whose borders the server has rounded
+    assert called.call("scale_stream", "segments => 20", table=ten).sealed == 10
     called.insert(4)
     assert called.call("scale_stream", "segments => 3").created == 3
     assert "Give a number from 2 to 10,000" in called.refused("scale_stream", "segments => 0")
@@ -260,12 +265,20 @@ def test_versions_of_schemas(called: Called) -> None:
     assert called.ids() == [1, 2, 3, 4]
 
 
-def test_policies(called: Called) -> None:
+def test_policies(called: Called, pravega: Pravega) -> None:
     changed = called.call("set_compatibility", "compatibility => 'full'")
     assert (changed.before, changed.compatibility) == ("backward", "full")
     properties = {row.key: row.value for row in called.spark.sql(f"SHOW TBLPROPERTIES {called.table}").collect()}
     assert properties["compatibility"] == "full"
     assert "backward, backward-transitive" in called.refused("set_compatibility", "compatibility => 'sometimes'")
+    groups = pravega.registry(called.stream.scope)
+    [first, *_] = groups.versions(called.stream.name)
+    advanced = Compatibility("Advanced", Rule("BackwardTill", first.version), Rule("Forward"))
+    groups.set_compatibility(called.stream.name, advanced)
+    called.spark.sql(f"ALTER TABLE {called.table} SET TBLPROPERTIES ('comment'='of another property')")
+    assert groups.group(called.stream.name).compatibility == advanced
+    called.spark.sql(f"ALTER TABLE {called.table} SET TBLPROPERTIES ('compatibility'='allow-any')")
+    assert groups.group(called.stream.name).compatibility == Compatibility("AllowAny")
     json = f"`{called.stream.scope}`.j"
     called.spark.sql(f"CREATE TABLE pravega.{json} (id INT) TBLPROPERTIES ('format'='json', 'routing-key'='id')")
     [text] = (row.schema for row in called.spark.sql(f"SELECT schema FROM pravega.{json}.schemas").collect())

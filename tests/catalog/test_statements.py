@@ -174,6 +174,8 @@ def test_what_is_not_truncated(spark: SparkSession, scope: str) -> None:
     assert "Truncate the table in its database" in refused(spark, f"TRUNCATE TABLE {table}")
     assert "PRAVEGA_UNSUPPORTED_OPERATION" in refused(spark, f"DELETE FROM {table}")
     assert f"Truncate {table}" in refused(spark, f"TRUNCATE TABLE pravega.`{scope}`.`customers$changelog`")
+    comment = f"ALTER TABLE pravega.`{scope}`.`customers$changelog` SET TBLPROPERTIES ('comment'='x')"
+    assert f"is a part of the table {table}. ALTER TABLE {table}." in refused(spark, comment)
 
 
 def test_every_setting_of_a_stream_can_be_altered(spark: SparkSession, pravega: Pravega, scope: str) -> None:

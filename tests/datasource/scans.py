@@ -13,6 +13,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
 from pyspark_pravega.datasource.scan.places import Places
@@ -76,16 +77,8 @@ def scan(
     fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    return kind_of(table).plan_scan(
-        pravega,
-        table,
-        required,
-        resolve(read=read, env={}),
-        limit=limit,
-        count_bad_events=count_bad_events,
-        places=places,
-        conditions=conditions,
-    )
+    wanted = WantedRows(limit=limit, count_bad_events=count_bad_events, places=places, conditions=conditions)
+    return kind_of(table).plan_scan(pravega, table, required, resolve(read=read, env={}), wanted)
 
 
 def batches(planned: PlannedScan) -> list[list[pa.RecordBatch]]:

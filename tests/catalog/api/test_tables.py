@@ -157,6 +157,8 @@ def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
         api.create_table(f"`{scope}`.things", "id INT")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedTypeError, match="Table pravega.* Column size has Arrow's type uint32"):
         api.create_table(f"`{scope}`.things", pa.schema([("size", pa.uint32())]))
+    with pytest.raises(UnsupportedTypeError, match="Column x has Arrow's type decimal256.*at most 38 digits"):
+        api.create_table(f"`{scope}`.things", pa.schema([("x", pa.decimal256(50, 0))]), properties={"format": "csv"})
     with pytest.raises(InvalidOptionError, match="no table property 'formt'"):
         api.create_table(f"`{scope}`.things", COLUMNS, properties={"formt": "json"})
     assert api.list_tables(f"`{scope}`") == []
@@ -164,3 +166,5 @@ def test_mistakes_are_named(api: PravegaCatalog, scope: str) -> None:
         connect("other", controler_uri="tcp://localhost:9090")
     with pytest.raises(InvalidOptionError, match="cannot be given in a query on a table of a catalog"):
         api.create_table(f"`{scope}`.things", COLUMNS).scan(options={"controller-uri": "tcp://localhost:1"})
+    with pytest.raises(UnsupportedTypeError, match="things: the new column is given as str 'note'. Give a field of"):
+        api.load_table(f"`{scope}`.things").add_column("note")  # type: ignore[arg-type]

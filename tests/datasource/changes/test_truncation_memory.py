@@ -18,6 +18,7 @@ from pyspark_pravega.datasource.changes.truncation_memory import TruncationMemor
 from pyspark_pravega.datasource.changes.truncation_search import Search
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, kind_of_format
 from pyspark_pravega.errors import MalformedEventError
@@ -45,7 +46,7 @@ def event(op: str, at: int, key: int | None = None, v: str = "x") -> Record:
 
 def planned(pravega: Pravega, table: StreamTable, search: Search | None = None, **options: str) -> PlannedScan:
     read = resolve(read={name.replace("_", "-"): value for name, value in options.items()}, env={})
-    return kind_of(table).plan_scan(pravega, table, SCHEMA, read, search=search)
+    return kind_of(table).plan_scan(pravega, table, SCHEMA, read, WantedRows(search=search))
 
 
 def found(scan: PlannedScan) -> list[tuple[Any, ...]]:
@@ -125,7 +126,7 @@ def test_the_end_of_a_scan_hides_later_truncations(pravega: Pravega, table: Stre
     write(pravega, table.stream, [event("t", 40)])
     assert found(planned(pravega, table)) == []
     read = resolve(env={})
-    earlier = kind_of(table).plan_scan(pravega, table, SCHEMA, read, tail=before.tail)
+    earlier = kind_of(table).plan_scan(pravega, table, SCHEMA, read, WantedRows(tail=before.tail))
     assert found(earlier) == rest(range(10, 20))
 
 

@@ -149,7 +149,7 @@ public final class PravegaCatalog
     try {
       return call("drop_namespace", arguments(namespace).put("cascade", cascade)).asBoolean();
     } catch (Exception e) {
-      if (PravegaException.is(e, "PRAVEGA_SCOPE_NOT_EMPTY")) {
+      if (!cascade && PravegaException.is(e, "PRAVEGA_SCOPE_NOT_EMPTY")) {
         throw new NonEmptyNamespaceException(namespace);
       }
       throw namespaceError(e, namespace);

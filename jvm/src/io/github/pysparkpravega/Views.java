@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.RelationCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.View;
 
@@ -96,7 +97,7 @@ interface Views extends RelationCatalog {
   /** Whether the query of a view reads a STREAM; the text of a view of metrics is no query. */
   private static boolean isStreaming(View view) throws ParseException {
     ParserInterface parser = SparkSession.active().sessionState().sqlParser();
-    boolean metrics = "METRIC_VIEW".equals(view.properties().get("table_type"));
+    boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));
     return !metrics && parser.parsePlan(view.queryText()).isStreaming();
   }
 
