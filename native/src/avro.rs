@@ -6,7 +6,7 @@
 use std::str::from_utf8;
 
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
-use crate::json::rescaled;
+use crate::decimals::rescaled;
 
 /// How to skip a value that is not wanted.
 pub enum Skip {

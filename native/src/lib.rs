@@ -4,7 +4,9 @@
 //! positions; the caller has them read by the reference decoder, whose values and reasons count.
 
 mod avro;
+mod base64;
 mod columns;
+mod decimals;
 mod frames;
 mod json;
 mod json_write;

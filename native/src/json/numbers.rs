@@ -1,0 +1,183 @@
+//! Numbers of JSON.
+
+use std::str::from_utf8;
+
+use super::Parser;
+use crate::columns::{Accept, Reject};
+use crate::decimals::{LONGEST_NUMBER, decimal, rescaled};
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+pub(super) struct Number<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) integer: bool,
+    /// All its digits as one number; exact if there are at most 19.
+    digits: u64,
+    count: usize,
+    /// How many of them stand after the point.
+    fraction: usize,
+    /// Whether it has an exponent.
+    exponent: bool,
+}
+
+/// The powers of ten that a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
+impl Number<'_> {
+    /// The nearest double, where one division finds it: both sides are exact, so the quotient is rounded once.
+    #[inline]
+    fn small(&self) -> Option<f64> {
+        if self.exponent || self.count > 19 || self.digits > 1 << 53 {
+            return None;
+        }
+        let value = self.digits as f64 / POWERS.get(self.fraction)?;
+        Some(if self.text[0] == b'-' { -value } else { value })
+    }
+
+    /// The number as an unscaled integer; rejects one that loses digits or is out of range.
+    #[inline]
+    pub(super) fn decimal(&self, precision: u8, scale: i8) -> Accept<i128> {
+        if self.exponent || self.count > 19 {
+            return decimal(self.text, precision, scale);
+        }
+        let value = rescaled(self.digits as i128, scale as i32 - self.fraction as i32, precision)?;
+        Ok(if self.text[0] == b'-' { -value } else { value })
+    }
+}
+
+/// The number that eight characters are, the first of them in the lowest byte; None if one is no digit.
+#[inline]
+fn of_eight_digits(word: u64) -> Option<u64> {
+    const HIGH_HALVES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const OTHERS: u64 = 0x0000_00ff_0000_00ff;
+    // Characters of digits are 0x30 to 0x39, and stay below 0x40 with 6 more.
+    let halves = (word & HIGH_HALVES) | ((word.wrapping_add(ONES * 6) & HIGH_HALVES) >> 4);
+    if halves != ONES * 0x33 {
+        return None;
+    }
+    let digits = word - ONES * b'0' as u64;
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8); // in every other byte
+    let first = (pairs & OTHERS).wrapping_mul(100 + (1_000_000 << 32));
+    let second = (pairs >> 16 & OTHERS).wrapping_mul(1 + (10_000 << 32));
+    Some(first.wrapping_add(second) >> 32)
+}
+
+impl<'a> Parser<'a> {
+    /// Reads digits, of which there must be one, onto a number; gives how many.
+    #[inline]
+    fn digits(&mut self, number: &mut u64) -> Accept<usize> {
+        let begin = self.at;
+        self.eight_digits(number);
+        while let Some(&byte) = self.data.get(self.at) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            *number = number.wrapping_mul(10).wrapping_add(digit as u64);
+            self.at += 1;
+        }
+        if self.at == begin { Err(Reject) } else { Ok(self.at - begin) }
+    }
+
+    /// Reads digits onto a number, eight at a time, as long as there are eight.
+    #[inline]
+    fn eight_digits(&mut self, number: &mut u64) {
+        while let Some(chunk) = self.data.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let Some(eight) = of_eight_digits(u64::from_le_bytes(*chunk)) else { return };
+            *number = number.wrapping_mul(100_000_000).wrapping_add(eight);
+            self.at += 8;
+        }
+    }
+
+    /// The next number.
+    #[inline]
+    pub(super) fn number(&mut self) -> Accept<Number<'a>> {
+        let begin = self.at;
+        if self.peek()? == b'-' {
+            self.at += 1;
+        }
+        let mut digits = 0;
+        let mut count = 1;
+        if self.peek()? == b'0' {
+            self.at += 1;
+        } else {
+            count = self.digits(&mut digits)?;
+        }
+        let mut fraction = 0;
+        if self.data.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            fraction = self.digits(&mut digits)?;
+        }
+        let mut exponent = false;
+        if matches!(self.data.get(self.at), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.data.get(self.at), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits(&mut 0)?;
+            exponent = true;
+        }
+        let text = &self.data[begin..self.at];
+        if text.len() > LONGEST_NUMBER {
+            return Err(Reject);
+        }
+        let integer = fraction == 0 && !exponent;
+        Ok(Number { text, integer, digits, count: count + fraction, fraction, exponent })
+    }
+
+    #[inline]
+    pub(super) fn integer(&mut self) -> Accept<i64> {
+        let negative = self.peek()? == b'-';
+        if negative {
+            self.at += 1;
+        }
+        let begin = self.at;
+        let mut value: u64 = 0;
+        self.eight_digits(&mut value);
+        while let Some(&byte) = self.data.get(self.at) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                if matches!(byte, b'.' | b'e' | b'E') {
+                    return Err(Reject);
+                }
+                break;
+            }
+            value = value.wrapping_mul(10).wrapping_add(digit as u64);
+            self.at += 1;
+        }
+        let count = self.at - begin;
+        // 19 digits always fit in 64 bits without sign.
+        if count == 0 || count > 19 || (count > 1 && self.data[begin] == b'0') {
+            return Err(Reject);
+        }
+        if negative {
+            if value > 1 << 63 { Err(Reject) } else { Ok((value as i64).wrapping_neg()) }
+        } else {
+            i64::try_from(value).map_err(|_| Reject)
+        }
+    }
+
+    pub(super) fn double(&mut self) -> Accept<f64> {
+        if self.peek()? == b'"' {
+            return match self.text()? {
+                b"NaN" => Ok(f64::NAN),
+                b"Infinity" => Ok(f64::INFINITY),
+                b"-Infinity" => Ok(f64::NEG_INFINITY),
+                _ => Err(Reject),
+            };
+        }
+        let number = self.number()?;
+        if number.text == b"-0" {
+            return Ok(0.0); // the integer 0 has no sign
+        }
+        if let Some(value) = number.small() {
+            return Ok(value);
+        }
+        let text = from_utf8(number.text).map_err(|_| Reject)?;
+        let value: f64 = text.parse().map_err(|_| Reject)?;
+        if value.is_finite() { Ok(value) } else { Err(Reject) }
+    }
+}

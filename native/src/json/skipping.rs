@@ -1,0 +1,70 @@
+//! Values of JSON that nobody wants: they are checked, and not kept.
+
+use super::Parser;
+use crate::columns::{Accept, Reject};
+
+impl Parser<'_> {
+    /// Skips a value that is not wanted, but checks it all the same.
+    pub(super) fn skip(&mut self) -> Accept<()> {
+        match self.token()? {
+            b'"' => {
+                self.at += 1;
+                self.skip_string()
+            }
+            b'{' => {
+                self.at += 1;
+                self.skip_object()
+            }
+            b'[' => {
+                self.at += 1;
+                self.skip_list()
+            }
+            b't' | b'f' => self.boolean().map(|_| ()),
+            b'n' => self.literal(b"null"),
+            _ => self.number().map(|_| ()),
+        }
+    }
+
+    fn skip_object(&mut self) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b'}' {
+            self.at += 1;
+        } else {
+            loop {
+                if self.next()? != b'"' {
+                    return Err(Reject);
+                }
+                self.skip_string()?;
+                if self.next()? != b':' {
+                    return Err(Reject);
+                }
+                self.skip()?;
+                match self.next()? {
+                    b',' => {}
+                    b'}' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn skip_list(&mut self) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b']' {
+            self.at += 1;
+        } else {
+            loop {
+                self.skip()?;
+                match self.next()? {
+                    b',' => {}
+                    b']' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! Values of JSON into columns.
+
+use super::Parser;
+use crate::base64::base64;
+use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
+use crate::decimals::{big_endian, plain_decimal, rescaled};
+use crate::times;
+
+impl Parser<'_> {
+    /// Reads the properties of an object whose brace has been consumed.
+    pub(super) fn object(&mut self, columns: &mut Struct) -> Accept<()> {
+        self.enter()?;
+        let row = columns.rows;
+        let mut found = 0;
+        let mut position = 0;
+        if self.token()? == b'}' {
+            self.at += 1;
+        } else {
+            loop {
+                if self.token()? != b'"' {
+                    return Err(Reject);
+                }
+                let field = match columns.names.expected(position, &self.data[self.at..]) {
+                    Some(key) => {
+                        self.at += key.length;
+                        if !key.colon && self.next()? != b':' {
+                            return Err(Reject);
+                        }
+                        key.field
+                    }
+                    None => {
+                        let field = self.unexpected_key(columns, position)?;
+                        if self.next()? != b':' {
+                            return Err(Reject);
+                        }
+                        field
+                    }
+                };
+                position += 1;
+                match field {
+                    Some(place) => {
+                        let column = &mut columns.fields[place];
+                        if column.len() != row {
+                            return Err(Reject); // the key is there twice
+                        }
+                        self.value(column)?;
+                        found += 1;
+                    }
+                    None => self.skip()?,
+                }
+                match self.next()? {
+                    b',' => {}
+                    b'}' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        if found < columns.fields.len() {
+            for column in &mut columns.fields {
+                if column.len() == row {
+                    if column.defaulted {
+                        return Err(Reject);
+                    }
+                    column.push_missing()?;
+                }
+            }
+        }
+        columns.rows += 1;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn unexpected_key(&mut self, columns: &mut Struct, position: usize) -> Accept<Option<usize>> {
+        self.at += 1;
+        let begin = self.at;
+        let end = self.plain_end()?;
+        if self.data[end] == b'"' {
+            self.at = end + 1;
+            let name = &self.data[begin..end];
+            let field = columns.names.find(name);
+            let colon = (self.data.get(self.at) == Some(&b':')) as usize;
+            columns.names.learn(position, &self.data[begin - 1..self.at + colon], field);
+            return Ok(field);
+        }
+        let mut name = std::mem::take(&mut self.scratch);
+        name.clear();
+        self.string(&mut name)?;
+        let field = columns.names.find(&name);
+        self.scratch = name;
+        Ok(field)
+    }
+
+    /// Reads any value into a column.
+    pub(super) fn value(&mut self, column: &mut Column) -> Accept<()> {
+        let first = self.token()?;
+        if first == b'n' {
+            self.literal(b"null")?;
+            return column.push_missing();
+        }
+        match &mut column.store {
+            Store::Utf8(store) => {
+                self.open(b'"')?;
+                self.string(&mut store.values)?;
+                store.end()?;
+            }
+            Store::Int64(store) => store.push(self.integer()?),
+            Store::Float64(store) => store.push(self.double()?),
+            Store::Int32(store) => store.push(self.integer()?.try_into().map_err(|_| Reject)?),
+            Store::Boolean(store) => store.push(self.boolean()?),
+            Store::Struct(store) => {
+                self.open(b'{')?;
+                self.object(store)?;
+            }
+            Store::List(store) => {
+                self.open(b'[')?;
+                self.list(&mut store.element)?;
+                end_list(&mut store.offsets, store.element.len())?;
+            }
+            Store::Int8(store) => store.push(self.integer()?.try_into().map_err(|_| Reject)?),
+            Store::Int16(store) => store.push(self.integer()?.try_into().map_err(|_| Reject)?),
+            Store::Float32(store) => {
+                let number = self.double()?;
+                let short = number as f32;
+                if short.is_infinite() && number.is_finite() {
+                    return Err(Reject);
+                }
+                store.push(short);
+            }
+            Store::Decimal(store, precision, scale) => {
+                let number = self.number()?;
+                store.push(number.decimal(*precision, *scale)?);
+            }
+            Store::Date(store) => {
+                let text = self.text()?;
+                store.push(times::days(text)?);
+            }
+            Store::Micros(store, zoned) => {
+                let zoned = *zoned;
+                let text = self.text()?;
+                store.push(times::micros(text, zoned)?);
+            }
+            Store::Flag(store) => {
+                let flag = match first {
+                    b't' | b'f' => self.boolean()?,
+                    _ => match self.integer()? {
+                        number @ 0..=1 => number as u8,
+                        _ => return Err(Reject),
+                    },
+                };
+                store.push(flag);
+            }
+            Store::Days(store) => store.push(times::within(self.integer()?)?),
+            Store::Moment(store, unit) => {
+                let micros = match first {
+                    b'"' => times::moment(self.text()?)?,
+                    _ => times::counted(self.integer()?, *unit)?,
+                };
+                store.push(micros);
+            }
+            Store::Digits(store, precision, scale) => {
+                let value = match first {
+                    b'"' => plain_decimal(self.text()?, *precision, *scale)?,
+                    _ => self.number()?.decimal(*precision, *scale)?,
+                };
+                store.push(value);
+            }
+            Store::Unscaled(store, precision, scale, written) => {
+                let mut bytes = Vec::new();
+                base64(self.text()?, &mut bytes)?;
+                store.push(rescaled(big_endian(&bytes)?, *scale as i32 - *written as i32, *precision)?);
+            }
+            Store::Binary(store) => {
+                let text = self.text()?;
+                base64(text, &mut store.values)?;
+                store.end()?;
+            }
+            Store::Anything(store) => {
+                self.anything(first, &mut store.values)?;
+                store.end()?;
+            }
+            Store::Map(store) => {
+                self.open(b'{')?;
+                let Store::Utf8(keys) = &mut store.key.store else {
+                    return Err(Reject);
+                };
+                self.map(keys, &mut store.value)?;
+                let begin = store.offsets[store.offsets.len() - 1] as usize;
+                if has_twins(keys, begin) {
+                    return Err(Reject);
+                }
+                end_list(&mut store.offsets, keys.len())?;
+            }
+            Store::Constant(..) => return Err(Reject),
+        }
+        column.mark_valid();
+        Ok(())
+    }
+
+    fn list(&mut self, element: &mut Column) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b']' {
+            self.at += 1;
+        } else {
+            loop {
+                self.value(element)?;
+                match self.next()? {
+                    b',' => {}
+                    b']' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn map(&mut self, keys: &mut Bytes, values: &mut Column) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b'}' {
+            self.at += 1;
+        } else {
+            loop {
+                if self.next()? != b'"' {
+                    return Err(Reject);
+                }
+                self.string(&mut keys.values)?;
+                keys.end()?;
+                if self.next()? != b':' {
+                    return Err(Reject);
+                }
+                self.value(values)?;
+                match self.next()? {
+                    b',' => {}
+                    b'}' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The text of a scalar; arrays and objects are left to the reference.
+    fn anything(&mut self, first: u8, out: &mut Vec<u8>) -> Accept<()> {
+        match first {
+            b'"' => {
+                self.at += 1;
+                self.string(out)
+            }
+            b't' | b'f' => {
+                let text: &[u8] = if self.boolean()? == 1 { b"true" } else { b"false" };
+                out.extend_from_slice(text);
+                Ok(())
+            }
+            b'-' | b'0'..=b'9' => {
+                let number = self.number()?;
+                let plain = if number.integer && number.text == b"-0" { b"0" } else { number.text };
+                out.extend_from_slice(plain);
+                Ok(())
+            }
+            _ => Err(Reject),
+        }
+    }
+}
