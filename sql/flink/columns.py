@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, TokenType
 
+from .expressions.types import spark_type
 from .report import Findings, Untranslatable
 from .statements import FlinkStatement, closing, source, split_list
-from .types import spark_type
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,15 @@ from sqlglot import Token, TokenType
 
 from ..identifiers import quote, quote_all
 from .columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
+from .expressions.zones import NOT_IN_UTC, Zone
 from .job import DEFAULT_DATABASE, FlinkName, Job, PravegaCatalog, View
 from .queries import QueryTranslator, parse_query
 from .report import Findings, Untranslatable
-from .statements import FlinkStatement, closing, options_of
-from .table_options import CONNECTION, SECRETS, translate_options
+from .secrets import shown
+from .statements import TEXTS, FlinkStatement, closing, options_of
+from .table_options import CONNECTION, SECRETS, connection, translate_options
 from .tables import DeclaredTable, delay, pairs, text_literal
 
-NOT_IN_UTC = (
-    "Event time of TIMESTAMP is read in the zone of the session, and windows begin at whole hours and days of UTC: use "
-    "the zone UTC, or TIMESTAMP_LTZ"
-)
 _CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 
 
@@ -84,7 +82,11 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         raise Untranslatable("A catalog needs 'default-database', and 'serialization.format' is Avro or Json")
     catalog = PravegaCatalog(database, form)
     job.catalogs[name] = catalog
-    confs = {option: options.pop(option) for option in ("schema-registry-uri", *CONNECTION) if option in options}
+    confs = {
+        option: connection(option, options.pop(option), findings)
+        for option in ("schema-registry-uri", *CONNECTION)
+        if option in options
+    }
     made = _catalog_conf(name, {"scope": database, **confs})
     if [option for option in SECRETS if options.pop(option, None) is not None]:
         findings.note(
@@ -98,7 +100,7 @@ def create_catalog(statement: FlinkStatement, job: Job, findings: Findings) -> l
         if not option.startswith("json."):
             findings.check(f"The option '{option}' is not known, and was left out")
         elif options[option].lower() not in ("false", "sql", "iso-8601", "fail"):
-            findings.check(f"'{option}' = '{options[option]}' has no equal, and was left out")
+            findings.check(f"'{option}' = '{shown(option, options[option])}' has no equal, and was left out")
     return made
 
 
@@ -171,7 +173,8 @@ def _create_table(
     table = _declared(name, options, job, findings)
     table.columns, table.comment = columns, comment
     if cursor.at < len(cursor.tokens) and cursor.words[cursor.at] != "AS":
-        raise Untranslatable(f"'{cursor.text()}' is not expected behind the options of a table")
+        word = "A text" if cursor.tokens[cursor.at].token_type in TEXTS else f"'{cursor.text()}'"
+        raise Untranslatable(f"{word} is not expected behind the options of a table")
     if table.options.format == "avro" and table.options.properties.get("framing") == "none":
         columns.all = [in_bare_avro(each) if isinstance(each, PhysicalColumn) else each for each in columns.all]
         for each in columns.physical:
@@ -194,11 +197,11 @@ def _event_time_zone(table: DeclaredTable, job: Job, findings: Findings) -> list
     if not table.options.streaming or not table.options.sources or table.local_event_time is None:
         return []
     job.local_event_time = True
-    if job.zone is not None:
-        if job.zone != "UTC":
+    if job.zone.name is not None:
+        if not job.zone.is_utc:
             findings.check(NOT_IN_UTC)
         return []
-    job.zone = "UTC"
+    job.zone = Zone("UTC", chosen=True)
     text = f"Spark's event time is a TIMESTAMP: {table.local_event_time} of TIMESTAMP is read as one of the zone UTC"
     if any("TIMESTAMP" in each.shown_type.replace("TIMESTAMP_NTZ", "") for each in table.columns.physical):
         findings.check(f"{text}; so are the table's TIMESTAMP_LTZ columns shown in UTC")
@@ -297,9 +300,12 @@ def create_view(statement: FlinkStatement, job: Job, findings: Findings) -> list
     except Untranslatable as error:
         job.broken[name] = str(error)
         raise
-    job.views[name] = View(name[2], query, translator.reads_stream, columns)
-    shown = f" ({', '.join(map(quote, columns))})" if columns else ""
-    return [f"CREATE TEMPORARY VIEW {quote(name[2])}{shown}{comment} AS\n{text}"]
+    output = translator.output
+    if len(columns) == len(output):
+        output = [(other.lower(), kind) for other, (_, kind) in zip(columns, output, strict=True)]
+    job.views[name] = View(name[2], query, translator.reads_stream, columns, output, translator.times)
+    names = f" ({', '.join(map(quote, columns))})" if columns else ""
+    return [f"CREATE TEMPORARY VIEW {quote(name[2])}{names}{comment} AS\n{text}"]
 
 
 def drop(statement: FlinkStatement, job: Job, findings: Findings) -> list[str]:

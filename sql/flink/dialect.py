@@ -26,9 +26,18 @@ class WindowTable(exp.Expression):
 
 
 class Relation(exp.Expression):
-    """A relation that is Spark SQL already: `text` is printed as it is."""
+    """A relation that is Spark SQL already: `text` is printed as it is.
 
-    arg_types: ClassVar[dict[str, bool]] = {"text": True, "alias": False, "joins": False}
+    `streaming` tells whether it is a stream, `times` are the names of its event time, in lower case.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "text": True,
+        "alias": False,
+        "joins": False,
+        "streaming": False,
+        "times": False,
+    }
 
 
 class Flink(Dialect):

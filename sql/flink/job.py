@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .columns import Columns
+from .expressions.inference import Output
+from .expressions.zones import Zone
 from .report import Untranslatable
 from .table_options import TableOptions
 from .tables import DeclaredTable
@@ -29,12 +31,14 @@ class PravegaCatalog:
 
 @dataclass
 class View:
-    """A view: its query in Flink SQL, and whether it reads a stream."""
+    """A view: its query in Flink SQL, whether it reads a stream, its columns and the event times it has."""
 
     name: str
     query: exp.Expr
     streaming: bool
     columns: list[str] = field(default_factory=list)
+    output: Output = field(default_factory=list)
+    times: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -57,8 +61,8 @@ class Job:
     """The options of a table as its CREATE TABLE has them, by its identity, for LIKE."""
     writes: dict[str, int] = field(default_factory=dict)
     """How many streaming statements write to a table."""
-    zone: str | None = None
-    """The time zone of the session, once a statement has set it."""
+    zone: Zone = field(default_factory=Zone)
+    """The time zone of the session."""
     local_event_time: bool = False
     """Whether a stream has event time without a time zone, which needs the zone UTC."""
     has_checkpoint: bool = False

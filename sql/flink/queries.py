@@ -6,18 +6,24 @@ from dataclasses import replace
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ErrorLevel, ParseError, TokenError, UnsupportedError
 
 from ..identifiers import quote
 from .dialect import Flink, Relation, SparkOutput
-from .functions import translate_functions
+from .expressions.functions import translate_functions
+from .expressions.inference import Output, TypesOfQuery
+from .expressions.streams import check_stream
+from .expressions.types import translated
+from .expressions.windows import group_windows, window_table
+from .expressions.zones import NOT_IN_UTC
 from .job import Job
 from .report import Findings, Untranslatable
+from .secrets import hide
 from .statements import options_of
 from .table_options import TableOptions, translate_options
 from .tables import DeclaredTable, reason
-from .types import translated
-from .windows import group_windows, window_table
+
+_TABLE_ARGUMENTS = ("this", "db", "catalog", "alias", "joins")
 
 
 def parse_query(text: str) -> exp.Expr:
@@ -42,28 +48,38 @@ class QueryTranslator:
         self._streaming = streaming
         self.reads_stream = False
         self.could_stream = False
+        self.output: Output = []
+        """The columns of the result, after the translation."""
+        self.times: set[str] = set()
+        """The event times of the streams that it reads, in lower case."""
 
     def tree(self, query: exp.Expr) -> exp.Expr:
         """Return a query that can be printed as Spark SQL. Raises Untranslatable."""
         query = query.copy()
         query.set("hint", None)
         for node in query.walk():
-            node.comments = _comments(node, self._findings)
+            node.comments = copied_comments(node, self._findings)
         self._types(query)
+        self.output = TypesOfQuery(self._columns_of).tell(query)
+        zone = self._job.zone
         for select in list(query.find_all(exp.Select)):
-            group_windows(select, self._findings)
+            group_windows(select, self._findings, zone)
         ctes = {each.alias_or_name.lower() for each in query.find_all(exp.CTE)}
         for table in list(query.find_all(exp.Table)):
             self._table(table, ctes)
         for select in list(query.find_all(exp.Select)):
-            window_table(select, self._findings, self.reads_stream)
+            window_table(select, self._findings, zone, self.reads_stream)
         if self.reads_stream:
-            self._check_stream(query)
-        return translate_functions(query, self._findings)
+            check_stream(query, self._findings)
+        return translate_functions(query, self._findings, zone)
 
     def sql(self, query: exp.Expr) -> str:
         """Return a query in Spark SQL. Raises Untranslatable."""
-        return self.tree(query).sql(dialect=SparkOutput, pretty=True, normalize_functions=False)
+        tree, level = self.tree(query), ErrorLevel.RAISE
+        try:
+            return tree.sql(dialect=SparkOutput, pretty=True, normalize_functions=False, unsupported_level=level)
+        except UnsupportedError as error:
+            raise Untranslatable(f"It has no equal: {error}") from error
 
     def _types(self, query: exp.Expr) -> None:
         for cast in query.find_all(exp.Cast):
@@ -74,6 +90,15 @@ class QueryTranslator:
                 )
                 continue
             translated(cast.to, "CAST", self._findings)
+
+    def _columns_of(self, node: exp.Table) -> Output | None:
+        if isinstance(node.this, exp.Func):
+            return None
+        name = self._job.name_of([part.name for part in node.parts])
+        if (view := self._job.views.get(name)) is not None:
+            return view.output
+        table = self._job.tables.get(name)
+        return table.output if table is not None and table.columns.all else None
 
     def _table(self, node: exp.Table, ctes: set[str]) -> None:
         if isinstance(node.this, exp.Func):
@@ -86,6 +111,8 @@ class QueryTranslator:
                 f"FOR SYSTEM_TIME AS OF {version.expression.sql() if version.expression else ''} of {name[2]}: Spark "
                 "joins a stream with a table as it is, or with another stream within an interval"
             )
+        if others := [key for key, given in node.args.items() if given and key not in _TABLE_ARGUMENTS]:
+            raise Untranslatable(f"{', '.join(others).upper()} behind the table {name[2]} has no equal")
         view = self._job.views.get(name)
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name[2]))
         if view is not None and name not in self._job.broken:
@@ -98,15 +125,22 @@ class QueryTranslator:
                 self._put(node, inline)
                 return
             self.reads_stream |= view.streaming
-            self._put(node, Relation(text=quote(view.name), alias=node.args.get("alias")))
+            self.times |= view.times
+            relation = Relation(text=quote(view.name), streaming=view.streaming, times=sorted(view.times))
+            relation.set("alias", node.args.get("alias"))
+            self._put(node, relation)
             return
         table = self._job.table(name)
         options = self._hinted(node, table)
         streaming = self._streaming and options.streaming
         self.could_stream |= options.streaming
-        text = table.relation(streaming=streaming, findings=self._findings, options=options)
+        text = table.relation(streaming=streaming, findings=self._findings, zone=self._job.zone, options=options)
         self.reads_stream |= streaming
-        self._put(node, Relation(text=text, alias=alias))
+        times = [table.columns.watermark[0].lower()] if streaming and table.columns.watermark else []
+        self.times.update(times)
+        if streaming and table.local_event_time and self._job.zone.name is None:
+            self._findings.check(NOT_IN_UTC)
+        self._put(node, Relation(text=text, alias=alias, streaming=streaming, times=times))
 
     def _put(self, node: exp.Table, relation: exp.Expr) -> None:
         if joins := node.args.get("joins"):
@@ -119,35 +153,17 @@ class QueryTranslator:
         hints = [each for each in node.comments or () if each.startswith("+")]
         return with_hints(hints, table, self._findings)
 
-    def _check_stream(self, query: exp.Expr) -> None:
-        if any(isinstance(each.parent, exp.Query) for each in query.find_all(exp.Order, exp.Limit)):
-            raise Untranslatable("A stream is neither sorted nor limited in Spark")
-        if query.find(exp.Window):
-            raise Untranslatable(
-                "OVER of a stream has no equal in Spark: use windows of time, or a stateful operator in Python"
-            )
-        if any(not isinstance(each.parent, exp.Select) for each in query.find_all(exp.Distinct)):
-            raise Untranslatable("Distinct values of a stream are not counted in Spark: use APPROX_COUNT_DISTINCT")
-        for select in query.find_all(exp.Select):
-            group = select.args.get("group")
-            if group is None and not select.args.get("distinct"):
-                continue
-            if group is None or not any(
-                call.name in ("window", "session_window") for call in group.find_all(exp.Anonymous)
-            ):
-                self._findings.check(
-                    "Flink updates the results of a group without a window; a table of Pravega takes final results "
-                    "only, and Spark refuses such a stream without a window of time"
-                )
-
 
 def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> TableOptions:
     """Return a table's options with those of hints. Raises Untranslatable for a hint that is none of options."""
     options = table.options
     for hint in hints:
-        tokens = sqlglot.tokenize(hint[1:], read=Flink)
+        try:
+            tokens = sqlglot.tokenize(hint[1:], read=Flink)
+        except TokenError:
+            tokens = []
         if not tokens or tokens[0].text.upper() != "OPTIONS" or tokens[-1].token_type is not TokenType.R_PAREN:
-            findings.check(f"The hint {hint[1:].strip()} was left out")
+            findings.check(_left_out(hint))
             continue
         given = translate_options(
             {"format": "raw", "scan.streams": ";".join(options.sources), **options_of(tokens[2:-1])}, findings
@@ -165,12 +181,22 @@ def with_hints(hints: list[str], table: DeclaredTable, findings: Findings) -> Ta
     return options
 
 
-def _comments(node: exp.Expr, findings: Findings) -> list[str] | None:
-    if not node.comments:
-        return None
-    if not isinstance(node, exp.Table):
-        for each in node.comments:
-            if each.startswith("+"):
-                findings.check(f"The hint {each[1:].strip()} was left out")
-        return [each for each in node.comments if not each.startswith("+")] or None
-    return list(node.comments)
+def _left_out(hint: str) -> str:
+    """Say that a hint was left out, by its name alone: its options may be secret."""
+    name = hint[1:].split("(")[0].strip()
+    shown = f" {name}" if name.isidentifier() else ""
+    behind = "; write it behind the name of a table" if name.upper() == "OPTIONS" else ""
+    return f"The hint{shown} was left out{behind}"
+
+
+def copied_comments(node: exp.Expr, findings: Findings) -> list[str] | None:
+    """Return the comments of a node as they can be copied. Hints are left to tables."""
+    found = []
+    for each in node.comments or ():
+        if not each.startswith("+"):
+            found.append(hide(each))
+        elif isinstance(node, exp.Table):
+            found.append(each)
+        else:
+            findings.check(_left_out(each))
+    return found or None

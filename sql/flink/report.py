@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .secrets import hide_logins
+
 
 class Severity(Enum):
     """How much a finding matters. The value is the word that stands in the script and in the summary."""
@@ -62,6 +64,7 @@ class Findings:
         self._add(Severity.UNTRANSLATED, text)
 
     def _add(self, severity: Severity, text: str) -> None:
+        text = hide_logins(text)
         finding = Finding(severity, self.line, text if text.endswith((".", "?")) else f"{text}.")
         if finding not in self.found:
             self.found.append(finding)

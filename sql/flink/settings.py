@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .report import Findings
+from .secrets import hide_logins
 from .table_options import milliseconds
 from .tables import text_literal
 
@@ -36,6 +37,9 @@ def translate_setting(key: str, value: str, findings: Findings) -> str | None:
         findings.note("Rows become visible with each micro-batch, as they did in Flink with each checkpoint")
         return f"SET pravega.stream.trigger = {text_literal(f'{length} ms')}"
     if key in CHECKPOINT_DIRECTORIES:
+        if hide_logins(value) != value:
+            findings.check(f"'{key}' has a login, which is not copied: write SET pravega.stream.checkpoint without it")
+            return None
         findings.note("Flink's checkpoints cannot be read: the job begins anew, where its scan options say")
         return f"SET pravega.stream.checkpoint = {text_literal(value)}"
     if key == "table.local-time-zone":

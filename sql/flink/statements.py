@@ -13,6 +13,8 @@ from pyspark_pravega.errors import InvalidScriptError
 
 from .dialect import Flink
 
+TEXTS = (TokenType.STRING, TokenType.UNICODE_STRING, TokenType.NATIONAL_STRING, TokenType.HEX_STRING)
+
 
 @dataclass(frozen=True)
 class FlinkStatement:
@@ -26,7 +28,7 @@ class FlinkStatement:
     @property
     def words(self) -> tuple[str, ...]:
         """Its tokens in upper case; texts and names in backticks are empty."""
-        quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+        quoted = (*TEXTS, TokenType.IDENTIFIER)
         return tuple("" if token.token_type in quoted else token.text.upper() for token in self.tokens)
 
     def begins(self, *words: str) -> bool:
@@ -45,9 +47,11 @@ def flink_statements(script: str) -> list[FlinkStatement]:
     try:
         tokens = sqlglot.tokenize(script, read=Flink)
     except TokenError as error:
+        # The error shows a piece of the script; its cause names the place alone.
         raise InvalidScriptError(
-            f"The script cannot be split into statements: {error}. Look for a quote or a comment that is not closed."
-        ) from error
+            f"The script cannot be split into statements: {error.__cause__ or 'something is not closed'}. Look for a "
+            "quote or a comment that is not closed."
+        ) from None
     found: list[FlinkStatement] = []
     group: list[Token] = []
     behind = 0
@@ -121,5 +125,7 @@ def options_of(tokens: Sequence[Token]) -> dict[str, str]:
             found[part[0].text.strip()] = part[2].text
             part, kinds = part[3:], kinds[3:]
         if part:
-            raise InvalidScriptError(f"Options are written 'key' = 'value'; '{part[0].text}' begins something else.")
+            # A text that stands in the wrong place may be a password.
+            word = f"'{part[0].text}'" if part[0].token_type not in TEXTS else "a text"
+            raise InvalidScriptError(f"Options are written 'key' = 'value'; {word} begins something else.")
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pyspark_pravega.errors import counted
 
 from .report import Findings, Untranslatable
+from .secrets import shown, without_login
 
 IN_CHECKPOINTS = "Spark keeps positions in the checkpoint, and needs no reader group"
 NO_READER_GROUP = {
@@ -124,12 +125,24 @@ def _one_of(rest: dict[str, str], key: str, default: str, allowed: tuple[str, ..
 def _connection(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
     for key in CONNECTION:
         if key in rest:
-            found.connection[key] = rest.pop(key)
+            found.connection[key] = connection(key, rest.pop(key), findings)
     if secrets := [key for key in SECRETS if rest.pop(key, None) is not None]:
-        findings.note(
-            f"The login ({', '.join(secrets)}) is not copied: set pravega_client_auth_method and "
-            "pravega_client_auth_token in the environment of `pyspark-pravega run`"
-        )
+        not_copied(", ".join(secrets), findings)
+
+
+def connection(key: str, value: str, findings: Findings) -> str:
+    """Return the value of an option of the connection, without a login in its URI."""
+    if (without := without_login(value)) != value:
+        not_copied(f"in '{key}'", findings)
+    return without
+
+
+def not_copied(what: str, findings: Findings) -> None:
+    """Tell where a login is to be given instead."""
+    findings.note(
+        f"The login ({what}) is not copied: set pravega_client_auth_method and pravega_client_auth_token in the "
+        "environment of `pyspark-pravega run`"
+    )
 
 
 def _sink(rest: dict[str, str], found: TableOptions, findings: Findings) -> None:
@@ -179,12 +192,12 @@ def _format(rest: dict[str, str], found: TableOptions, findings: Findings) -> No
         elif key in _WITHOUT_MEANING:
             findings.note(f"'{name}.{key}' is left out: {_WITHOUT_MEANING[key]}")
         elif text.lower() != _DEFAULTS.get(key, "").lower():
-            findings.check(f"'{name}.{key}' = '{text}' has no equal, and was left out")
+            findings.check(f"'{name}.{key}' = '{shown(f'{name}.{key}', text)}' has no equal, and was left out")
 
 
 def _registry(given: dict[str, str], found: TableOptions, findings: Findings) -> None:
     if (uri := given.pop("uri", None)) is not None:
-        found.connection["schema-registry-uri"] = uri
+        found.connection["schema-registry-uri"] = connection("pravega-registry.uri", uri, findings)
     for key in CONNECTION[1:]:
         given.pop(key, None)
     for key in SECRETS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import sqlglot
@@ -13,7 +14,9 @@ from sqlglot.errors import ParseError
 from ..identifiers import quote, quote_all
 from .columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
-from .functions import translate_functions
+from .expressions.functions import translate_functions
+from .expressions.inference import Output, first_word, infer, remember
+from .expressions.zones import Zone
 from .report import Findings, Untranslatable
 from .table_options import CHANGES, TableOptions
 
@@ -47,6 +50,18 @@ class DeclaredTable:
     def streams(self) -> list[str]:
         """The streams that it reads and writes, each once."""
         return list(dict.fromkeys([*self.options.sources, *([self.options.sink] if self.options.sink else [])]))
+
+    @property
+    def output(self) -> Output:
+        """Its columns as queries see them, with their types."""
+        kinds: dict[str, str | None] = {
+            each.name.lower(): first_word(each.shown_type) for each in self.columns.physical
+        }
+        for each in self.columns.all:
+            if isinstance(each, ComputedColumn):
+                with suppress(Untranslatable):  # queries of the table tell it
+                    kinds[each.name.lower()] = infer(typed(each.expression, kinds))
+        return [(each.name.lower(), kinds.get(each.name.lower())) for each in self.columns.all]
 
     @property
     def local_event_time(self) -> str | None:
@@ -93,7 +108,7 @@ class DeclaredTable:
         shown = ", ".join(_written(each, name) for each, name in zip(written, names or list(columns), strict=True))
         return f"SELECT {shown}\nFROM (\n{query}\n) AS rows ({', '.join(map(quote, names or columns))})"
 
-    def relation(self, *, streaming: bool, findings: Findings, options: TableOptions | None = None) -> str:
+    def relation(self, *, streaming: bool, findings: Findings, zone: Zone, options: TableOptions | None = None) -> str:
         """Return what FROM names, without alias: with computed columns and, of a stream, the watermark."""
         options = options or self.options
         if not options.sources:
@@ -116,7 +131,7 @@ class DeclaredTable:
         source = read[0]
         if len(read) > 1:
             source = "(" + " UNION ALL ".join(f"SELECT {names} FROM {each}" for each in read) + ")"
-        shown = ", ".join(self._shown(each, stored, event_time, findings) for each in self.columns.all)
+        shown = ", ".join(self._shown(each, stored, event_time, findings, zone) for each in self.columns.all)
         return f"(SELECT {shown} FROM {source}){watermark}"
 
     def _read(self, number: int, streaming: bool, options: TableOptions) -> str:
@@ -172,11 +187,13 @@ class DeclaredTable:
         stored: list[PhysicalColumn],
         event_time: str | None,
         findings: Findings,
+        zone: Zone,
     ) -> str:
         name = quote(column.name)
         value = name
         if isinstance(column, ComputedColumn):
-            value = expression(column.expression, findings)
+            tree = translate_functions(typed(column.expression, dict(self.output)), findings, zone)
+            value = tree.sql(dialect=SparkOutput, normalize_functions=False, comments=False)
         elif isinstance(column, PhysicalColumn) and column.millis:
             value = (
                 f"timestamp_millis({name})"
@@ -228,7 +245,7 @@ def delay(column: str, text: str) -> str:
     if isinstance(tree, exp.Sub) and isinstance(tree.this, exp.Column) and tree.this.name == column:
         behind = tree.expression
         if isinstance(behind, exp.Interval):
-            return behind.sql(dialect=SparkOutput)
+            return behind.sql(dialect=SparkOutput, comments=False)
     raise Untranslatable(
         f"The watermark is {text}; Spark's is a column and a delay: {column}, or {column} - INTERVAL '5' SECOND"
     )
@@ -242,12 +259,17 @@ def parsed(text: str) -> exp.Expr:
         raise Untranslatable(f"{text} cannot be read: {reason(error)}") from error
 
 
-def expression(text: str, findings: Findings) -> str:
-    """Return an expression in Spark SQL. Raises Untranslatable."""
-    return translate_functions(parsed(text), findings).sql(dialect=SparkOutput, normalize_functions=False)
+def typed(text: str, kinds: Mapping[str, str | None]) -> exp.Expr:
+    """Parse an expression whose columns have these types, by name in lower case. Raises Untranslatable."""
+    tree = parsed(text)
+    for column in tree.find_all(exp.Column):
+        if not column.table:
+            remember(column, kinds.get(column.name.lower()))
+    return tree
 
 
 def reason(error: ParseError) -> str:
     """Return what the parser says, without the text that it shows with marks for terminals."""
     text = str(error.errors[0]["description"]) if error.errors else str(error).split("\n")[0]
+    text = re.sub(r"<Token .*?STRING, text: .*, line: .*>", "a text", text, flags=re.DOTALL)  # it may be a password
     return re.sub(r"<Token .*?, text: (.*?), line: .*>", r"'\1'", text).rstrip(".")

@@ -12,16 +12,21 @@ from pyspark_pravega.errors import InvalidScriptError
 from ..identifiers import quote_all
 from . import declarations
 from .declarations import Cursor
+from .expressions.inference import ZONED
+from .expressions.zones import NOT_IN_UTC, Zone, told_zone
 from .job import Job
-from .queries import QueryTranslator, parse_query, with_hints
+from .queries import QueryTranslator, copied_comments, parse_query, with_hints
+from .redaction import without_secrets
 from .report import Finding, Findings, Severity, Untranslatable, exit_code
+from .secrets import hide
 from .settings import CHECKPOINT_DIRECTORIES, translate_setting
 from .statements import FlinkStatement, flink_statements, source, trailing_comments
-from .tables import text_literal
+from .tables import DeclaredTable, text_literal
 
 _NO_CHECKPOINT = (
     "Streaming statements need a directory for checkpoints: give --checkpoint, or write SET pravega.stream.checkpoint"
 )
+_INSERT_ARGUMENTS = ("this", "expression", "with", "with_")
 _SHOWN = {
     ("CATALOGS",): "SHOW CATALOGS",
     ("CURRENT", "CATALOG"): "SELECT current_catalog()",
@@ -59,7 +64,7 @@ def translate(script: str, *, catalog: str = "pravega", checkpoint: str | None =
     if checkpoint is not None:
         blocks.insert(0, f"SET pravega.stream.checkpoint = {text_literal(checkpoint)};")
     if rest := trailing_comments(script):
-        blocks.append(rest)
+        blocks.append(hide(rest))
     text = "\n\n".join(block for block in blocks if block) + "\n"
     return Translation(text, len(found), tuple(translator.findings))
 
@@ -80,10 +85,10 @@ class _Translator:
         except (IndexError, ValueError, StopIteration):  # a word is missing, or there is one too many
             made = []
             findings.untranslated("It has another form than Flink's documentation gives it")
-        lines = [statement.comments] if statement.comments else []
+        lines = [hide(statement.comments)] if statement.comments else []
         lines += [f"-- {_one_line(each)}" for each in findings.found]
         if any(each.severity is Severity.UNTRANSLATED for each in findings.found) or not made:
-            lines += [f"-- {line}" for line in _without_secrets(statement).split("\n")]
+            lines += [f"-- {line}" for line in without_secrets(statement).split("\n")]
         else:
             lines += [f"-- {line}" for each in _lost_comments(statement, made) for line in each.split("\n")]
         lines += [f"{each};" for each in made]
@@ -148,12 +153,12 @@ class _Translator:
         if key == "pipeline.name":
             findings.note("The name of a streaming statement is that of its table: SET pravega.stream.name changes it")
             return []
-        self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES
         if key == "table.local-time-zone":
-            self._job.zone = value
-            if self._job.local_event_time and value != "UTC":
-                findings.check(declarations.NOT_IN_UTC)
+            self._job.zone = Zone(value)
+            if self._job.local_event_time and not self._job.zone.is_utc:
+                findings.check(NOT_IN_UTC)
         made = translate_setting(key, value, findings)
+        self._job.has_checkpoint |= key in CHECKPOINT_DIRECTORIES and made is not None
         return [made] if made else []
 
     def _statement_set(self, statement: FlinkStatement, findings: Findings) -> list[str]:
@@ -172,12 +177,21 @@ class _Translator:
             raise Untranslatable("Only INSERT INTO table [(columns)] query is translated")
         if tree.args.get("overwrite"):
             raise Untranslatable("INSERT OVERWRITE: a stream only grows; use INSERT INTO, or a new table")
-        if tree.args.get("partition"):
-            raise Untranslatable("INSERT INTO ... PARTITION: a stream has no partitions")
         schema = tree.this
         named = schema.this if isinstance(schema, exp.Schema) else schema
+        if named.args.get("partition"):
+            raise Untranslatable(
+                "INSERT INTO ... PARTITION: a stream has no partitions; SELECT the value in the place of its column"
+            )
+        others = [key for key, given in tree.args.items() if given and key not in _INSERT_ARGUMENTS]
+        others += [key for key, given in named.args.items() if given and key not in ("this", "db", "catalog")]
+        if others:
+            raise Untranslatable(f"INSERT INTO with {', '.join(others).upper()} has no equal")
         table = self._job.table(self._job.name_of([part.name for part in named.parts]))
         hints = [each for each in (*(named.comments or ()), *(schema.comments or ())) if each.startswith("+")]
+        for node in tree.walk(prune=lambda each: each is tree.expression):
+            if not any(node is each for each in (named, schema, tree.expression)):
+                copied_comments(node, findings)  # tells hints that nobody reads
         named.comments = schema.comments = tree.comments = None
         target = table.target(with_hints(hints, table, findings))
         if table.options.sql_timestamps and not table.told and "TIMESTAMP" in str(table.columns.physical):
@@ -191,10 +205,9 @@ class _Translator:
         if (ctes := tree.args.get("with_") or tree.args.get("with")) is not None:
             query.set("with_" if "with_" in exp.Select.arg_types else "with", ctes)
         sql = translator.sql(query)
-        columns = (
-            f" ({', '.join(each.sql(dialect='spark') for each in schema.expressions)})" if schema is not named else ""
-        )
         names = [each.name for each in schema.expressions] if schema is not named else []
+        columns = f" ({', '.join(each.sql('spark', comments=False) for each in schema.expressions)})" if names else ""
+        self._check_zones(translator, table, names, findings)
         made = f"INSERT INTO {target}{columns}\n{table.rows(sql, names)}"
         if not translator.reads_stream:
             return [made]
@@ -206,6 +219,17 @@ class _Translator:
             return [made]
         name = f"{table.catalog}.{table.options.scope}.{table.options.sink}-{number}"
         return [f"SET pravega.stream.name = {text_literal(name)}", made, "RESET pravega.stream.name"]
+
+    def _check_zones(
+        self, translator: QueryTranslator, table: DeclaredTable, names: list[str], findings: Findings
+    ) -> None:
+        """Tell where INSERT makes a TIMESTAMP of a TIMESTAMP_LTZ, or the other way round."""
+        kinds = dict(table.output)
+        written = names or [each.name for each in table.columns.physical]
+        for name, (_, given) in zip(written, translator.output, strict=False):
+            kind = kinds.get(name.lower())
+            if self._job.zone.chosen and given != kind and ZONED in (given, kind) and None not in (given, kind):
+                told_zone(f"The value of {name}", findings)
 
     def _select(self, text: str, findings: Findings) -> str:
         made, could_stream = self._batch(text, findings)
@@ -263,16 +287,5 @@ def _lost_comments(statement: FlinkStatement, made: list[str]) -> list[str]:
     """Return the comments inside of a statement that are not in what it became."""
     shown = "\n".join(made)
     inside = [each.strip() for token in statement.tokens for each in token.comments]
-    return [each for each in inside if each in statement.text and each not in shown and not each.startswith("+")]
-
-
-def _without_secrets(statement: FlinkStatement) -> str:
-    """Return the text of a statement with `***` for the values of logins."""
-    text, first = statement.text, statement.tokens[0].start
-    for place in reversed(range(2, len(statement.tokens))):
-        key, value = statement.tokens[place - 2], statement.tokens[place]
-        if value.token_type is TokenType.STRING and any(
-            word in key.text.lower() for word in ("token", "password", "secret")
-        ):
-            text = text[: value.start - first] + "'***'" + text[value.end + 1 - first :]
-    return text
+    inside = [each for each in inside if each in statement.text and not each.startswith("+")]
+    return [each for each in map(hide, inside) if each not in shown]

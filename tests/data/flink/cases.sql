@@ -1032,12 +1032,11 @@ FROM pravega.iot.bid AS bid;
 -- == functions of time
 SELECT DATE_FORMAT(bidtime, 'yyyy-MM-dd HH:mm'), TO_TIMESTAMP('2020-01-01 10:00:00'), TO_TIMESTAMP_LTZ(1577872800000, 3), FLOOR(bidtime TO HOUR), TIMESTAMPDIFF(MINUTE, bidtime, bidtime + INTERVAL '1' DAY), TIMESTAMPADD(HOUR, 1, bidtime), EXTRACT(DAY FROM bidtime), YEAR(bidtime), DATE '2020-01-01' + INTERVAL '1' DAY, UNIX_TIMESTAMP('2020-01-01 00:00:00'), TO_DATE('2020-01-01') FROM bid;
 -- ->
--- note: TO_DATE: a text that is no date is an error here, and NULL in Flink.
--- note: TO_TIMESTAMP: a text that is no timestamp is an error here, and NULL in Flink.
+-- CHECK: UNIX_TIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT
   DATE_FORMAT(bidtime, 'yyyy-MM-dd HH:mm'),
-  to_timestamp_ntz('2020-01-01 10:00:00', 'yyyy-MM-dd HH:mm:ss'),
+  TRY_CAST('2020-01-01 10:00:00' AS TIMESTAMP_NTZ),
   timestamp_millis(1577872800000),
   date_trunc('HOUR', bidtime),
   TIMESTAMPDIFF(MINUTE, bidtime, bidtime + INTERVAL '1' DAY),
@@ -1046,7 +1045,7 @@ SELECT
   YEAR(bidtime),
   CAST('2020-01-01' AS DATE) + INTERVAL '1' DAY,
   UNIX_TIMESTAMP('2020-01-01 00:00:00'),
-  to_date('2020-01-01')
+  TRY_CAST('2020-01-01' AS DATE)
 FROM pravega.iot.bid AS bid;
 
 -- == a time of day (not run)
@@ -1062,6 +1061,8 @@ FROM pravega.iot.bid AS bid;
 -- == the time now
 SELECT CURRENT_TIMESTAMP, LOCALTIMESTAMP, CURRENT_DATE, NOW() FROM bid;
 -- ->
+-- CHECK: CURRENT_DATE depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
+-- CHECK: LOCALTIMESTAMP depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT
   CURRENT_TIMESTAMP(),
@@ -1073,6 +1074,8 @@ FROM pravega.iot.bid AS bid;
 -- == cases, casts, nulls
 SELECT CASE WHEN n > 3 THEN 'many' ELSE 'few' END, IF(n > 3, 1, 0), COALESCE(item, 'none'), NULLIF(n, 2), TRY_CAST(item AS INT), CAST(n AS STRING), CAST(bidtime AS TIMESTAMP_LTZ(3)), CAST(n AS DECIMAL(10, 2)), n IS NOT DISTINCT FROM 2, IFNULL(item, '') FROM bid;
 -- ->
+-- CHECK: A CAST from or to TIMESTAMP_LTZ depends on the zone of the session: this script sets it to UTC for event time, and Flink's was the machine's. Begin the script with SET 'table.local-time-zone' = 'UTC' if that was UTC.
+-- CHECK: CAST(item AS INT): Flink cuts the fraction of a text such as '1.5', which is no whole number here: CAST it to DECIMAL before.
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT
   CASE WHEN n > 3 THEN 'many' ELSE 'few' END,
@@ -1103,7 +1106,7 @@ FROM pravega.iot.bid AS bid;
 -- == aggregates
 SELECT COUNT(*), COUNT(DISTINCT item), SUM(n) FILTER (WHERE n > 2), AVG(price), STDDEV_POP(n), FIRST_VALUE(item), APPROX_COUNT_DISTINCT(item) FROM bid;
 -- ->
--- note: FIRST_VALUE: without an order of rows, it is any value that is not NULL.
+-- CHECK: FIRST_VALUE is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY.
 -- CHECK: AVG of whole numbers is a whole number in Flink, and a fraction here: CAST it if they are such.
 -- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
 SELECT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .dialect import WindowTable
-from .report import Findings, Untranslatable
+from ..dialect import WindowTable
+from ..report import Findings, Untranslatable
+from .zones import Zone, check_window
 
 _BOUNDS = {"START": "start", "END": "end"}
 COLUMNS = ("window_start", "window_end", "window_time")
@@ -22,7 +23,7 @@ def length(interval: exp.Expr) -> exp.Expr:
     return exp.Literal.string(f"{interval.this.name} {unit.name.upper()}")
 
 
-def window(kind: str, column: exp.Expr, intervals: list[exp.Expr]) -> exp.Expr:
+def window(kind: str, column: exp.Expr, intervals: list[exp.Expr], zone: Zone, findings: Findings) -> exp.Expr:
     """Return Spark's window of a time column, from the lengths in Flink's order."""
     if kind == "CUMULATE":
         raise Untranslatable("CUMULATE has no equal: Spark has tumbling, hopping and session windows")
@@ -30,6 +31,7 @@ def window(kind: str, column: exp.Expr, intervals: list[exp.Expr]) -> exp.Expr:
     most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1}[kind]
     if not (2 if kind == "HOP" else 1) <= len(lengths) <= most:
         raise Untranslatable(f"{kind} has {len(lengths)} intervals here")
+    check_window(kind, column, intervals, zone, findings)
     if kind == "SESSION":
         return _call("session_window", column, *lengths)
     if kind == "HOP":
@@ -48,7 +50,7 @@ def bound(whole: exp.Expr, which: str) -> exp.Expr:
     return exp.Dot(this=whole.copy(), expression=exp.to_identifier(which))
 
 
-def group_windows(select: exp.Select, findings: Findings) -> None:
+def group_windows(select: exp.Select, findings: Findings, zone: Zone) -> None:
     """Translate TUMBLE, HOP and SESSION in GROUP BY, and TUMBLE_START and the like, in place."""
     for call in list(select.find_all(exp.Anonymous)):
         kind, _, suffix = call.name.upper().partition("_")
@@ -58,7 +60,7 @@ def group_windows(select: exp.Select, findings: Findings) -> None:
             continue
         if suffix == "PROCTIME":
             raise Untranslatable(f"{call.name}: Spark's windows have no time of processing")
-        whole = window(kind, call.expressions[0], call.expressions[1:])
+        whole = window(kind, call.expressions[0], call.expressions[1:], zone, findings)
         if not suffix:
             call.replace(whole)
             continue
@@ -66,7 +68,7 @@ def group_windows(select: exp.Select, findings: Findings) -> None:
         _replace(call, replaced)
 
 
-def window_table(select: exp.Select, findings: Findings, streaming: bool) -> None:
+def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: bool) -> None:
     """Translate a select over a window table function, in place: grouped, or row by row."""
     tables = [each for each in select.find_all(WindowTable) if each.find_ancestor(exp.Select) is select]
     if not tables:
@@ -74,7 +76,7 @@ def window_table(select: exp.Select, findings: Findings, streaming: bool) -> Non
     group = select.args.get("group")
     grouped = group is not None and any(each.name.lower() in COLUMNS for each in group.find_all(exp.Column))
     if group is not None and grouped and len(tables) == 1 and not select.args.get("joins"):
-        _grouped(select, tables[0], group)
+        _grouped(select, tables[0], group, zone, findings)
         return
     for table in tables:
         if table.args["kind"] == "SESSION":
@@ -83,13 +85,13 @@ def window_table(select: exp.Select, findings: Findings, streaming: bool) -> Non
             raise Untranslatable(
                 "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
             )
-        _row_by_row(table)
+        _row_by_row(table, zone, findings)
 
 
-def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr) -> None:
+def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:
     alias = table.args.get("alias")
     column = table.args["column"].copy()
-    whole = window(table.args["kind"], column, table.args["intervals"])
+    whole = window(table.args["kind"], column, table.args["intervals"], zone, findings)
     in_group = {each.name.lower() for each in group.find_all(exp.Column)}
     if missing := [each.sql() for each in table.args.get("keys") or () if each.name.lower() not in in_group]:
         raise Untranslatable(f"The session is partitioned by {', '.join(missing)}, by which the SELECT does not group")
@@ -113,8 +115,8 @@ def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr) -> None:
     table.replace(source)
 
 
-def _row_by_row(table: WindowTable) -> None:
-    whole = window(table.args["kind"], table.args["column"].copy(), table.args["intervals"])
+def _row_by_row(table: WindowTable, zone: Zone, findings: Findings) -> None:
+    whole = window(table.args["kind"], table.args["column"].copy(), table.args["intervals"], zone, findings)
     inner = exp.select("*", exp.alias_(whole, "window")).from_(table.this)
     columns = [exp.alias_(bound(exp.column("window"), name.removeprefix("window_")), name) for name in COLUMNS]
     star = exp.Star(except_=[exp.to_identifier("window")])

@@ -8,8 +8,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from .dialect import Flink, SparkOutput
-from .report import Findings, Untranslatable
+from ..dialect import Flink, SparkOutput
+from ..report import Findings, Untranslatable
 
 _Type = exp.DataType.Type
 _REFUSED = {"MULTISET": "use MAP<element, INT>", "RAW": "store BYTES", "SYMBOL": "store STRING", "NULL": "give a type"}

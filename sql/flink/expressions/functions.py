@@ -11,7 +11,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from .report import Findings, Untranslatable
+from ..report import Findings, Untranslatable
+from .casts import translate_cast
+from .inference import TEXT, infer, remember
+from .zones import Zone, check_zone
 
 EQUAL = frozenset(
     """ABS ACOS APPROX_COUNT_DISTINCT ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_JOIN ARRAY_MAX ARRAY_MIN ARRAY_POSITION
@@ -20,12 +23,12 @@ EQUAL = frozenset(
     DAYOFMONTH DAYOFWEEK DAYOFYEAR DECODE DEGREES DENSE_RANK E ENCODE EXP FLOOR FROM_UNIXTIME
     GROUPING GROUPING_ID HEX HOUR IF IFNULL INSTR LAG LEAD LEFT LENGTH LN LOCATE LOG LOG10 LOG2 LOWER
     LPAD MAP_ENTRIES MAP_FROM_ARRAYS MAP_KEYS MAP_VALUES MAX MD5 MIN MINUTE MOD MONTH NOW NTILE NULLIF NVL
-    PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND
+    PARSE_URL PERCENT_RANK PI POWER QUARTER RADIANS RAND RANK REPEAT REPLACE REVERSE RIGHT ROUND
     ROW_NUMBER RPAD SECOND SHA1 SIGN SIN SINH SQRT STDDEV_POP STDDEV_SAMP SUBSTR SUBSTRING SUM TAN
-    TANH TIMESTAMPADD TIMESTAMPDIFF TYPEOF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
+    TANH TIMESTAMPADD TIMESTAMPDIFF UNIX_TIMESTAMP UPPER UUID VAR_POP VAR_SAMP VARIANCE YEAR
     """.split()
 )
-"""Names of functions that have the same meaning in both."""
+"""Names of functions that have the same meaning in both, for the arguments that docs/flink.md names."""
 
 RENAMED = {
     "CURRENT_ROW_TIMESTAMP": "current_timestamp",
@@ -82,25 +85,55 @@ def _initcap(given: _Arguments, findings: Findings) -> exp.Expr:
 
 
 def _to_timestamp(given: _Arguments, findings: Findings) -> exp.Expr:
-    findings.note("TO_TIMESTAMP: a text that is no timestamp is an error here, and NULL in Flink")
-    return _call("to_timestamp_ntz", given[0], *(given[1:] or [exp.Literal.string("yyyy-MM-dd HH:mm:ss")]))
+    if len(given) > 1:
+        findings.check("TO_TIMESTAMP: a text that is not of the pattern is an error here, and NULL in Flink")
+        return _call("to_timestamp_ntz", *given)
+    if not _literal(given[0], r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,3})?)?"):
+        findings.check(
+            "TO_TIMESTAMP became TRY_CAST: it keeps microseconds, of which Flink keeps milliseconds, and takes texts "
+            "that are NULL in Flink, such as some with T or a zone"
+        )
+    return _try_cast(given[0], exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
 
 
 def _to_timestamp_ltz(given: _Arguments, findings: Findings) -> exp.Expr:
     digits = given[1].name if len(given) > 1 and isinstance(given[1], exp.Literal) else "3"
     if digits not in ("0", "3"):
         raise Untranslatable("TO_TIMESTAMP_LTZ of numbers has the precision 0 or 3")
+    if infer(given[0]) in TEXT:
+        raise Untranslatable("TO_TIMESTAMP_LTZ of a text: CAST it to TIMESTAMP_LTZ")
     return _call("timestamp_seconds" if digits == "0" else "timestamp_millis", given[0])
 
 
 def _to_date(given: _Arguments, findings: Findings) -> exp.Expr:
-    findings.note("TO_DATE: a text that is no date is an error here, and NULL in Flink")
-    return _call("to_date", *given)
+    if len(given) > 1:
+        findings.check("TO_DATE: a text that is not of the pattern is an error here, and NULL in Flink")
+        return _call("to_date", *given)
+    if not _literal(given[0], r"\d{4}-\d\d-\d\d"):
+        findings.check("TO_DATE became TRY_CAST: it takes some texts that are NULL in Flink, such as those with T")
+    return _try_cast(given[0], exp.DataType(this=exp.DataType.Type.DATE))
+
+
+def _literal(node: exp.Expr, form: str) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string and re.fullmatch(form, node.name) is not None
+
+
+def _try_cast(node: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    return exp.TryCast(this=node, to=kind, safe=True)
+
+
+def _regexp_replace(given: _Arguments, findings: Findings) -> exp.Expr:
+    text, pattern, replacement = given
+    if isinstance(replacement, exp.Literal):  # Flink takes it as it is
+        replacement = exp.Literal.string(re.sub(r"([\\$])", r"\\\1", replacement.name))
+    else:
+        findings.check("REGEXP_REPLACE: $ and \\ in the replacement have a meaning here, and none in Flink")
+    return _call("REGEXP_REPLACE", text, pattern, replacement)
 
 
 def _first(name: str) -> Callable[[_Arguments, Findings], exp.Expr]:
     def build(given: _Arguments, findings: Findings) -> exp.Expr:
-        findings.note(f"{name}: without an order of rows, it is any value that is not NULL")
+        findings.check(f"{name} is any value that is not NULL here, because rows have no order; use MIN_BY or MAX_BY")
         return _call(name.lower(), given[0], exp.true())
 
     return build
@@ -145,6 +178,7 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
     "REGEXP_EXTRACT": lambda given, _: _call(
         "nullif", _call("regexp_extract", *given[:2], *(given[2:] or [exp.Literal.number(0)])), ""
     ),
+    "REGEXP_REPLACE": _regexp_replace,
     "RTRIM": _trimmed("r"),
     "SHA224": lambda given, _: _call("sha2", given[0], 224),
     "SHA256": lambda given, _: _call("sha2", given[0], 256),
@@ -162,11 +196,14 @@ BUILT: dict[str, Callable[[_Arguments, Findings], exp.Expr]] = {
 """Functions that are put together otherwise in Spark."""
 
 
-def translate_functions(tree: exp.Expr, findings: Findings) -> exp.Expr:
-    """Translate the calls of functions in a tree. Raises Untranslatable for those without equal."""
+def translate_functions(tree: exp.Expr, findings: Findings, zone: Zone) -> exp.Expr:
+    """Translate the calls of functions and the CASTs in a tree. Raises Untranslatable for those without equal."""
     for node in reversed(list(tree.walk())):  # the arguments of a call before the call
+        kind = infer(node)
+        check_zone(node, zone, findings)
         if (translated := _node(node, findings)) is node:
             continue
+        remember(translated, kind)
         if node is tree:
             tree = translated
         else:
@@ -179,6 +216,10 @@ def _node(node: exp.Expr, findings: Findings) -> exp.Expr:
         return _call("localtimestamp")
     if isinstance(node, exp.Column) and node.name.upper() == "LOCALTIMESTAMP" and not node.args.get("table"):
         return _call("localtimestamp")
+    if isinstance(node, exp.Cast):
+        return translate_cast(node, findings)
+    if isinstance(node, exp.Unnest) and node.args.get("offset"):
+        findings.check("WITH ORDINALITY counts from 0 here, and the number is the first column")
     if isinstance(node, exp.Bracket):
         return _bracket(node, findings)
     if isinstance(node, exp.Div) and not _fractional(node):
@@ -225,7 +266,8 @@ def _bracket(node: exp.Bracket, findings: Findings) -> exp.Expr:
     if isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP" and not node.this.args.get("table"):
         return _call("map", *node.expressions)
     if not all(isinstance(each, exp.Literal) for each in node.expressions):
-        findings.check(f"{node.sql()}: an array's elements are counted from 0 here; the keys of a map stay")
+        text = node.sql(comments=False)
+        findings.check(f"{text}: an array's elements are counted from 0 here; the keys of a map stay")
     elif not node.expressions[0].is_string:
         return _call("get", node.this, *node.expressions)  # NULL behind the end, as in Flink
     return node

@@ -1,0 +1,1 @@
+"""Expressions of Flink: their types, and what they become in Spark."""

@@ -1,0 +1,238 @@
+"""The types of columns and expressions, as far as a script declares them.
+
+A type is the first word of Spark's name for it (`TIMESTAMP` is Flink's TIMESTAMP_LTZ), or None where it is not known.
+Types are told to the nodes of a query before it is changed, and stay with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from ..dialect import SparkOutput, WindowTable
+
+Output = list[tuple[str, str | None]]
+"""Names in lower case and types, in order."""
+_Sources = dict[str, Output | None]
+
+WHOLE = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
+TEXT = frozenset(("STRING", "CHAR", "VARCHAR"))
+ZONED, LOCAL, NULL = "TIMESTAMP", "TIMESTAMP_NTZ", "NULL"
+_FRACTIONS = frozenset(("FLOAT", "DOUBLE"))
+_NUMBERS = WHOLE | _FRACTIONS | {"DECIMAL"}
+_KEY = "type in the script"
+
+_RESULTS: dict[str, str] = {
+    name: result
+    for result, names in {
+        "STRING": """ARRAY_JOIN BIN BTRIM CHR CONCAT CONCAT_WS DATE_FORMAT DECODE FROM_BASE64 FROM_UNIXTIME HEX INITCAP
+        JSON_VALUE LEFT LISTAGG LOWER LPAD LTRIM MD5 PARSE_URL REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE REVERSE
+        RIGHT RPAD RTRIM SHA1 SHA224 SHA256 SHA384 SHA512 SPLIT_INDEX SUBSTR SUBSTRING TO_BASE64 UPPER UUID""",
+        "BIGINT": """APPROX_COUNT_DISTINCT ARRAY_POSITION ASCII CARDINALITY CHARACTER_LENGTH CHAR_LENGTH COUNT
+        DAYOFMONTH DAYOFWEEK DAYOFYEAR DENSE_RANK GROUPING GROUPING_ID HOUR INSTR INT LENGTH LOCATE MINUTE MONTH NTILE
+        QUARTER RAND_INTEGER RANK ROW_NUMBER SECOND TIMESTAMPDIFF UNIX_TIMESTAMP WEEK YEAR""",
+        "BOOLEAN": "ARRAY_CONTAINS REGEXP",
+        "DATE": "CURRENT_DATE TO_DATE",
+        ZONED: "CURRENT_ROW_TIMESTAMP CURRENT_TIMESTAMP NOW PROCTIME TO_TIMESTAMP_LTZ",
+        LOCAL: "HOP_END HOP_START LOCALTIMESTAMP SESSION_END SESSION_START TO_TIMESTAMP TUMBLE_END TUMBLE_START",
+    }.items()
+    for name in names.split()
+}
+_OF_THE_FIRST = frozenset(
+    "ABS FIRST_VALUE HOP_ROWTIME LAG LAST_VALUE LEAD MAX MIN NULLIF ROUND SESSION_ROWTIME SUM TUMBLE_ROWTIME".split()
+)
+_OF_ALL = frozenset("COALESCE GREATEST IFNULL LEAST MOD NVL".split())
+_NODES: dict[type[exp.Expr], str] = {
+    exp.CurrentDate: "DATE",
+    exp.CurrentTimestamp: ZONED,
+    exp.DPipe: "STRING",
+    exp.Exists: "BOOLEAN",
+    exp.Extract: "BIGINT",
+    exp.Interval: "INTERVAL",
+    exp.Localtimestamp: LOCAL,
+    exp.Null: NULL,
+    exp.StrPosition: "INT",
+    exp.Substring: "STRING",
+    exp.Trim: "STRING",
+    exp.Not: "BOOLEAN",
+    exp.Connector: "BOOLEAN",
+    exp.Predicate: "BOOLEAN",
+    exp.Boolean: "BOOLEAN",
+}
+
+
+def first_word(spark: str) -> str:
+    """Return a type without what stands in its brackets."""
+    return re.split(r"[\s(<]", spark.strip())[0].upper()
+
+
+def infer(node: exp.Expr) -> str | None:
+    """Return the type that an expression has in Flink, or None."""
+    if (known := node.meta.get(_KEY)) is not None:
+        return str(known)
+    if isinstance(node, exp.Cast):
+        return first_word(node.to.sql(dialect=SparkOutput))
+    if isinstance(node, exp.Literal):
+        return "STRING" if node.is_string else "DECIMAL" if "." in node.name else "INT" if node.is_int else "DOUBLE"
+    if isinstance(node, exp.Paren | exp.Neg | exp.Filter | exp.Window | exp.WithinGroup | exp.Floor | exp.Ceil):
+        return infer(node.this)
+    if isinstance(node, exp.Distinct) and len(node.expressions) == 1:
+        return infer(node.expressions[0])
+    if isinstance(node, exp.Case):
+        return _common([*(each.args["true"] for each in node.args["ifs"]), *_present(node.args.get("default"))])
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
+        return _arithmetic(node)
+    if isinstance(node, exp.Anonymous):
+        return _result(node.name.upper(), node.expressions)
+    return next((found for kind, found in _NODES.items() if isinstance(node, kind)), None)
+
+
+def remember(node: exp.Expr, kind: str | None) -> None:
+    """Tell a node the type that it has in Flink."""
+    if kind is not None:
+        node.meta[_KEY] = kind
+
+
+def _present(node: exp.Expr | None) -> list[exp.Expr]:
+    return [] if node is None else [node]
+
+
+def _common(nodes: Sequence[exp.Expr]) -> str | None:
+    kinds = {infer(each) for each in nodes} - {NULL}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if not kinds or None in kinds:
+        return None
+    if kinds <= TEXT:
+        return "STRING"
+    if kinds <= _NUMBERS:
+        return "BIGINT" if kinds <= WHOLE else "DOUBLE" if kinds & _FRACTIONS else "DECIMAL"
+    return None
+
+
+def _arithmetic(node: exp.Binary) -> str | None:
+    left, right = infer(node.this), infer(node.expression)
+    if "INTERVAL" in (left, right):
+        other = right if left == "INTERVAL" else left
+        return other if other in (ZONED, LOCAL) else None
+    return _common([node.this, node.expression]) if left in _NUMBERS and right in _NUMBERS else None
+
+
+def _result(name: str, given: Sequence[exp.Expr]) -> str | None:
+    if name in _RESULTS:
+        return _RESULTS[name]
+    if name in _OF_THE_FIRST and given:
+        return infer(given[0])
+    if name in _OF_ALL:
+        return _common(given)
+    if name == "IF" and len(given) == 3:
+        return _common(given[1:])
+    if name == "TIMESTAMPADD" and len(given) == 3:
+        kind = infer(given[2])
+        return kind if kind in (ZONED, LOCAL) else None
+    return None
+
+
+class TypesOfQuery:
+    """Tells the columns of a query their types. `columns_of` gives the columns of a table or view, None if unknown."""
+
+    def __init__(self, columns_of: Callable[[exp.Table], Output | None]) -> None:
+        """Take what knows the tables."""
+        self._columns_of = columns_of
+        self._done: set[int] = set()
+
+    def tell(self, query: exp.Expr) -> Output:
+        """Tell the types to all columns of a query; return what the query has as columns."""
+        return self._query(query, {}, {})
+
+    def _query(self, query: exp.Expr, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+        self._done.add(id(query))
+        ctes = dict(ctes)
+        for cte in query.ctes if isinstance(query, exp.Query) else ():
+            ctes[cte.alias_or_name.lower()] = _renamed(self._query(cte.this, ctes, outer), cte)
+        if isinstance(query, exp.Select):
+            return self._select(query, ctes, outer)
+        if isinstance(query, exp.SetOperation):
+            left, right = (self._query(each, ctes, outer) for each in (query.this, query.expression))
+            kinds = [kind for _, kind in right] if len(left) == len(right) else [None] * len(left)
+            return [(name, kind if kind == other else None) for (name, kind), other in zip(left, kinds, strict=True)]
+        if isinstance(query, exp.Subquery):
+            return _renamed(self._query(query.this, ctes, outer), query)
+        if isinstance(query, exp.Values) and query.expressions:
+            row = query.expressions[0]
+            return _renamed([("", infer(each)) for each in getattr(row, "expressions", [])], query)
+        return []
+
+    def _select(self, select: exp.Select, ctes: Mapping[str, Output], outer: _Sources) -> Output:
+        sources: _Sources = {}
+        for first in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or ())):
+            if first is not None:
+                self._source(first.this, sources, ctes, outer)
+        for node in select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not select):
+            if isinstance(node, exp.Column):
+                remember(node, _of_column(node, sources, outer))
+            elif isinstance(node, exp.Query) and id(node) not in self._done:
+                self._query(node, ctes, {**outer, **sources})
+        found: Output = []
+        for each in select.expressions:
+            if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
+                wanted = each.table.lower() if isinstance(each, exp.Column) else None
+                for alias, columns in sources.items():
+                    found += (columns or []) if wanted in (None, alias) else []
+            else:
+                found.append((each.alias_or_name.lower(), infer(each.unalias())))
+        return found
+
+    def _source(self, node: exp.Expr, sources: _Sources, ctes: Mapping[str, Output], outer: _Sources) -> None:
+        for join in node.args.get("joins") or ():
+            self._source(join.this, sources, ctes, outer)
+        if isinstance(node, exp.Table):
+            own = None if node.db else ctes.get(node.name.lower())
+            columns = own if own is not None else self._columns_of(node)
+        elif isinstance(node, WindowTable):
+            inner: _Sources = {}
+            self._source(node.this, inner, ctes, outer)
+            columns = next(iter(inner.values()))
+            if columns is not None:
+                time = _of_column(node.args["column"], inner, {})
+                columns = [*columns, ("window_start", LOCAL), ("window_end", LOCAL), ("window_time", time)]
+        elif isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
+            self._source(node.this, sources, ctes, outer)  # a join in parentheses
+            return
+        elif isinstance(node, exp.Query | exp.Values):
+            columns = self._query(node, ctes, outer)
+        else:
+            columns = [(name, None) for name in _alias_columns(node)] or None
+        sources[node.alias_or_name.lower()] = _renamed(columns, node) if columns is not None else None
+
+
+def _renamed(columns: Output, node: exp.Expr) -> Output:
+    """Return columns under the names that an alias such as `AS t (a, b)` gives them."""
+    names = list(_alias_columns(node))
+    if len(names) != len(columns):
+        return columns
+    return [(name, kind) for name, (_, kind) in zip(names, columns, strict=True)]
+
+
+def _alias_columns(node: exp.Expr) -> Iterator[str]:
+    alias = node.args.get("alias")
+    if isinstance(alias, exp.TableAlias):
+        yield from (each.name.lower() for each in alias.args.get("columns") or ())
+
+
+def _of_column(column: exp.Expr, sources: _Sources, outer: _Sources) -> str | None:
+    name = column.name.lower()
+    table = column.table.lower() if isinstance(column, exp.Column) else ""
+    for places in (sources, outer):
+        if table:
+            if table in places:
+                return dict(places[table] or ()).get(name)
+            continue
+        found = [kind for columns in places.values() for other, kind in columns or () if other == name]
+        if found:
+            return found[0] if len(set(found)) == 1 else None
+        if None in places.values():
+            return None
+    return None
