@@ -119,8 +119,11 @@ def test_views_in_queries(spark: SparkSession, namespace: str) -> None:
     refused(spark, f"SELECT * FROM {view} CHANGES FROM VERSION 1", unsupported, view, "it is a view")
     refused(spark, f"INSERT INTO {view} VALUES (1, 2.0)", unsupported, view, "it is a view, which has no rows")
     refused(spark, f"SELECT * FROM {view}.history", missing)
-    creation = f"CREATE VIEW {namespace}.streaming AS SELECT * FROM STREAM {namespace}.readings"
-    refused(spark, creation, unsupported, f"{namespace}.streaming", "Leave STREAM out")
+    stream = f"SELECT * FROM STREAM {namespace}.readings"
+    for query in (stream, f"WITH s AS ({stream}) SELECT * FROM s"):
+        creation = f"CREATE VIEW {namespace}.streaming AS {query}"
+        refused(spark, creation, unsupported, f"{namespace}.streaming", "Leave STREAM out")
+    assert "streaming" not in names(spark, f"SHOW VIEWS IN {namespace}")
     with pytest.raises(PySparkException, match="maxima is a permanent view"):
         spark.readStream.table(view)
     spark.sql(f"DROP TABLE {namespace}.readings")
