@@ -273,6 +273,22 @@ def test_a_view_has_one_name_wherever_its_renaming_was_killed(session: Session) 
 
 
 @pytest.mark.faults
+def test_a_key_value_table_has_its_columns_wherever_its_creation_was_killed(session: Session) -> None:
+    properties = "'format'='kvtable', 'primary-key'='id'"
+    for steps in itertools.count(1):
+        name = f"k{steps}"
+        statement = f"CREATE TABLE IF NOT EXISTS {{t}} {COLUMNS} TBLPROPERTIES ({properties})"
+        step = session.killed(statement, name, steps)
+        session.run(statement, name)
+        session.run("INSERT INTO {t} VALUES (1, 'x')", name)
+        assert session.run("SELECT id, b FROM {t}", name) == [(1, "x")], step
+        session.run("DROP TABLE {t}", name)
+        if step is None:
+            assert steps > 2
+            break
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize("case", [*QUICK.values(), *TABLES.values()], ids=[*QUICK, *TABLES])
 def test_it_is_dropped_wherever_a_service_was_killed(session: Session, case: Case) -> None:
     """Without the statement being given again."""
