@@ -110,7 +110,19 @@ def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
         new = replace(configuration, tags=without_mark(configuration.tags))
         catalog.pravega.controller.update_stream(stream, new)
     except PravegaError as error:
+        if not _is_marked(catalog, stream):
+            return  # another statement has removed it
         LOG.warning("Table %s is made, but keeps the tag %s%s: %s", stream, TAG_PREFIX, CREATING_KEY, error)
+
+
+def _is_marked(catalog: Catalog, stream: Stream) -> bool:
+    """Tell whether a stream has a mark; True also if it cannot be looked up."""
+    try:
+        return mark_of(catalog, stream) is not None
+    except StreamNotFoundError:
+        return False
+    except PravegaError:
+        return True
 
 
 def _patience(config: ClientConfig) -> float:

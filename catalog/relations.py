@@ -27,7 +27,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
     namespace, name = request.namespace, request.name
     try:
         described = tables.load(catalog, namespace, name, request.options, request.writing)
-    except StreamNotFoundError:
+    except (StreamNotFoundError, PermissionDeniedError):
         refused = None
         if request.writing:
             refused = "Writing"

@@ -136,7 +136,7 @@ def load(
         raise StreamNotFoundError(f"There is no key-value table {catalog.named(*namespace, stream_name)}.")
     try:
         return _load_stream(catalog, namespace, name, options, writing)
-    except StreamNotFoundError:
+    except (StreamNotFoundError, PermissionDeniedError):
         entries = None if sign else key_value_tables.load(catalog, stream, (namespace[0], stream_name))
         if entries is None:
             raise
@@ -160,6 +160,16 @@ def _load_stream(
         raise
 
 
+def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
+    """Tell whether there is a stream. To a user who may not know, a key-value table of the name is what there is."""
+    try:
+        return catalog.pravega.controller.stream_exists(stream)
+    except PermissionDeniedError:
+        if key_value_tables.exists(catalog, stream):
+            return False
+        raise
+
+
 def is_stream(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Tell whether a table is a whole stream."""
     return not _impossible(namespace, name) and catalog.pravega.controller.stream_exists(
@@ -178,7 +188,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     if TYPE_SIGN in name:
         return not creating and _part_exists(catalog, namespace, name)
     stream = stream_named(catalog, namespace, name)
-    if not catalog.pravega.controller.stream_exists(stream):
+    if not _stream_exists(catalog, stream):
         is_there = key_value_tables.is_declared if creating else key_value_tables.exists
         return is_there(catalog, stream)
     if not creating:
@@ -302,7 +312,13 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
             f"{catalog.named(*namespace, name)} is a part of {shown}, and cannot be dropped alone. Drop {shown}."
         )
     stream = stream_named(catalog, namespace, name)
-    return drop_stream(catalog, stream) or (not sign and key_value_tables.drop(catalog, stream))
+    try:
+        if drop_stream(catalog, stream):
+            return True
+    except PermissionDeniedError:
+        if _stream_exists(catalog, stream):
+            raise
+    return not sign and key_value_tables.drop(catalog, stream)
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:

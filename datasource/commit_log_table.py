@@ -78,13 +78,16 @@ class LogTable:
 
         It may be what this log has written last, and another one since.
         """
+        return read(self.stored_beside(number), self.learn_origin())
+
+    def stored_beside(self, number: int) -> Stored | None:
+        """Return what is stored of a row of another kind, which may be about an older stream of this name."""
         if self._known is not None and self._key(number) in self._known.others:
-            return read(self._known.others[self._key(number)], self.learn_origin())
+            return self._known.others[self._key(number)]
         try:
-            stored = self._table.get(self._key(number))
+            return self._table.get(self._key(number))
         except KeyValueTableNotFoundError:
-            stored = None
-        return read(stored, self.learn_origin())
+            return None
 
     def all_beside(self) -> list[Stored]:
         """Return all rows of other kinds, also those about an older stream of this name."""

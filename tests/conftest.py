@@ -42,6 +42,17 @@ ACCOUNTS = {
     "appender": Account(("prn::/scope:*/stream:target,READ_UPDATE", "prn::*,READ")),
     # Reads all but the streams `secret`, and changes the views of scopes whose names end in `-more`.
     "views": Account((*MAY_CHANGE_MORE, "prn::/scope:*/stream:secret,NONE", "prn::*,READ")),
+    # Reads the key-value tables `machine`, and what scopes keep of columns and views; nothing else.
+    "entries": Account(
+        (
+            "prn::/scope:*/key-value-table:machine,READ_UPDATE",
+            "prn::/scope:*/stream:machine_kvtable,READ_UPDATE",
+            "prn::/scope:*/key-value-table:pyspark-pravega-catalog,READ",
+            "prn::/scope:*/stream:pyspark-pravega-catalog_kvtable,READ",
+            "prn::/scope:*/stream:single,READ",
+            "prn::/namespace:*/group:single*,READ",
+        )
+    ),
     # Reads the streams `single` and their schemas, nothing else.
     "single": Account(("prn::/scope:*/stream:single,READ", "prn::/namespace:*/group:single*,READ")),
 }

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.consumers.consumer import list_consumers
+from pyspark_pravega.client.consumers.consumer import ConsumerStatus, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.watermarks import marks_end, read_watermarks
 from pyspark_pravega.datasource.commit_log import CommitLog
 from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.datasource.tags import Tags
-from pyspark_pravega.errors import StreamNotFoundError
+from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
 
 from .table import MetadataTable, Rows, column
 
+LOG = logging.getLogger(__name__)
 MOST_WATERMARKS = 1000
 """Watermarks that are shown, the newest: there is one every ten seconds."""
 
@@ -43,7 +45,7 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
     yield "tail", None, None, log.settled(tail).to_text()
     for tag in Tags(pravega, stream).all():
         yield "tag", tag.name, None, tag.cut.to_text()
-    for each in list_consumers(pravega, stream):
+    for each in _consumers_that_may_be_seen(pravega, stream):
         if each.position is not None:
             yield "consumer", each.name, None, each.position.to_text()
     try:
@@ -52,6 +54,15 @@ def _stream_cuts(pravega: Pravega, stream: Stream) -> Rows:
         marks = deque()  # its writers have never noted a time
     for _, mark in marks:
         yield "watermark", None, mark.time, StreamCut(stream, mark.positions).to_text()
+
+
+def _consumers_that_may_be_seen(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+    """Return the consumers; none for a user who may only read, whom the server tells of no others."""
+    try:
+        return list_consumers(pravega, stream)
+    except PermissionDeniedError as error:
+        LOG.debug("The consumers are left out: %s", error)
+        return []
 
 
 _CUT = "a position, as Java's StreamCut.asText() writes it"

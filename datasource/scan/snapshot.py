@@ -177,7 +177,7 @@ def _beyond(option: str, offset: int, stream: Stream, segment_id: int, info: Seg
 
 def _lost(what: str) -> DataLossError:
     return DataLossError(
-        f"{what[0].upper()}{what[1:]} before this query could read them. Start later, or set "
+        f"{what[0].upper()}{what[1:]}, which this query has yet to read. Start later, or set "
         "'fail-on-data-loss' to false to read what is left."
     )
 

@@ -134,8 +134,8 @@ CONSUMER = Option(
     optional(TEXT),
     None,
     SettableAs.READ,
-    "Streaming: name, unique in the scope, under which the server keeps what the query still needs, and frees the rest "
-    "as far as the stream's retention allows. For one query at a time.",
+    "Streaming: name of letters, digits, `-` and `.`, unique in the scope, under which the server keeps what the query "
+    "still needs, and frees the rest as far as the stream's retention allows. For one query at a time.",
 )
 READ_WINDOW = Option(
     "read-window",

@@ -56,3 +56,29 @@ def test_a_user_with_read_alone(secure_spark: SparkSession, secure_cluster: Clus
     spark.sql(f"TRUNCATE TABLE secure.{place}")
     with pytest.raises(PySparkException, match=re.escape(right)):
         spark.sql(f"TRUNCATE TABLE {table}")
+
+
+def test_the_rights_of_the_page_are_enough(
+    secure_spark: SparkSession, secure_cluster: ClusterInfo, secure_scope: str
+) -> None:
+    """docs/key-value-tables.md and docs/views.md: without any right to a stream of the name."""
+    spark, scope = secure_spark, f"`{secure_scope}`"
+    properties = "'format'='kvtable', 'primary-key'='id', 'partitions'='2'"
+    spark.sql(f"CREATE TABLE secure.{scope}.machine (id INT, n INT) TBLPROPERTIES ({properties})")
+    spark.sql(f"CREATE TABLE secure.{scope}.single AS SELECT 7 AS a")
+    spark.sql(f"USE secure.{scope}")
+    try:
+        spark.sql("CREATE VIEW doubled AS SELECT 2 * a AS b FROM single")
+    finally:
+        spark.sql("USE spark_catalog.default")
+    name = catalog_of(spark, secure_cluster, "kv_entries", "entries", secure_cluster.users["entries"])
+    table = f"{name}.{scope}.machine"
+    spark.sql(f"INSERT INTO {table} VALUES (1, 10), (2, 20)")
+    spark.sql(f"UPDATE {table} SET n = 30 WHERE id = 2")
+    assert sorted(tuple(row) for row in spark.table(table).collect()) == [(1, 10), (2, 30)]
+    assert [tuple(row) for row in spark.table(f"{name}.{scope}.doubled").collect()] == [(14,)]
+    assert spark.catalog.tableExists(table)
+    with pytest.raises(PySparkException, match="READ on 'prn::/scope:.*/stream:hidden'"):
+        spark.table(f"{name}.{scope}.hidden")
+    spark.sql(f"DROP TABLE {table}")
+    assert not spark.catalog.tableExists(f"secure.{scope}.machine")

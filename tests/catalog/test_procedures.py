@@ -492,7 +492,23 @@ def test_rights_are_those_of_the_user(
         with pytest.raises(PySparkException, match="PRAVEGA_PERMISSION_DENIED.*READ_UPDATE"):
             secure_spark.sql(f"CALL {name}.system.{procedure}({given})")
     assert secure_spark.table(f"secure.{table}").count() == 1
-    assert secure_spark.sql(f"CALL secure.system.create_tag('{table}', 'x')").first()["version"] == 1
+    tag = secure_spark.sql(f"CALL secure.system.create_tag('{table}', 'x')").first()
+    assert tag is not None and tag["version"] == 1
+    secure_spark.sql(f"INSERT INTO secure.{table} VALUES (2)")
+    for asked in ("x", "1", tag["stream_cut"]):  # READ is enough to read the table as it was
+        assert secure_spark.sql(f"SELECT a FROM {name}.{table} VERSION AS OF '{asked}'").collect() == [(1,)]
+    assert [row.tag for row in secure_spark.sql(f"SELECT tag FROM {name}.{table}.tags").collect()] == ["x"]
+    cuts = secure_spark.sql(f"SELECT kind FROM {name}.{table}.stream_cuts").collect()
+    assert [row.kind for row in cuts] == ["head", "tail", "tag"]
+    with connect(secure_client_config()) as pravega:  # tags of a stream that others drop and make again are none of it
+        stream = Stream(secure_scope, "t")
+        configuration = pravega.controller.stream_configuration(stream)
+        pravega.controller.seal_stream(stream)
+        pravega.controller.delete_stream(stream)
+        pravega.controller.create_stream(stream, configuration)
+    assert secure_spark.sql(f"SELECT tag FROM {name}.{table}.tags").collect() == []
+    with pytest.raises(PySparkException, match="'x' is no number of a version and no tag. The stream has no tags"):
+        secure_spark.sql(f"SELECT a FROM {name}.{table} VERSION AS OF 'x'")
     # Who may write a stream, but only read the commit log, commits nothing that would be no version.
     name = catalog_of(secure_spark, secure_cluster, "appender", "appender", secure_cluster.users["appender"])
     target = Stream(secure_scope, "target")
