@@ -28,6 +28,7 @@ from tests.datasource.scans import rows
 from tests.datasource.transactions import remove_rows
 from tests.debezium import Record
 
+SEARCH = Search()
 SCHEMA = StructType([StructField("id", LongType(), False), StructField("v", StringType())])
 EXPLAIN = Search.of_request(None)
 
@@ -44,7 +45,7 @@ def event(op: str, at: int, key: int | None = None, v: str = "x") -> Record:
     return Record(json.dumps({"id": key}), value.encode())
 
 
-def planned(pravega: Pravega, table: StreamTable, search: Search | None = None, **options: str) -> PlannedScan:
+def planned(pravega: Pravega, table: StreamTable, search: Search = SEARCH, **options: str) -> PlannedScan:
     read = resolve(read={name.replace("_", "-"): value for name, value in options.items()}, env={})
     return kind_of(table).plan_scan(pravega, table, SCHEMA, read, WantedRows(search=search))
 
