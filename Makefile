@@ -146,6 +146,10 @@ bench-scale: jar native ## Measure and draw how time and memory grow with events
 bench-sessions: jar native ## Measure how long a session takes to start, with Pravega and without (BENCH_ARGS)
 	$(BIN)/python -m bench.session_start $(BENCH_ARGS)
 
+.PHONY: bench-commits
+bench-commits: native ## Measure what the commit log costs an append and a scan, as versions become many (BENCH_ARGS)
+	$(BIN)/python -m bench.commit_log $(BENCH_ARGS)
+
 .PHONY: bench-python
 bench-python: jar native ## Measure reading and writing without Spark beside Spark (BENCH_ARGS)
 	$(BIN)/python -m bench.python_api $(BENCH_ARGS)

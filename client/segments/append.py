@@ -36,6 +36,9 @@ DEFAULT_WINDOW = 4 * 1024 * 1024
 _LATE_BLOCKS_OF_OTHERS = 2
 """So often another connection may store blocks of this writer before the first of this appender is acknowledged."""
 
+_MOST_REFUSED_SETUPS = 2
+"""So often the segment store may refuse a writer's setup as it refuses blocks, over all connections of an appender."""
+
 _LONGEST_SEARCH = 64 * 1024 * 1024
 """Bytes read back at most to find out where blocks were stored whose acknowledgement was lost."""
 
@@ -82,6 +85,7 @@ class SegmentAppender:
         self._known_end = 0
         # A task that was killed may have left blocks on their way, which are stored after this one's set-up.
         self._late_blocks = _LATE_BLOCKS_OF_OTHERS
+        self._refused_setups = 0
         self.skipped_events = 0
         """Events that were left out or whose place is not known: an earlier attempt had stored them, or this one did
         and lost both the acknowledgement and their trace."""
@@ -243,6 +247,10 @@ class SegmentAppender:
             self._store.pool.forget(endpoint)
             connection = self._connection = self._store.pool.open(endpoint, seconds)
             setup, info = self._ask_to_write(connection, token)
+        if isinstance(setup, InvalidEventNumber) and self._refused_setups < _MOST_REFUSED_SETUPS:
+            # No block was sent, so this is no word on one of this writer's. To ask again stores nothing.
+            self._refused_setups += 1
+            raise ServerUnavailableError(f"the setup of a writer of segment '{self._address.name}' was refused")
         if not isinstance(setup, AppendSetup):
             raise self._failure(setup)
         # The segment store closes the connection when the first token of those that it was shown expires.

@@ -24,6 +24,7 @@ from pyspark_pravega.client.segments.fetch import read_bytes
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 from pyspark_pravega.client.wire import commands as wire
+from pyspark_pravega.client.wire.replies import InvalidEventNumber
 from pyspark_pravega.errors import (
     PermissionDeniedError,
     ProtocolError,
@@ -194,6 +195,31 @@ def test_blocks_that_a_killed_attempt_left_on_their_way(pravega: Pravega, stream
         assert appender.skipped_events == 0
         assert appender.ranges == [(0, len(given.frames))]
     killed.close()
+    assert stored(pravega, stream) == given.frames
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_setup_that_is_answered_as_a_block(
+    pravega: Pravega, stream: Stream, events: Make, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    real = SegmentAppender._ask_to_write
+    refused: list[Any] = []
+
+    def answered(appender: SegmentAppender, *arguments: Any) -> Any:
+        setup, info = real(appender, *arguments)
+        if len(refused) == times:
+            return setup, info
+        refused.append(setup)
+        return InvalidEventNumber(1, uuid.uuid4(), 0), info
+
+    monkeypatch.setattr(SegmentAppender, "_ask_to_write", answered)
+    given = events([100] * 3)
+    with SegmentAppender(pravega.segments, stream, 0, uuid.uuid4()) as appender:
+        if times > 2:
+            with pytest.raises(WriterFencedError):
+                append_all(appender, given.blocks(3))
+            return
+        append_all(appender, given.blocks(3))
     assert stored(pravega, stream) == given.frames
 
 
