@@ -255,6 +255,8 @@ def test_what_key_value_tables_cannot_do_says_what_to_do(
         f"SELECT * FROM {table} WITH ('mode'='permissive')": "no meaning",
         f"INSERT INTO {table} WITH ('codec'='gzip') VALUES (1, 'a', X'00')": "no meaning",
         f"SELECT * FROM {table}.history": "no stream",
+        f"CREATE TABLE {table}_3 (a STRING, id INT, v INT, PRIMARY KEY (a, id) NOT ENFORCED) TBLPROPERTIES "
+        "('format'='kvtable', 'primary-key'='a(2)')": "the keys a differ",
         f"CREATE OR REPLACE TABLE {table} (id INT) USING pravega": "would be lost",
     }.items():
         assert words in condition(spark, statement), statement
