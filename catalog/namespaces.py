@@ -155,7 +155,7 @@ def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) ->
             f"{counted(len(others), 'key-value table')} and {counted(len(views), 'view')}. Drop them first, or use "
             "DROP NAMESPACE ... CASCADE."
         )
-    groups = groups_of_others(catalog.pravega, scope)
+    groups = groups_of_others(catalog.pravega, scope, streams)
     if groups:
         raise UnsupportedOperationError(
             f"The scope {quote_all(namespace)} has reader groups of other clients: {shorten(', '.join(groups))}. Drop "

@@ -328,9 +328,7 @@ def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:
     """
     stream, controller = table.stream, catalog.pravega.controller
     if not kind_of(table).of_stream:
-        there = key_value_tables.load(catalog, stream, (stream.scope, stream.name))
-        if there is not None and there.id == id:
-            key_value_tables.drop(catalog, stream)
+        key_value_tables.drop(catalog, stream, table.first_segment)
         return
     try:
         if identity(catalog, stream) == id and controller.head(stream) == tail_cut(catalog.pravega, stream):

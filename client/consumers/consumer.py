@@ -109,19 +109,19 @@ def list_consumers(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
 def consumers_of_scope(pravega: Pravega, scope: str) -> list[ConsumerStatus]:
     """Return the consumers, and other holding reader groups, of the streams of a scope. Raises ScopeNotFoundError."""
     found = []
-    for name in _group_names(pravega, scope):
+    for name in _group_names(pravega.controller.list_streams(scope)):
         group = pravega.controller.reader_group(scope, name)
         if group is not None and group.holding is not Holding.NONE:
             found += [_status(pravega, stream, scope, name) for stream in group.streams]
     return found
 
 
-def groups_of_others(pravega: Pravega, scope: str) -> list[str]:
+def groups_of_others(pravega: Pravega, scope: str, streams: Iterable[str]) -> list[str]:
     """Return the reader groups of a scope that stay when its streams are dropped, see `drop_consumers_of`.
 
-    Raises ScopeNotFoundError.
+    `streams` are the names of all streams of the scope, those of reader groups among them.
     """
-    found = (pravega.controller.reader_group(scope, name) for name in _group_names(pravega, scope))
+    found = (pravega.controller.reader_group(scope, name) for name in _group_names(streams))
     return [group.name for group in found if group is not None and not _goes_with_its_stream(pravega, group)]
 
 
@@ -135,8 +135,8 @@ def _goes_with_its_stream(pravega: Pravega, group: ReaderGroup) -> bool:
         return False
 
 
-def _group_names(pravega: Pravega, scope: str) -> list[str]:
-    return [name.removeprefix("_RG") for name in pravega.controller.list_streams(scope) if name.startswith("_RG")]
+def _group_names(streams: Iterable[str]) -> list[str]:
+    return [name.removeprefix("_RG") for name in streams if name.startswith("_RG")]
 
 
 def consumers_of_scopes(pravega: Pravega, scopes: Iterable[str]) -> Iterator[ConsumerStatus]:

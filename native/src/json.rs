@@ -139,4 +139,55 @@ impl<'a> Parser<'a> {
             Ok(0)
         }
     }
+
+    /// Reads the elements of an array whose bracket has been consumed.
+    #[inline]
+    fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Accept<()>) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b']' {
+            self.at += 1;
+        } else {
+            loop {
+                element(self)?;
+                match self.next()? {
+                    b',' => {}
+                    b']' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Reads the members of an object whose brace has been consumed; `key` begins behind its first quote.
+    #[inline]
+    fn members(
+        &mut self,
+        mut key: impl FnMut(&mut Self) -> Accept<()>,
+        mut value: impl FnMut(&mut Self) -> Accept<()>,
+    ) -> Accept<()> {
+        self.enter()?;
+        if self.token()? == b'}' {
+            self.at += 1;
+        } else {
+            loop {
+                if self.next()? != b'"' {
+                    return Err(Reject);
+                }
+                key(self)?;
+                if self.next()? != b':' {
+                    return Err(Reject);
+                }
+                value(self)?;
+                match self.next()? {
+                    b',' => {}
+                    b'}' => break,
+                    _ => return Err(Reject),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
 }

@@ -1,7 +1,7 @@
 //! Values of JSON that nobody wants: they are checked, and not kept.
 
 use super::Parser;
-use crate::columns::{Accept, Reject};
+use crate::columns::Accept;
 
 impl Parser<'_> {
     /// Skips a value that is not wanted, but checks it all the same.
@@ -26,45 +26,10 @@ impl Parser<'_> {
     }
 
     fn skip_object(&mut self) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b'}' {
-            self.at += 1;
-        } else {
-            loop {
-                if self.next()? != b'"' {
-                    return Err(Reject);
-                }
-                self.skip_string()?;
-                if self.next()? != b':' {
-                    return Err(Reject);
-                }
-                self.skip()?;
-                match self.next()? {
-                    b',' => {}
-                    b'}' => break,
-                    _ => return Err(Reject),
-                }
-            }
-        }
-        self.depth -= 1;
-        Ok(())
+        self.members(Self::skip_string, Self::skip)
     }
 
     fn skip_list(&mut self) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b']' {
-            self.at += 1;
-        } else {
-            loop {
-                self.skip()?;
-                match self.next()? {
-                    b',' => {}
-                    b']' => break,
-                    _ => return Err(Reject),
-                }
-            }
-        }
-        self.depth -= 1;
-        Ok(())
+        self.elements(Self::skip)
     }
 }

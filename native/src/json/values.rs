@@ -198,47 +198,17 @@ impl Parser<'_> {
     }
 
     fn list(&mut self, element: &mut Column) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b']' {
-            self.at += 1;
-        } else {
-            loop {
-                self.value(element)?;
-                match self.next()? {
-                    b',' => {}
-                    b']' => break,
-                    _ => return Err(Reject),
-                }
-            }
-        }
-        self.depth -= 1;
-        Ok(())
+        self.elements(|parser| parser.value(element))
     }
 
     fn map(&mut self, keys: &mut Bytes, values: &mut Column) -> Accept<()> {
-        self.enter()?;
-        if self.token()? == b'}' {
-            self.at += 1;
-        } else {
-            loop {
-                if self.next()? != b'"' {
-                    return Err(Reject);
-                }
-                self.string(&mut keys.values)?;
-                keys.end()?;
-                if self.next()? != b':' {
-                    return Err(Reject);
-                }
-                self.value(values)?;
-                match self.next()? {
-                    b',' => {}
-                    b'}' => break,
-                    _ => return Err(Reject),
-                }
-            }
-        }
-        self.depth -= 1;
-        Ok(())
+        self.members(
+            |parser| {
+                parser.string(&mut keys.values)?;
+                keys.end()
+            },
+            |parser| parser.value(values),
+        )
     }
 
     /// The text of a scalar; arrays and objects are left to the reference.
