@@ -9,6 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
+ARCHIVE := $(VENV)/.classes-archived
 # mypy and import-linter read packages from directories; this copy has them as they are installed.
 TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local native sql
@@ -23,7 +24,7 @@ help: ## Show this list
 	@grep -E '^[a-z/.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## (.*)/  \1|\2/' | column -t -s '|'
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv with all tools and this project in it (nothing to do when it is up to date)
+setup: $(STAMP) $(ARCHIVE) ## Make .venv with all tools and this project in it (nothing to do when it is up to date)
 
 $(STAMP): requirements-dev.txt pyproject.toml tools/build_backend.py tools/find-python.sh
 	@echo "Setting up $(VENV): the first time this downloads PySpark (about 450 MB)"
@@ -39,6 +40,12 @@ jar: $(STAMP) ## Compile the Java adapter (only when its sources changed)
 .PHONY: native
 native: $(STAMP) ## Compile the native decoder (only when its sources changed; nothing without Rust's cargo)
 	@$(BIN)/python tools/build_backend.py native
+
+# What starts Spark often starts sooner with it. Without it nothing fails.
+$(ARCHIVE): $(STAMP) | jar
+	@echo "Archiving Spark's classes, which takes a minute"
+	$(BIN)/pyspark-pravega class-archive || echo "There is no archive: sessions will start more slowly"
+	@touch $@
 
 .PHONY: proto
 proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller/controller.proto
@@ -82,7 +89,7 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
 
 .PHONY: test
-test: lint types imports jar native ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
+test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 
 .PHONY: faults

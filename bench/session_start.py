@@ -1,9 +1,11 @@
-"""How long a session takes to start: Spark alone, and Spark with Pravega in it, in turns.
+"""How long a session takes to start: Spark alone, and Spark with Pravega in it, with an archive of Spark's classes and
+without one, in turns.
 
     python -m bench.session_start [--rounds 5] [--python OTHER/bin/python]
 
 Each start is a process of its own: imports, `getOrCreate()`, and the first statement, which is SHOW NAMESPACES. With
-Pravega that starts the catalog service, too. `--python` names a Python with another PySpark, to compare with.
+Pravega that starts the catalog service, too. The archive is the one that `pyspark-pravega class-archive` wrote before;
+without it, only one of these two is measured. `--python` names a Python with another PySpark, to compare with.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 
 from bench.servers import cluster
+from pyspark_pravega.class_archive import ClassArchive
+from pyspark_pravega.launch import find_spark_home
 
 PROGRAM = """
 import json, sys, time
@@ -35,9 +40,10 @@ spark.stop()
 """
 
 
-def start(python: str, *servers: str) -> tuple[str, float, float]:
+def start(python: str, *servers: str, **variables: str) -> tuple[str, float, float]:
     """Start a session; return the version of Spark, and the seconds of the start and of the first statement."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= variables
     done = subprocess.run(
         [python, "-c", PROGRAM, *servers],
         env=environment,
@@ -56,13 +62,18 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[])
     arguments = parser.parse_args()
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    with cluster() as config:
+    archive = ClassArchive.of(find_spark_home(os.environ), os.environ)
+    with cluster() as config, tempfile.TemporaryDirectory() as empty:
+        servers = (config.controller_uri, config.registry_uri or "")
         for _ in range(arguments.rounds):
             for python in (sys.executable, *arguments.python):
                 version, *seconds = start(python)
                 found[f"{version} alone"].append((seconds[0], seconds[1]))
-            version, *seconds = start(sys.executable, config.controller_uri, config.registry_uri or "")
+            version, *seconds = start(sys.executable, *servers, XDG_CACHE_HOME=empty)
             found[f"{version} with Pravega"].append((seconds[0], seconds[1]))
+            if archive is not None and archive.options():
+                version, *seconds = start(sys.executable, *servers)
+                found[f"{version} with Pravega and the archive"].append((seconds[0], seconds[1]))
     print(f"load {os.getloadavg()[0]:.0f}; median and best\n| | start | first statement |\n|---|---|---|")
     for what, runs in found.items():
         columns = [f"{statistics.median(each):.1f} s, {min(each):.1f} s" for each in zip(*runs, strict=True)]

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from pyspark_pravega.adapter import adapter_jar
 from pyspark_pravega.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
+from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, driver_options
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark_arguments import (
     add_driver_class_path,
@@ -23,6 +24,7 @@ from pyspark_pravega.spark_arguments import (
     conf_of,
     hide_secrets,
     leading_options,
+    option_of,
     split_mixed,
 )
 from pyspark_pravega.spark_logging import quiet_logging
@@ -114,7 +116,8 @@ def plan(
         with_jar = add_driver_class_path(
             with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
-    for key, text in {DAEMON_CONF: DAEMON_MODULE, **program.confs}.items():
+    java_options = _java_options(passed_on, program.mixed, environment, spark_home)
+    for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
         if not conf_of(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
             confs += ["--conf", f"{key}={text}"]
     if name == "pipelines":
@@ -133,6 +136,21 @@ def plan(
         with_jar = [*of_spark, program.resource, *of_server]
     # Later confs win, so the user's own count.
     return Launch((script, *program.leading, *confs, *with_jar), added)
+
+
+def _java_options(
+    arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> dict[str, str]:
+    """Return the conf by which the driver starts from the archive of Spark's classes; nothing if it cannot."""
+
+    def given(option: str, conf: str) -> str:
+        of_conf = conf_of(conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
+        return option_of(option, arguments, mixed=mixed) or of_conf
+
+    of_user = given("--driver-java-options", "spark.driver.extraJavaOptions")
+    deploy_mode = given("--deploy-mode", "spark.submit.deployMode")
+    options = driver_options(spark_home, environment, of_user, deploy_mode)
+    return {JAVA_OPTIONS_CONF: options} if options else {}
 
 
 def run(launch: Launch) -> NoReturn:

@@ -15,6 +15,7 @@ from pyspark_pravega.catalog_conf import (
     CatalogConf,
     catalog_conf,
 )
+from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, driver_options
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars
@@ -59,6 +60,7 @@ def configure(
     driver_started = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
     if not driver_started:
         _join_submit_arguments()
+        _start_from_archive(builder)
     _apply(builder, given, hide=not driver_started)
     builder.config("spark.jars", join_jars(_jars_so_far(builder, driver_started), adapter_jar()))
     if running is None:
@@ -82,6 +84,16 @@ def _choose_pythons(builder: SparkSession.Builder, driver_started: bool) -> None
         builder.config("spark.pyspark.driver.python", sys.executable)
     if not _conf_so_far(DAEMON_CONF, builder, driver_started):
         builder.config(DAEMON_CONF, DAEMON_MODULE)
+
+
+def _start_from_archive(builder: SparkSession.Builder) -> None:
+    """Have the driver start from the archive of Spark's classes, unless the user chose its options."""
+    if _conf_so_far(JAVA_OPTIONS_CONF, builder, False):
+        return
+    of_user = _conf_so_far("spark.driver.extraJavaOptions", builder, False)
+    options = driver_options(find_spark_home(os.environ), os.environ, of_user, "client")
+    if options:
+        builder.config(JAVA_OPTIONS_CONF, options)
 
 
 def _is_remote(builder: SparkSession.Builder) -> bool:
