@@ -24,6 +24,7 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
+from .begun import begun
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from .retry import at_most
 from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id
@@ -258,12 +259,15 @@ def _is_merged(merged: Callable[[], bool], seconds: float) -> bool:
 
 
 def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) -> CreatedTransaction:
-    """Create a transaction whose first lease is longer than the wanted one, which it gets at once by a ping."""
+    """Create a transaction whose first lease is longer than the wanted one, which it gets by a ping.
+
+    Nobody waits for that ping: should it fail, the first lease counts until the next one.
+    """
     if lease_ms < SHORTEST_LEASE_MS:
         return controller.create_transaction(stream, lease_ms)  # refused, unless the server has other limits
     try:
         created = controller.create_transaction(stream, _FIRST_LEASE_MS)
     except InvalidOptionError:
         return controller.create_transaction(stream, lease_ms)  # a server with a lower limit
-    controller.ping_transaction(stream, created.id, lease_ms)
+    begun(lambda: controller.ping_transaction(stream, created.id, lease_ms))
     return created
