@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_pravega.errors import ProtocolError
+from pyspark_pravega.errors import ProtocolError, StreamNotFoundError
 
 from .. import Pravega
 from ..controller.reader_groups import ReaderGroup
@@ -72,8 +72,10 @@ class GroupLog:
             self._pravega.controller.truncate_stream(StreamCut(self._stream, {segment_id: written[0][0]}))
 
     def _segment(self) -> tuple[int, int, int]:
-        """Return the only segment, with its first byte and its end."""
+        """Return the only segment, with its first byte and its end. Raises StreamNotFoundError."""
         segments = self._pravega.controller.current_segments(self._stream)
+        if not segments:  # sealed, as a stream is while the controller deletes it
+            raise StreamNotFoundError(f"stream '{self._stream}' of a reader group is just being deleted")
         if len(segments) != 1:
             raise ProtocolError(f"stream '{self._stream}' of a reader group has {len(segments)} segments, not one")
         segment_id = segments[0].segment_id
