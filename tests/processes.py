@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -15,21 +16,22 @@ def running(pid: int) -> str:
         return ""
 
 
-def descendants(pid: int) -> list[int]:
-    """All processes that descend from one, parents before children."""
+def children(pid: int) -> list[int]:
+    """The processes that one has started and that have not been reaped."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
         return found  # it has ended
     for thread in threads:
-        try:
-            children = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
     return found
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that descend from one, parents before children."""
+    return [each for child in children(pid) for each in (child, *descendants(child))]
 
 
 def running_with(*words: str) -> list[int]:
@@ -46,14 +48,14 @@ def processor_seconds(pid: int) -> float:
 
 def worker_daemons(jvm: int) -> list[int]:
     """The Python processes of a JVM that fork those which run tasks."""
-    return [pid for pid in _of_tasks(jvm) if descendants(pid)]
+    return [pid for pid in children(jvm) if _serves_tasks(pid)]
 
 
 def task_workers(jvm: int) -> list[int]:
-    """The Python processes of a JVM that run tasks, or wait for some."""
-    return [pid for pid in _of_tasks(jvm) if not descendants(pid)]
+    """The Python processes of a JVM that run tasks, or wait for some: what its daemons have forked."""
+    return [pid for daemon in worker_daemons(jvm) for pid in descendants(daemon) if _serves_tasks(pid)]
 
 
-def _of_tasks(jvm: int) -> list[int]:
+def _serves_tasks(pid: int) -> bool:
     """Spark has more daemons, such as those that look up and plan Python data sources; they run other modules."""
-    return [pid for pid in descendants(jvm) if running(pid).split()[-1:] == ["pyspark.worker"]]
+    return running(pid).split()[-1:] == ["pyspark.worker"]

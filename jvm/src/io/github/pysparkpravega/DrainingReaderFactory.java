@@ -14,9 +14,10 @@ import org.slf4j.LoggerFactory;
  */
 record DrainingReaderFactory(ColumnarReaders python) implements ColumnarReaders {
   private static final Logger LOG = LoggerFactory.getLogger(DrainingReaderFactory.class);
-  // What is worth less than a new worker. A scan that does not know the limit may have much more, or larger rows.
+  // What is worth less than a new worker. Mostly the worker has only its end to tell, which takes long on a busy machine;
+  // a limit within the query that is far higher than the one around it leaves much more.
   private static final int MOST_ROWS = 10_000;
-  private static final long MOST_NANOS = 500_000_000L;
+  private static final long MOST_NANOS = 2_000_000_000L;
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
