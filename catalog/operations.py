@@ -144,8 +144,8 @@ class Operations:
                 return relations.load(catalog, request)
             case r.LoadChangelog(namespace, name, options, range):
                 return changes.load_changes(catalog, namespace, name, range, options)
-            case r.ReadMetadata(namespace, name):
-                return metadata.rows(catalog, namespace, name)
+            case r.ReadMetadata(namespace, name, options):
+                return metadata.rows(catalog, namespace, name, options)
             case r.TableExists(namespace, name, False) if belongs_to_stream(namespace):
                 return metadata.exists(catalog, namespace, name)
             case r.TableExists(namespace, name, creating):

@@ -131,7 +131,7 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
         raise InvalidNameError(f"There is no metadata table {name}. A table has {', '.join(TABLES)}.")
     found = load(catalog, place, name, {}, writing=False)
     schema = arrow_columns(found.schema)
-    found_rows = rows(catalog, place, name).rows
+    found_rows = rows(catalog, place, name, {}).rows
     arrays = [pa.array([row[index] for row in found_rows], field.type) for index, field in enumerate(schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 

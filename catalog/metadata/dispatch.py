@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.errors import (
     InvalidNameError,
+    InvalidOptionError,
     PravegaError,
     SchemaNotFoundError,
     StreamNotFoundError,
@@ -74,8 +75,15 @@ def load(
     return MetadataDescription(shown, found.columns)
 
 
-def rows(catalog: Catalog, namespace: Sequence[str], name: str) -> MetadataRows:
-    """Return the rows of a metadata table, as they are now."""
+def rows(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> MetadataRows:
+    """Return the rows of a metadata table, as they are now.
+
+    Raises InvalidOptionError if the query has options.
+    """
+    if options:
+        shown = catalog.named(*namespace, name)
+        given = ", ".join(f"'{key}'" for key in sorted(options))
+        raise InvalidOptionError(f"{shown} takes no options, but got {given}. Leave them out, and use WHERE.")
     stream = stream_named(catalog, namespace[:1], namespace[1])
     made = TABLES[name.lower()].rows(catalog.pravega, stream)
     return MetadataRows(tuple(tuple(row) for row in made))

@@ -53,10 +53,11 @@ class LoadTable:
 
 @dataclass(frozen=True)
 class ReadMetadata:
-    """The `MetadataRows` of a metadata table."""
+    """The `MetadataRows` of a metadata table. `options` are those of the query."""
 
     namespace: tuple[str, ...]
     name: str
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True)

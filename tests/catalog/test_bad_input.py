@@ -468,6 +468,9 @@ STATEMENTS = [
         OPTION, TABLE, "'end-version' and VERSION AS OF '1'", "Leave one of them out",
     ),
     refusal("SELECT * FROM {n}.t.history VERSION AS OF 1", OPERATION, TABLE + ".history", "has no versions"),
+    refusal(
+        "SELECT * FROM {n}.t.history WITH ('end-version'='1')", OPTION, TABLE + ".history", "'end-version'", "WHERE",
+    ),
     refusal("SELECT * FROM {n}.t.history CHANGES FROM VERSION 1", OPERATION, TABLE + ".history", "has no changes"),
     refusal("ANALYZE TABLES IN pravega.missing COMPUTE STATISTICS", "SCHEMA_NOT_FOUND", "`missing`"),
     refusal("TRUNCATE TABLE {n}.t.segments", OPERATION, TABLE + ".segments", "can only be read"),

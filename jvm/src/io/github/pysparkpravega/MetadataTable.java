@@ -1,6 +1,7 @@
 package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -53,7 +54,8 @@ record MetadataTable(PravegaService service, Identifier ident, JsonNode descript
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return () -> new RowsOfService(struct(),
-        () -> service.call("read_metadata", PravegaCatalog.arguments(ident)).get("rows"));
+    ObjectNode arguments = PravegaCatalog.arguments(ident);
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    return () -> new RowsOfService(struct(), () -> service.call("read_metadata", arguments).get("rows"));
   }
 }
