@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, InvalidOptionError
@@ -16,10 +18,11 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 from ..commit_log import CommitLog
 from ..scan.bounds import check_unbounded
 from ..scan.snapshot import tail_cut
+from ..stream_source.frontier import rest
 from ..tables.change_range import ChangeRange
 
 _IDLE_SECONDS = 0.2
-"""How long an end that has not moved is good for: Spark asks a hundred times a second."""
+"""How long the end of a sealed stream is good for: Spark asks a hundred times a second."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,9 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
-    for position in (since, until):
-        if position.cut.stream != stream or not pravega.controller.stream_cut_valid(position.cut):
+    asked = [begun(partial(pravega.controller.stream_cut_valid, position.cut)) for position in (since, until)]
+    for position, valid in zip((since, until), asked, strict=True):
+        if position.cut.stream != stream or not valid():
             raise CheckpointError(
                 f"The checkpoint's position {position.cut} is none in stream {stream}. Was the stream dropped "
                 "and made again? Start the query with a new checkpoint location."
@@ -100,17 +104,26 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
 def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Position, *, versioned: bool) -> Position:
     """Return where the stream ends now, between two transactions, with the newest version before it if `versioned`.
 
-    If it ends at `since`, that is returned after a pause.
+    If it ends at `since`, that is returned.
     """
+    if _is_still(pravega, stream, since.cut):
+        rest(since.cut.positions)
+        return since
     log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
 
     def measure(published: StreamCut | None) -> StreamCut:
-        return published or tail_cut(pravega, stream)
+        return published or tail_cut(pravega, stream, tuple(since.cut.positions))
 
-    cut, version = log.settled(measure), 0
-    if cut == since.cut:
+    cut, version = log.tail(measure) if versioned else (log.settled(measure), 0)
+    if cut == since.cut:  # its segments are sealed, and no others follow
         cancellation.sleep(_IDLE_SECONDS)
         return since
-    if versioned:
-        cut, version = log.tail(measure)  # which may wait, as an idle stream need not
     return Position(cut, version, since.begin or since)
+
+
+def _is_still(pravega: Pravega, stream: Stream, end: StreamCut) -> bool:
+    """Tell whether a stream still ends at a cut: no segment of it has grown, or was sealed or removed."""
+    infos = pravega.segments.segment_infos(stream, end.positions)
+    return infos.keys() == end.positions.keys() and not any(
+        info.sealed or info.write_offset != end.positions[segment] for segment, info in infos.items()
+    )

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.begun import begun
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -46,9 +48,10 @@ def take_snapshot(
     Raises DataLossError when `start` lies before the stream's head and `fail_on_data_loss`, StreamNotFoundError,
     PermissionDeniedError, InvalidOptionError for cuts that are not of this stream or in the wrong order.
     """
-    for name, cut in (("start-stream-cut", start), ("end-stream-cut", end)):
-        if cut is not None:
-            check_cut(pravega, stream, name, cut)
+    named = (("start-stream-cut", start), ("end-stream-cut", end))
+    checks = [begun(partial(check_cut, pravega, stream, name, cut)) for name, cut in named if cut is not None]
+    for done in checks:
+        done()
 
     def measure(until: StreamCut | None) -> list[SegmentSlice]:
         return _measure(pravega, stream, start, until, fail_on_data_loss)

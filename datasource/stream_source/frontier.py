@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from pyspark_pravega.client import Pravega
+from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut
@@ -26,6 +26,9 @@ _NO_SUCCESSORS_SECONDS, _LONGEST_BELIEF = 0.2, 5.0
 
 Twice as long each time.
 """
+_MANY_SEGMENTS = 64
+_REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
+"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 _KEPT_SEGMENTS = 4096
 _BEYOND = 1 << 63
 """An offset behind the end of every segment."""
@@ -142,6 +145,12 @@ class Frontier:
         return sum(self.ends[segment] - begin for segment, begin in self.begins.items())
 
 
+def rest(segments: Collection[int]) -> None:
+    """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
+    if len(segments) > _MANY_SEGMENTS:
+        cancellation.sleep(min(len(segments) * _REST_PER_SEGMENT, _LONGEST_REST))
+
+
 def find_frontier(segments: StreamSegments, since: Positions, *bounds: StreamCut | None) -> Frontier:
     """Find what a query can read next that has read up to `since`, and not beyond any of the bounds."""
     cuts = [cut for cut in bounds if cut is not None]
@@ -250,4 +259,4 @@ def end_within(segment: int, cut: StreamCut) -> int:
     return 0 if later else _BEYOND
 
 
-__all__ = ["EndCut", "Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier"]
+__all__ = ["EndCut", "Frontier", "Positions", "StreamSegments", "end_within", "entered", "find_frontier", "rest"]

@@ -18,15 +18,12 @@ from ..scan.bounds import bounds_text, end_cut, end_option, start_cut
 from ..scan.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
 from .admission import Walker, admitted
-from .frontier import EndCut, Frontier, Positions, StreamSegments, entered, find_frontier
+from .frontier import EndCut, Frontier, Positions, StreamSegments, entered, find_frontier, rest
 from .limits import NO_LIMITS, Limits
 from .memory import Admitted, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress
 
-_MANY_SEGMENTS = 64
-_REST_PER_SEGMENT, _LONGEST_REST = 0.0005, 0.2
-"""Spark asks a hundred times a second. A look at a few segments is one round trip; at many, one for each 64."""
 _TOO_FEW_REST = 0.1
 """Pause in seconds where there are fewer rows than wanted: counting them costs more than looking for events."""
 
@@ -114,7 +111,7 @@ class TableStream:
         if ahead is None:
             seen = find_frontier(self._segments, since.cut.positions, *bounds)
             if not seen.bytes and not seen.lost:
-                self._rest(since)
+                rest(since.cut.positions)
                 return self._nothing_new(since, seen, memory)
             frontier = self._frontier(since.cut.positions, bounds)
             if not frontier.bytes:
@@ -166,11 +163,6 @@ class TableStream:
         frontier = self._log.settled(lambda until: find_frontier(self._segments, since, *bounds, until))
         self._check_lost(frontier)
         return frontier
-
-    def _rest(self, since: SourceOffset) -> None:
-        """Wait before another look at very many segments, so that looking takes no more than a part of the time."""
-        if len(since.cut.positions) > _MANY_SEGMENTS:
-            cancellation.sleep(min(len(since.cut.positions) * _REST_PER_SEGMENT, _LONGEST_REST))
 
     def _nothing_new(self, since: SourceOffset, frontier: Frontier, memory: QueryMemory) -> BatchEnd:
         metrics = self._progress.behind(frontier.begins, frontier.tails, self.walker(), memory)
