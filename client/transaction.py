@@ -269,5 +269,12 @@ def _created_for_a_day(controller: Controller, stream: Stream, lease_ms: int) ->
         created = controller.create_transaction(stream, _FIRST_LEASE_MS)
     except InvalidOptionError:
         return controller.create_transaction(stream, lease_ms)  # a server with a lower limit
-    begun(lambda: controller.ping_transaction(stream, created.id, lease_ms))
+
+    def ping() -> None:
+        try:
+            controller.ping_transaction(stream, created.id, lease_ms)
+        except PravegaError as error:  # it may have ended meanwhile, or the connection
+            _log.debug("Transaction %s keeps its first lease: %s", created.id, error)
+
+    begun(ping)
     return created

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -87,6 +89,25 @@ def test_a_look_at_the_segments_is_only_a_hint(
     assert controller.transaction_status(transaction.stream, transaction.id) is TransactionStatus.COMMITTED
     if told == "merged":
         assert still_there[-1] == 0 and 0 not in still_there[:-1]
+
+
+def test_the_first_sign_of_life_may_be_lost(
+    controller: Controller, stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = threading.Event()
+
+    def lost(*_: object) -> None:
+        tried.set()
+        raise ServerUnavailableError("the answer was lost")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.DEBUG):
+        patched.setattr(controller, "ping_transaction", lost)
+        begun = Transaction.begin(controller, stream, SHORTEST_LEASE)
+        assert tried.wait(10)
+        wait_until(lambda: "keeps its first lease" in caplog.text, "not logged")
+    begun.commit()
+    begun.stop()
+    assert begun.status() is TransactionStatus.COMMITTED
 
 
 def test_commit_again_is_harmless_and_abort_is_too_late(controller: Controller, transaction: Transaction) -> None:
