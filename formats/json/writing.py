@@ -317,7 +317,9 @@ def cells_of(data_type: DataType, path: str, timestamps: str = ISO) -> JsonCells
     for kind, make in _LEAVES.items():
         if isinstance(data_type, kind):
             return make(path)
-    raise UnsupportedTypeError(f"column '{path}' has type {data_type.simpleString()}, which format json cannot write")
+    raise UnsupportedTypeError(
+        f"column '{path}' has type {data_type.simpleString()}, which cannot be written as text; leave the column out"
+    )
 
 
 _LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {
