@@ -44,8 +44,7 @@ native: $(STAMP) ## Compile the native decoder (only when its sources changed; n
 # What starts Spark often starts sooner with it. Without it nothing fails.
 $(ARCHIVE): $(STAMP) | jar
 	@echo "Archiving Spark's classes, which takes a minute"
-	$(BIN)/pyspark-pravega class-archive || echo "There is no archive: sessions will start more slowly"
-	@touch $@
+	@$(BIN)/pyspark-pravega class-archive && touch $@ || echo "There is no archive: sessions will start more slowly"
 
 .PHONY: proto
 proto: build/proto/bin/python ## Regenerate the gRPC code from client/controller/controller.proto

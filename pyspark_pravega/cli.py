@@ -253,7 +253,7 @@ def jar() -> None:
 def class_archive(delete: bool) -> None:
     """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
 
-    Java keeps the classes that a session loads, read and checked, in a file of 200 MB in the user's cache. `configure`
+    Java keeps the classes that a session loads, read and checked, in a file of 240 MB in the user's cache. `configure`
     and the commands of pyspark-pravega use it. It takes a minute, and belongs to this Spark and this Java: run it again
     after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
     """

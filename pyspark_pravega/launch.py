@@ -24,7 +24,7 @@ from pyspark_pravega.spark_arguments import (
     conf_of,
     hide_secrets,
     leading_options,
-    option_of,
+    setting_of,
     split_mixed,
 )
 from pyspark_pravega.spark_logging import quiet_logging
@@ -116,7 +116,7 @@ def plan(
         with_jar = add_driver_class_path(
             with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
-    java_options = _java_options(passed_on, program.mixed, environment, spark_home)
+    java_options = _java_options(with_jar, program.mixed, environment, spark_home)
     for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
         if not conf_of(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
             confs += ["--conf", f"{key}={text}"]
@@ -143,13 +143,10 @@ def _java_options(
 ) -> dict[str, str]:
     """Return the conf by which the driver starts from the archive of Spark's classes; nothing if it cannot."""
 
-    def given(option: str, conf: str) -> str:
-        of_conf = conf_of(conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
-        return option_of(option, arguments, mixed=mixed) or of_conf
+    def setting(option: str, conf: str) -> str:
+        return setting_of(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    of_user = given("--driver-java-options", "spark.driver.extraJavaOptions")
-    deploy_mode = given("--deploy-mode", "spark.submit.deployMode")
-    options = driver_options(spark_home, environment, of_user, deploy_mode)
+    options = driver_options(spark_home, environment, setting)
     return {JAVA_OPTIONS_CONF: options} if options else {}
 
 

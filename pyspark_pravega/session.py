@@ -18,7 +18,7 @@ from pyspark_pravega.catalog_conf import (
 from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, driver_options
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home
-from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars
+from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars, setting_of
 from pyspark_pravega.sql.keywords import settings_from_keywords
 
 if TYPE_CHECKING:
@@ -90,9 +90,15 @@ def _start_from_archive(builder: SparkSession.Builder) -> None:
     """Have the driver start from the archive of Spark's classes, unless the user chose its options."""
     if _conf_so_far(JAVA_OPTIONS_CONF, builder, False):
         return
-    of_user = _conf_so_far("spark.driver.extraJavaOptions", builder, False)
-    options = driver_options(find_spark_home(os.environ), os.environ, of_user, "client")
-    if options:
+    spark_home = find_spark_home(os.environ)
+
+    def setting(option: str, conf: str) -> str:
+        of_builder = str(builder._options.get(conf, ""))
+        return of_builder or setting_of(
+            option, conf, _submit_arguments(), mixed=False, environment=os.environ, spark_home=spark_home
+        )
+
+    if options := driver_options(spark_home, os.environ, setting):
         builder.config(JAVA_OPTIONS_CONF, options)
 
 

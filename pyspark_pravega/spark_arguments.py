@@ -23,6 +23,9 @@ _WITH_VALUE = frozenset(
     "--exclude-packages --principal --properties-file --proxy-user --py-files --queue --repositories --status "
     "--total-executor-cores".split()
 )
+JAVA_OPTION_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Environment variables from which the driver's Java takes options, beside its command line."""
+
 _SHELL_WITH_VALUE = frozenset("-e -f -i -d --database --define --hiveconf --hivevar".split())
 _SWITCHES = frozenset("--help -h --supervise --usage-error --verbose -v --version --load-spark-defaults".split())
 
@@ -140,6 +143,13 @@ def conf_of(
 ) -> str:
     """Return the conf that Spark would take, from these arguments or its defaults; empty when it is not set."""
     return _setting(arguments, "", key, mixed, environment, spark_home)
+
+
+def setting_of(
+    option: str, conf: str, arguments: Sequence[str], *, mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> str:
+    """Return the value of one of Spark's options, else of the conf that says the same; empty when neither is set."""
+    return _setting(arguments, option, conf, mixed, environment, spark_home)
 
 
 def option_of(option: str, arguments: Sequence[str], *, mixed: bool) -> str:

@@ -11,11 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyspark_pravega.spark_arguments import conf_of, option_of, switches_of
+from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES, conf_of, option_of, switches_of
 
 PROFILE = Path(__file__).with_name("log4j2.properties")
 
-_JVM_OPTIONS = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _CONFS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
 _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n")
@@ -34,7 +33,7 @@ def quiet_logging(
         return conf_of(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
     before = environment.get("SPARK_SUBMIT_OPTS", "")
-    options = [environment.get(name, "") for name in _JVM_OPTIONS] + [conf(key) for key in _CONFS]
+    options = [environment.get(name, "") for name in JAVA_OPTION_VARIABLES] + [conf(key) for key in _CONFS]
     options.append(option_of("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
     directories += option_of("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)

@@ -10,19 +10,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.directories import cache_directory
+from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES
 
 JAVA_OPTIONS_CONF = "spark.driver.defaultJavaOptions"
 """Spark puts these options in front of `spark.driver.extraJavaOptions`, which is left to the user."""
 
-_QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 # These start a driver in another way, or record an archive themselves.
-_OF_USER = ("-XX:ArchiveClassesAtExit", "-XX:SharedArchiveFile", "-XX:DumpLoadedClassList", "-Xshare:")
+_OF_USER = (
+    "-XX:ArchiveClassesAtExit",
+    "-XX:SharedArchiveFile",
+    "-XX:DumpLoadedClassList",
+    "-XX:+RecordDynamicDumpInfo",
+    "-Xshare:",
+)
+# Spark splits options as a shell does, and Java splits archives at colons.
+_PLAIN_PATH = re.compile(r"[\w./+@=-]+")
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,10 @@ class ClassArchive:
 
     @classmethod
     def of(cls, spark_home: Path, environment: Mapping[str, str]) -> ClassArchive | None:
-        """The archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java."""
+        """Find the archive for the Spark in `spark_home` and the Java that would run it; None if there is no Java.
+
+        Raises SetupError if the user has no cache, or its path cannot stand in an option of Java.
+        """
         java = _java(environment)
         if java is None:
             return None
@@ -45,35 +58,54 @@ class ClassArchive:
         # Java compares a jar's size and time, too, in whole seconds.
         known = [f"{part} {found.st_size} {int(found.st_mtime)}" for part in parts if (found := _stat(part))]
         key = hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
-        return cls(cache_directory(environment) / "classes" / f"spark-{key}.jsa")
+        try:
+            cache = cache_directory(environment)
+        except RuntimeError as error:  # a user without a home
+            raise SetupError(f"There is no cache directory ({error}). Set XDG_CACHE_HOME to one.") from error
+        check_path(cache, "XDG_CACHE_HOME")
+        return cls(cache / "classes" / f"spark-{key}.jsa")
 
     def options(self) -> str:
-        """The options by which Java starts from the archive; empty if it has not been recorded."""
-        if not self.file.is_file():
+        """Return the options by which Java starts from the archive; empty if there is none that can be read."""
+        if _stat(self.file) is None or not os.access(self.file, os.R_OK):
             return ""
-        with contextlib.suppress(PermissionError):  # a cache that all users share, in an image
+        with contextlib.suppress(OSError):  # a cache of another user, or on a file system that is read-only
             os.utime(self.file)  # archives that nobody uses are deleted
-        return f"-XX:SharedArchiveFile={self.file} {_QUIET}"
-
-    def recording_options(self, recording: Path) -> str:
-        """The options by which Java writes an archive to `recording` when it ends."""
-        return f"-XX:ArchiveClassesAtExit={recording} {_QUIET}"
+        return f"-XX:SharedArchiveFile={self.file} -Xlog:cds*=off -Xlog:class+path=off"
 
 
-def driver_options(spark_home: Path, environment: Mapping[str, str], options_of_user: str, deploy_mode: str) -> str:
-    """The options by which a driver on this machine starts from the archive, for JAVA_OPTIONS_CONF; empty if none do.
+def check_path(path: Path, variable: str) -> None:
+    """Raise SetupError if a path, which an environment variable gives, cannot stand in an option of Java."""
+    if not _PLAIN_PATH.fullmatch(str(path)):
+        raise SetupError(
+            f"The path '{path}' cannot stand in an option of Spark's Java, which may have letters, digits and "
+            f"_ . / + @ = - only. Set {variable} to another one."
+        )
+
+
+def driver_options(spark_home: Path, environment: Mapping[str, str], setting: Callable[[str, str], str]) -> str:
+    """Return the options by which a driver starts from the archive, for JAVA_OPTIONS_CONF; empty if it cannot.
 
     Args:
         spark_home: the Spark that is started.
         environment: of the process that starts it.
-        options_of_user: what `spark.driver.extraJavaOptions` holds; it may have an archive of its own.
-        deploy_mode: "cluster" if the driver runs on another machine.
+        setting: returns what the user has set by an option of spark-submit, or the conf that says the same.
     """
-    if deploy_mode == "cluster" or any(option in options_of_user for option in _OF_USER):
+    of_user = [
+        setting("--driver-java-options", "spark.driver.extraJavaOptions"),
+        *(environment.get(name, "") for name in JAVA_OPTION_VARIABLES),
+    ]
+    if (
+        any(option in text for option in _OF_USER for text in of_user)
+        or setting("--deploy-mode", "spark.submit.deployMode") == "cluster"  # a driver on another machine
+        or setting("--driver-class-path", "spark.driver.extraClassPath")  # stands in front of what was archived
+    ):
         return ""
-    archive = ClassArchive.of(spark_home, environment)
-    # Spark splits the options at spaces.
-    return archive.options() if archive is not None and " " not in str(archive.file) else ""
+    try:
+        archive = ClassArchive.of(spark_home, environment)
+    except SetupError:
+        return ""
+    return archive.options() if archive is not None else ""
 
 
 def _java(environment: Mapping[str, str]) -> Path | None:
@@ -86,5 +118,5 @@ def _java(environment: Mapping[str, str]) -> Path | None:
 def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None

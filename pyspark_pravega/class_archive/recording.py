@@ -11,11 +11,19 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.class_archive import keep
 
-from .archive import JAVA_OPTIONS_CONF, ClassArchive
+from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_path
 
 _TIMEOUT_S = 600.0
-# What would send the session elsewhere, or change the class path.
-_WITHOUT = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE", "PYSPARK_GATEWAY_PORT", "SPARK_LOCAL_DIRS")
+# What would send the session elsewhere, or have it write to the user's file system and metastore.
+_WITHOUT = (
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_REMOTE",
+    "SPARK_CONNECT_MODE",
+    "PYSPARK_GATEWAY_PORT",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+    "HIVE_CONF_DIR",
+)
 
 
 def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
@@ -24,16 +32,42 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     One that is there is replaced; who starts from it meanwhile is not disturbed.
 
     Raises:
-        SetupError: there is no Java, the session failed, or Java wrote no archive.
+        SetupError: there is no Java, Spark has a directory of confs with files, the session failed, Java wrote no
+            archive, or it cannot be kept.
     """
     archive = ClassArchive.of(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17 or 21 on PATH.")
-    with tempfile.TemporaryDirectory(prefix="pyspark-pravega-classes-") as folder:
-        recording = Path(folder, "spark.jsa")
-        given = {key: text for key, text in environment.items() if key not in _WITHOUT}
-        given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
-        options = archive.recording_options(recording)
+    _check_class_path(spark_home, environment)
+    try:
+        archive.file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="pyspark-pravega-classes-") as folder:
+            check_path(Path(folder), "TMPDIR")
+            recording = Path(folder, "spark.jsa")
+            _run(spark_home, environment, folder, recording)
+            keep(recording, archive.file)
+    except OSError as error:
+        raise SetupError(f"The archive {archive.file} cannot be written: {error}") from error
+    return archive
+
+
+def _check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
+    """Raise SetupError if Spark has a directory with files in front of its jars: Java archives classes of jars only."""
+    confs = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+    if confs.is_dir() and any(confs.iterdir()):
+        raise SetupError(
+            f"Spark's classes cannot be archived while '{confs}', which Spark puts in front of its jars, holds files: "
+            "Java archives classes of jars only. Empty it, or set SPARK_CONF_DIR to an empty directory, here and where "
+            "you start Spark."
+        )
+
+
+def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recording: Path) -> None:
+    """Run the session whose classes Java writes to `recording`. Raises SetupError if it or Java fails."""
+    given = {key: text for key, text in environment.items() if key not in _WITHOUT}
+    given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
+    options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
+    try:
         ended = subprocess.run(
             [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
             env=given,
@@ -45,15 +79,18 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
             timeout=_TIMEOUT_S,
             check=False,
         )
-        if ended.returncode:
-            raise SetupError(
-                f"The session that should load Spark's classes failed ({ended.returncode}): {ended.stdout[-1500:]}"
-            )
-        if not recording.exists():
-            raise SetupError(
-                "Java wrote no archive of Spark's classes. It archives classes of jars only: a directory with files in "
-                f"the class path, as SPARK_CONF_DIR ({environment.get('SPARK_CONF_DIR') or 'not set'}) may be, "
-                "prevents it."
-            )
-        keep(recording, archive.file)
-    return archive
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
+        ) from error
+    if ended.returncode:
+        raise SetupError(
+            f"The session that should load Spark's classes failed ({ended.returncode}): {_ends(ended.stdout)}"
+        )
+    if not recording.exists():
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(ended.stdout)}")
+
+
+def _ends(text: str) -> str:
+    """Keep the beginning, where Java complains, and the end, where Python does."""
+    return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

@@ -39,14 +39,13 @@ _STATEMENTS = (
     "DESCRIBE TABLE t",
     "SHOW CATALOGS",
     "SET spark.sql.ansi.enabled",
-    # Of Hive's metastore, which the SQL shell and the Thrift server start.
+    # Of Hive's metastore, which the SQL shell starts.
     "CREATE TABLE kept (id BIGINT) USING parquet",
     "INSERT INTO kept VALUES (1)",
     "SELECT * FROM kept",
 )
 _CLASSES = (
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
-    "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
     "jline.console.ConsoleReader",
 )
 
@@ -109,7 +108,7 @@ def main() -> None:
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": f"{os.getcwd()}/warehouse",
     }
-    # Nothing listens there: only the catalog's classes are wanted.
+    # Nothing listens there, and no statement asks: it is for the confs.
     builder = configure(builder.config(map=confs).enableHiveSupport(), controller_uri="tcp://localhost:1")
     spark = builder.getOrCreate()
     driver = SparkContext._gateway.proc  # type: ignore[union-attr]
@@ -117,7 +116,8 @@ def main() -> None:
         _use(spark, folder)
         spark.stop()
     driver.stdin.close()
-    driver.wait(_END_S)
+    if code := driver.wait(_END_S):
+        sys.exit(f"Spark's driver ended with {code}")
 
 
 if __name__ == "__main__":

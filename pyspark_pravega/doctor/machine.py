@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
+from pyspark_pravega.class_archive import ClassArchive
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.launch import find_spark_home
 
@@ -32,6 +33,7 @@ def check_machine(environment: Mapping[str, str]) -> Iterator[Finding]:
     yield from _java(environment)
     yield from _jar()
     yield from _native()
+    yield from _class_archive(environment)
     yield from _worker_python(environment)
 
 
@@ -153,6 +155,22 @@ def _native() -> Iterator[Finding]:
     """Not having it is no mistake, only slower."""
     found = native.status()
     yield Finding("Native decoder", True, found.text if found.active else f"{found.text}. {found.advice}")
+
+
+def _class_archive(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Look for the archive of Spark's classes. Not having it is no mistake, only slower."""
+    none = "none. Sessions start in two thirds of the time with one: run `pyspark-pravega class-archive`"
+    try:
+        spark_home = find_spark_home(environment)
+    except PravegaError:
+        return  # said before
+    try:
+        archive = ClassArchive.of(spark_home, environment)
+    except PravegaError as error:
+        yield Finding("Class archive", True, f"none. {error}")
+        return
+    if archive is not None:
+        yield Finding("Class archive", True, str(archive.file) if archive.options() else none)
 
 
 _LOOK = """\

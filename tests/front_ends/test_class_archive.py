@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options
+from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options, record
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home, plan
+from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES
 
 SPARK_HOME = find_spark_home(os.environ)
 SHARED = "-XX:SharedArchiveFile="
@@ -30,7 +31,7 @@ print(open(sys.argv[1]).read().count("source: shared objects file (top)"))
 
 
 def placed(cache: Path, content: bytes = b"") -> ClassArchive:
-    """The archive's place in a cache, with a file that holds `content`."""
+    """Write `content` where the archive has its place in a cache."""
     archive = ClassArchive.of(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(cache)})
     assert archive is not None
     archive.file.parent.mkdir(parents=True)
@@ -38,9 +39,9 @@ def placed(cache: Path, content: bytes = b"") -> ClassArchive:
     return archive
 
 
-def command(*arguments: str, cache: Path, **environment: str) -> tuple[str, ...]:
+def command(*arguments: str, cache: Path, name: str = "sql", **environment: str) -> tuple[str, ...]:
     given = {**os.environ, "XDG_CACHE_HOME": str(cache), **environment}
-    return plan("sql", arguments, catalog="pravega", settings={}, environment=given).command
+    return plan(name, arguments, catalog="pravega", settings={}, environment=given).command
 
 
 def classes_from_the_archive(tmp_path: Path, cache: Path) -> int:
@@ -82,9 +83,40 @@ def test_commands_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
         ("--driver-java-options", "-Xshare:off"),
         ("--deploy-mode", "cluster"),
         ("--conf", "spark.submit.deployMode=cluster"),
+        ("--driver-class-path", "/tmp/first.jar"),
     ):
-        assert ours not in command(*chosen, cache=cache), chosen
+        assert not any(SHARED in part for part in command(*chosen, cache=cache)), chosen
+    for variable in JAVA_OPTION_VARIABLES:
+        chosen_by = {variable: "-Xss8m -XX:+RecordDynamicDumpInfo"}
+        assert not any(SHARED in part for part in command(cache=cache, **chosen_by)), variable
+    for name in ("thriftserver", "pipelines"):
+        assert not any(SHARED in part for part in command(cache=cache, name=name)), name
     assert ours in command("--conf", "spark.driver.extraJavaOptions=-Xss8m", cache=cache)
+
+
+def test_sessions_start_from_it_unless_the_user_chose(tmp_path: Path) -> None:
+    """Each line is what `configure` has made of the driver's options, in a process where no driver runs."""
+    archive = placed(tmp_path / "cache")
+    program = """
+import os
+from pyspark.sql import SparkSession
+from pyspark_pravega import configure
+def options(submit="", **confs):
+    os.environ["PYSPARK_SUBMIT_ARGS"] = submit
+    builder = SparkSession.Builder()
+    builder._options = {"spark.driver." + key: text for key, text in confs.items()}
+    configure(builder, controller_uri="tcp://localhost:1")
+    print(builder._options.get("spark.driver.defaultJavaOptions", "none"))
+options()
+options(extraJavaOptions="-Xss8m")
+options(defaultJavaOptions="-Xss8m")
+options(extraJavaOptions="-Xshare:off")
+options(extraClassPath="/tmp/first.jar")
+options("--driver-java-options -Xshare:off pyspark-shell")
+"""
+    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], env=given, text=True, capture_output=True)
+    assert done.stdout.splitlines() == [archive.options()] * 2 + ["-Xss8m", "none", "none", "none"], done.stderr
 
 
 def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
@@ -105,12 +137,42 @@ def test_it_belongs_to_one_spark_and_one_java(tmp_path: Path) -> None:
     (home / "jars/a.jar").write_bytes(b"ab")
     assert first != file()
     assert ClassArchive.of(home, {"PATH": str(tmp_path)}) is None
-    assert driver_options(home, {"PATH": str(tmp_path)}, "", "client") == ""
+    assert driver_options(home, {"PATH": str(tmp_path)}, lambda option, conf: "") == ""
 
 
-def test_a_cache_whose_path_has_a_space_is_not_used(tmp_path: Path) -> None:
-    placed(tmp_path / "my cache")
-    assert not any(SHARED in part for part in command(cache=tmp_path / "my cache"))
+@pytest.mark.parametrize("name", ["my cache", "o'cache", "a:b"])
+def test_a_cache_whose_path_java_could_not_read_is_not_used(tmp_path: Path, name: str) -> None:
+    file = placed(tmp_path / "plain").file
+    (tmp_path / name / "pyspark-pravega").mkdir(parents=True)
+    file.parent.rename(tmp_path / name / "pyspark-pravega" / "classes")
+    assert not any(SHARED in part for part in command(cache=tmp_path / name))
+    with pytest.raises(SetupError, match="cannot stand in an option of Spark's Java.*Set XDG_CACHE_HOME"):
+        record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path / name)})
+
+
+def test_a_cache_that_cannot_be_looked_into_is_not_used(tmp_path: Path) -> None:
+    """A file stands where its directory would be, so that a look at the archive fails, whoever looks."""
+    (tmp_path / "pyspark-pravega").mkdir()
+    (tmp_path / "pyspark-pravega" / "classes").touch()
+    assert not any(SHARED in part for part in command(cache=tmp_path))
+    with pytest.raises(SetupError, match="cannot be written"):
+        record(SPARK_HOME, {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_files_in_front_of_sparks_jars_rule_it_out(tmp_path: Path) -> None:
+    """Nothing is started then: the session would use what these files configure."""
+    (tmp_path / "hive-site.xml").touch()
+    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "SPARK_CONF_DIR": str(tmp_path)}
+    with pytest.raises(SetupError, match=f"while '{tmp_path}', which Spark puts in front"):
+        record(SPARK_HOME, given)
+
+
+def test_a_session_that_fails_is_told(tmp_path: Path) -> None:
+    """Java does not take this option."""
+    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": "-XX:NoSuchOption=1"}
+    with pytest.raises(SetupError, match=r"session that should load Spark's classes failed[\s\S]*NoSuchOption"):
+        record(SPARK_HOME, given)
+    assert not list(tmp_path.rglob("*.jsa"))
 
 
 def test_it_is_deleted_on_request(tmp_path: Path) -> None:
@@ -123,7 +185,5 @@ def test_it_is_deleted_on_request(tmp_path: Path) -> None:
 
 
 def test_without_java_none_is_recorded(tmp_path: Path) -> None:
-    from pyspark_pravega.class_archive import record
-
     with pytest.raises(SetupError, match="No Java was found: set JAVA_HOME"):
         record(SPARK_HOME, {"PATH": str(tmp_path)})

@@ -36,8 +36,8 @@ def test_all_is_well(cluster: ClusterInfo) -> None:
     findings = look({**settings_of(cluster), **_login_of_the_environment()})
     assert [finding for finding in findings.values() if not finding.good] == []
     assert set(findings) == {
-        "Python", "Packages", "Spark", "Java", "Adapter", "Native decoder", "Python of Spark's workers", "Controller",
-        "Segment store", "Schema registry",
+        "Python", "Packages", "Spark", "Java", "Adapter", "Native decoder", "Class archive",
+        "Python of Spark's workers", "Controller", "Segment store", "Schema registry",
     }  # fmt: skip
 
 
