@@ -6,6 +6,7 @@ A segment store answers in a fraction of the time that the controller takes. The
   a segment that is there belongs to the stream of which it is known.
 - A segment is sealed before others take its place. So segments that were the current ones still are, all of them, as
   long as none is sealed or gone. Those before them can only go.
+- Whether segments cover the key space once never changes. So they make a position of the stream as long as they are there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from . import cancellation
 from .controller.controller import Controller
 from .segments.store import SegmentInfo, SegmentStore
 from .stream import SegmentRange, Stream, segment_epoch, segment_number
+from .stream_cut import StreamCut
 
 _THREADS = 8
 """Epochs that are asked for at the same time."""
@@ -41,6 +43,8 @@ class _Known:
     """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
     registered: bool = False
     encodings: tuple[int, ...] = (0,)
+    cover: frozenset[int] = frozenset()
+    """The segments of the last position that was found to be one."""
     ranges: Mapping[int, SegmentRange] = field(default_factory=dict)
     """By segment."""
 
@@ -106,6 +110,33 @@ class KnownStreams:
         current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
         if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
             self._learn(stream, replace(known, segments=tuple(segments), current=current))
+
+    def is_cut(self, cut: StreamCut) -> bool:
+        """Tell whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
+
+        Raises StreamNotFoundError.
+        """
+        if self._covered(cut) is not None:
+            return True
+        valid = self._controller.stream_cut_valid(cut)
+        if valid:
+            self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
+        return valid
+
+    def between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
+        """Return the states of all segments between two cuts; None if they are not known, or `start` lies after `end`."""
+        if start.positions.keys() != end.positions.keys():
+            return None
+        if any(offset > end.positions[segment] for segment, offset in start.positions.items()):
+            return None
+        return self._covered(start)
+
+    def _covered(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
+        """Return the states of the segments of a cut that is known to be one; None of others."""
+        if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
+            return None
+        infos = self._store.segment_infos(cut.stream, cut.positions)
+        return infos if infos.keys() == cut.positions.keys() else None
 
     def ranges(self, stream: Stream, segments: Sequence[int]) -> dict[int, SegmentRange]:
         """Return the key ranges of segments, without those that cannot be found out.

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
+import pyarrow as pa
 
 from pyspark_pravega.errors import DataLossError, ProtocolError, SegmentNotFoundError, StreamNotFoundError
 
@@ -170,7 +170,7 @@ class SegmentRangeReader:
         gap = False
         while offset < end:
             length = min(size, end - offset)
-            data = np.empty(_HEAD_ROOM + length, np.uint8).data
+            data = _memory(_HEAD_ROOM + length)
             try:
                 present_from = fetch.fill(data[_HEAD_ROOM:], offset)
             except SegmentNotFoundError:
@@ -191,7 +191,7 @@ class SegmentRangeReader:
             offset, gap = offset + length, False
             size = min(size * _GROWTH, self._window)
         if gap and end < self._end:
-            yield _Chunk(np.empty(_HEAD_ROOM, np.uint8).data, end, gap)
+            yield _Chunk(_memory(_HEAD_ROOM), end, gap)
 
     def _segment_removed(self, offset: int) -> int:
         """Return the first byte still there when the whole segment is gone; raises if the stream is gone too."""
@@ -256,13 +256,18 @@ class SegmentRangeReader:
         )
 
 
+def _memory(size: int) -> memoryview:
+    """Return memory of Arrow's allocator, which keeps what was freed; the system would clear its pages each time."""
+    return memoryview(pa.allocate_buffer(size)).cast("B")
+
+
 def _join(rest: bytes, data: memoryview) -> tuple[memoryview, int]:
     """Put the beginning of an event before the bytes in `data[_HEAD_ROOM:]`; the buffer and where it begins."""
     if len(rest) <= _HEAD_ROOM:
         begin = _HEAD_ROOM - len(rest)
         data[begin:_HEAD_ROOM] = rest
         return data, begin
-    joined = np.empty(len(rest) + len(data) - _HEAD_ROOM, np.uint8).data
+    joined = _memory(len(rest) + len(data) - _HEAD_ROOM)
     joined[: len(rest)] = rest
     joined[len(rest) :] = data[_HEAD_ROOM:]
     return joined, 0

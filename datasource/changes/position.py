@@ -91,7 +91,7 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
-    asked = [begun(partial(pravega.controller.stream_cut_valid, position.cut)) for position in (since, until)]
+    asked = [begun(partial(pravega.known_streams.is_cut, position.cut)) for position in (since, until)]
     for position, valid in zip((since, until), asked, strict=True):
         if position.cut.stream != stream or not valid():
             raise CheckpointError(

@@ -30,7 +30,7 @@ from .snapshot import SegmentSlice
 
 LOG = logging.getLogger(__name__)
 
-BATCH_EVENTS = 16_384
+BATCH_EVENTS = 32_768
 BATCH_BYTES = 4 << 20
 SMALL_BYTES = 256 << 10
 """Bytes of slices that one task reads together in any case: about what it reads while Spark starts another task."""

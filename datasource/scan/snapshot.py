@@ -65,7 +65,7 @@ def check_cut(pravega: Pravega, stream: Stream, name: str, cut: StreamCut) -> No
         raise InvalidOptionError(
             f"'{name}' is a cut of stream {cut.stream}, but the table is stream {stream}. Give one of it."
         )
-    if not pravega.controller.stream_cut_valid(cut):
+    if not pravega.known_streams.is_cut(cut):
         raise InvalidOptionError(
             f"'{name}' {cut} is no position in stream {stream}: it does not name segments of the stream that cover "
             "the key space once. Was the stream dropped and made again since?"
@@ -113,18 +113,22 @@ def _measure(
         return _not_empty(_slice(stream, segment_id, info, whole, None) for segment_id, info in sorted(known.items()))
     first = start if start is not None else pravega.controller.head(stream)
     strict = fail_on_data_loss and start is not None  # what is gone before the head is not lost to this query
-    try:
-        segments, token = pravega.controller.segments_between(first, end)
-    except InvalidOptionError as error:
-        if start is not None:
-            raise _not_fitting(error) from None
-        # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
-        first = StreamCut(stream, {})
-        segments, token = pravega.controller.segments_between(first, end)
-    pravega.segments.seed_token(stream, token)
-    infos = pravega.segments.segment_infos(stream, segments)
-    if start is None and end is None:
-        pravega.known_streams.learn_segments(stream, segments, infos)
+    infos = pravega.known_streams.between(start, end) if start is not None and end is not None else None
+    if infos is not None:
+        segments = list(infos)
+    else:
+        try:
+            segments, token = pravega.controller.segments_between(first, end)
+        except InvalidOptionError as error:
+            if start is not None:
+                raise _not_fitting(error) from None
+            # The head has passed the end, at least in part. Segments tell what is left of what there ever was up to it.
+            first = StreamCut(stream, {})
+            segments, token = pravega.controller.segments_between(first, end)
+        pravega.segments.seed_token(stream, token)
+        infos = pravega.segments.segment_infos(stream, segments)
+        if start is None and end is None:
+            pravega.known_streams.learn_segments(stream, segments, infos)
     slices = []
     for segment_id in sorted(segments):
         info = infos.get(segment_id)

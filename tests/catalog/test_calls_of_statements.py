@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,19 @@ class Traced:
 
     def run(self, statement: str) -> tuple[list[Any], Counter[str], Counter[str]]:
         """Return the rows of a statement, the requests of the service, and the calls of the servers."""
+        rows: list[Any] = []
+        requests, calls = self.during(lambda: rows.extend(map(tuple, self._spark.sql(statement).collect())))
+        return rows, requests, calls
+
+    def during(self, action: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
+        """Return the requests of the service, and the calls of the servers, while something is done."""
         before = len(self._trace.read_text())
-        rows = [tuple(row) for row in self._spark.sql(statement).collect()]
+        action()
         lines = [json.loads(line) for line in self._trace.read_text()[before:].splitlines()]
         texts = [re.sub(r" took [0-9.]+ ms$", "", text) for _, _, _, text in lines if " took " in text]
         requests = Counter(text.strip("'") for text in texts if text.startswith("'"))
         calls = Counter(_kind(text) for text in texts if not text.startswith("'"))
-        return rows, requests, Counter({kind: count for kind, count in calls.items() if kind not in TIMED})
+        return requests, Counter({kind: count for kind, count in calls.items() if kind not in TIMED})
 
 
 def _kind(text: str) -> str:
@@ -160,3 +166,24 @@ def test_what_another_program_changes_is_seen_at_once(
     assert sorted(found) == [(1,)] * (change == "scaled") + [(2,)] * 10
     assert calls["getSegmentsBetween"] == 1
     assert sorted(traced.run(f"SELECT id FROM {table}")[0]) == sorted(found)
+
+
+def test_calls_of_a_micro_batch_of_changes(traced: Traced, spark: SparkSession, scope: str) -> None:
+    """The controller has said before that these segments make a position of the stream, and tells no news of it."""
+    table, by_others = f"{traced.catalog}.`{scope}`.changing", f"pravega.`{scope}`.changing"
+    spark.sql(f"CREATE TABLE {by_others} (id BIGINT) USING pravega TBLPROPERTIES ('scaling.min-segments'='2')")
+    spark.sql(f"INSERT INTO {by_others} VALUES (0)")
+    query = spark.readStream.changes(table).writeStream.format("noop").start()
+
+    def insert_and_read() -> None:
+        spark.sql(f"INSERT INTO {by_others} VALUES (1)")
+        query.processAllAvailable()
+
+    try:
+        query.processAllAvailable()
+        insert_and_read()
+        requests, calls = traced.during(insert_and_read)
+    finally:
+        query.stop()
+    assert requests["plan_new_changes"] == 1 and requests["end_of_changes"]
+    assert set(calls) == {"look up", "read table"}

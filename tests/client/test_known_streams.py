@@ -89,3 +89,35 @@ def test_nothing_is_noted_of_a_stream_that_was_scaled_or_sealed_meanwhile(praveg
     pravega.controller.seal_stream(stream)
     learn(pravega, stream)
     assert known.segment_infos(stream) is None
+
+
+def test_positions_of_segments_that_were_a_position_before(
+    pravega: Pravega, client_config: ClientConfig, scope: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream, known = Stream(scope, "stream"), pravega.known_streams
+    with connect(client_config) as other:
+        make(other, stream, 2)
+        begin = other.controller.head(stream)
+        first, second = sorted(begin.positions)
+        ahead = StreamCut(stream, {first: 5, second: 0})
+        assert known.between(begin, ahead) is None  # nobody has said yet that it is a position
+        assert known.is_cut(begin)
+        caplog.set_level(logging.DEBUG, CONTROLLER)
+        assert known.is_cut(ahead)
+        found = known.between(begin, ahead)
+        assert found is not None and sorted(found) == sorted(other.controller.segments_between(begin, begin)[0])
+        assert known.between(ahead, begin) is None
+        assert [record for record in caplog.records if "isStreamCutValid" in record.getMessage()] == []
+        assert not known.is_cut(StreamCut(stream, {first: 0})) and not known.is_cut(StreamCut(stream, {}))
+
+        other.controller.scale_stream(stream, [first], [(0, 0.25), (0.25, 0.5)])
+        after = StreamCut(stream, {each.segment_id: 0 for each in other.controller.current_segments(stream)})
+        assert known.between(begin, after) is None
+        assert known.is_cut(ahead) and known.is_cut(after) and known.is_cut(ahead)
+
+        other.controller.truncate_stream(after)
+        assert known.is_cut(after) == other.controller.stream_cut_valid(after)
+        assert known.between(begin, ahead) is None  # their segments are gone, of which they are no news
+        drop(other, stream)
+        make(other, stream, 2)
+        assert not known.is_cut(begin) and not known.is_cut(after) and known.between(begin, begin) is None

@@ -26,14 +26,29 @@ const POWERS: [f64; 23] = [
     1e21, 1e22,
 ];
 
+/// The nearest double to a quotient. Neither number is 0.
+#[inline]
+fn quotient(numerator: u64, denominator: u64) -> f64 {
+    let (up, down) = (numerator.leading_zeros(), denominator.leading_zeros());
+    let (dividend, divisor) = (((numerator << up) as u128) << 62, (denominator << down) as u128);
+    // Of its 62 or 63 bits a double keeps 53. So the last one can stand for all that follow, and rounding is one step.
+    let bits = (dividend / divisor) as u64;
+    let bits = bits | (bits as u128 * divisor != dividend) as u64;
+    let exponent = 1023 - 62 + down as u64 - up as u64;
+    bits as f64 * f64::from_bits(exponent << 52)
+}
+
 impl Number<'_> {
-    /// The nearest double, where one division finds it: both sides are exact, so the quotient is rounded once.
+    /// The nearest double, where it is a quotient of whole numbers: without an exponent, of at most 19 digits.
     #[inline]
-    fn small(&self) -> Option<f64> {
-        if self.exponent || self.count > 19 || self.digits > 1 << 53 {
+    fn plain(&self) -> Option<f64> {
+        if self.exponent || self.count > 19 {
             return None;
         }
-        let value = self.digits as f64 / POWERS.get(self.fraction)?;
+        let power = POWERS.get(self.fraction)?;
+        // Where both sides are exact doubles, their quotient is rounded once.
+        let small = self.digits <= 1 << 53;
+        let value = if small { self.digits as f64 / power } else { quotient(self.digits, *power as u64) };
         Some(if self.text[0] == b'-' { -value } else { value })
     }
 
@@ -173,7 +188,7 @@ impl<'a> Parser<'a> {
         if number.text == b"-0" {
             return Ok(0.0); // the integer 0 has no sign
         }
-        if let Some(value) = number.small() {
+        if let Some(value) = number.plain() {
             return Ok(value);
         }
         let text = from_utf8(number.text).map_err(|_| Reject)?;
