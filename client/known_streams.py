@@ -6,7 +6,7 @@ A segment store answers in a fraction of the time that the controller takes. The
   a segment that is there belongs to the stream of which it is known.
 - A segment is sealed before others take its place. So segments that were the current ones still are, all of them, as
   long as none is sealed or gone. Those before them can only go.
-- Whether segments cover the key space once never changes. So they make a position of the stream as long as they are there.
+- Whether segments cover the key space once never changes. So they make a position of the stream while they are there.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class KnownStreams:
         return valid
 
     def between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
-        """Return the states of all segments between two cuts; None if they are not known, or `start` lies after `end`."""
+        """Return the states of all segments between two cuts; None where they are not known, or `start` lies later."""
         if start.positions.keys() != end.positions.keys():
             return None
         if any(offset > end.positions[segment] for segment, offset in start.positions.items()):

@@ -22,6 +22,7 @@ _LARGEST = 2**63 - 1
 _NAN, _NONE, _ALL_BITS = pa.scalar(float("nan")), pa.scalar(0, pa.int64()), pa.scalar(_LARGEST, pa.int64())
 _ZEROS = (pa.scalar(-1, pa.int64()), pa.scalar(0, pa.int64()))
 """The ranks of -0.0 and 0.0. Arrow makes such values once, because it looks for a module each time."""
+_ONES = pa.array(np.ones(PENDING_ROWS, np.int64))
 _ADDS = {COUNT_STAR: "sum", COUNT: "sum", SUM: "sum", MIN: "min", MAX: "max"}
 """Arrow's functions that put the rows of a group together."""
 
@@ -98,11 +99,11 @@ class PartialGroups:
         arrays = [batch.column(place) for place in self._key_places]
         types = self._schema.types[len(self._keys) :]
         for function, place, type in zip(self._functions, self._places, types, strict=True):
-            if place is None:
-                arrays.append(pa.array(np.ones(batch.num_rows, np.int64)))
-                continue
-            column = batch.column(place)
-            arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
+            column = None if place is None else batch.column(place)
+            if column is None or (function.name == COUNT and column.null_count == 0):
+                arrays.append(_ones(batch.num_rows))
+            else:
+                arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def _put_together(self) -> Iterator[pa.RecordBatch]:
@@ -154,6 +155,11 @@ class PartialGroups:
             self._returned[name] += _size(self._groups.column(name))
         groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
         yield from groups.to_batches()
+
+
+def _ones(count: int) -> pa.Array:
+    """Return what so many rows count for."""
+    return _ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64))
 
 
 def _bytes(rows: pa.Table) -> int:

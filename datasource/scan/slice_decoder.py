@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
-from pyspark_pravega.formats.core.events import EventBuffer, Positions
+from pyspark_pravega.formats.core.events import EventBuffer, Positions, every
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import encoding_ids
 
@@ -26,11 +27,19 @@ from .places import Span, event_pointers
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The events of one batch that are the table's, and their encoding ids (-1: none), if anybody wants these."""
+    """The events of one batch that are the table's, and their encoding ids (-1: none), if anybody wants these.
+
+    `base` is the offset in the segment of the first byte of the events' buffer.
+    """
 
     events: EventBuffer
-    offsets: Positions
+    base: int
     ids: Positions | None
+
+    @cached_property
+    def offsets(self) -> Positions:
+        """Return where the events begin in the segment."""
+        return self.base + self.events.starts - HEADER_BYTES
 
 
 @dataclass(frozen=True)
@@ -124,13 +133,13 @@ class SliceDecoder:
             )
         bad = BadEvent(0, f"{reason}; the {end - offset:,} bytes up to offset {end:,} are left out")
         events = EventBuffer.of([b""])
-        chosen = _Chosen(events, np.array([offset]), np.array([-1]) if self._needs_ids else None)
+        chosen = _Chosen(events, offset + HEADER_BYTES, np.array([-1]) if self._needs_ids else None)
         self.bad += 1
         if self._letters is not None:
             self._letters.write([self._letter(chosen, bad)])
         batches = []
         if mode == PERMISSIVE and self._is_wanted(chosen):
-            batches.append(self._batch(chosen, _Decoded(None, np.arange(1), [bad])))
+            batches.append(self._batch(chosen, _Decoded(None, every(1), [bad])))
         if self._plan.counted:
             batches.append(self._count(1))
         return batches
@@ -144,18 +153,18 @@ class SliceDecoder:
 
     def _chosen(self, window: Window, first: int, last: int) -> _Chosen:
         events = EventBuffer(window.data, window.starts[first:last], window.lengths[first:last])
-        offsets = window.base + events.starts - HEADER_BYTES
+        chosen = _Chosen(events, window.base, None)
         if self._places is not None:
-            wanted = np.flatnonzero(self._places.wanted(self._segment, offsets, events.lengths))
-            events, offsets = events.take(wanted), offsets[wanted]
+            events = events.take(np.flatnonzero(self._places.wanted(self._segment, chosen.offsets, events.lengths)))
+            chosen = _Chosen(events, window.base, None)
         if not self._needs_ids:
-            return _Chosen(events, offsets, None)
+            return chosen
         ids, _ = encoding_ids(events)
         if self._plan.table.event_type is None:
-            return _Chosen(events, offsets, ids)
+            return replace(chosen, ids=ids)
         others = [each for each in np.unique(ids[ids >= 0]).tolist() if self._is_of_another_type(each)]
         indices = np.flatnonzero(~np.isin(ids, others))
-        return _Chosen(events.take(indices), offsets[indices], ids[indices])
+        return _Chosen(events.take(indices), window.base, ids[indices])
 
     def _is_of_another_type(self, encoding_id: int) -> bool:
         try:
@@ -164,18 +173,18 @@ class SliceDecoder:
             return False  # nobody knows whose event it is, so that it is a bad one of every type
 
     def _decoded(self, chosen: _Chosen) -> _Decoded:
-        every = np.arange(len(chosen.events))
+        rows = every(len(chosen.events))
         if self._decoder is None:
-            return _Decoded(None, every, [])
+            return _Decoded(None, rows, [])
         if self._plan.bad_events.mode == FAILFAST:
             try:
-                return _Decoded(self._decoder.decode(chosen.events), every, [])
+                return _Decoded(self._decoder.decode(chosen.events), rows, [])
             except BadEvent as bad:
                 raise self._malformed(chosen, bad) from None
         columns, bad_events = self._decoder.decode_valid(chosen.events)
         if not bad_events:
-            return _Decoded(columns, every, [])
-        good = np.ones(len(every), np.bool_)
+            return _Decoded(columns, rows, [])
+        good = np.ones(len(rows), np.bool_)
         good[[bad.index for bad in bad_events]] = False
         if self._plan.bad_events.mode == DROPMALFORMED:
             return _Decoded(columns, np.flatnonzero(good), bad_events)
@@ -183,7 +192,7 @@ class SliceDecoder:
         indices = pa.array(np.cumsum(good) - 1, pa.int64(), mask=~good)
         arrays = [column.take(indices) for column in columns.columns]
         nullable = pa.schema([field.with_nullable(True) for field in columns.schema])
-        return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), every, bad_events)
+        return _Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), rows, bad_events)
 
     def _malformed(self, chosen: _Chosen, bad: BadEvent) -> MalformedEventError:
         return MalformedEventError(
@@ -297,7 +306,7 @@ class SliceDecoder:
 
 def _first(chosen: _Chosen, count: int) -> _Chosen:
     ids = None if chosen.ids is None else chosen.ids[:count]
-    return _Chosen(chosen.events.part(0, count), chosen.offsets[:count], ids)
+    return _Chosen(chosen.events.part(0, count), chosen.base, ids)
 
 
 def _cut(decoded: _Decoded, count: int) -> _Decoded:

@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFo
 
 from .arrow_types import arrow_schema
 from .columns import Problems
-from .events import EventBuffer, Positions
+from .events import EventBuffer, Positions, every
 from .format import BadEvent, Resolve, WriterSchema
 from .framing import HEADER_LENGTH, LARGEST_PAYLOAD, Codec, Undecodable, common_encoding_id, encoding_ids, find_codec
 
@@ -103,7 +103,9 @@ class BatchDecoder(ABC):
         order: list[Positions] = []
         reasons: dict[int, str] = {}
         room = _Room()
+        sources = 0
         for positions, source in self._sorted_by_source(events, reasons):
+            sources += 1
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
@@ -114,17 +116,23 @@ class BatchDecoder(ABC):
                 order.append(here)
                 for position, reason in problems.reasons.items():
                     reasons.setdefault(int(here[position]), reason)
-        batch = self._batch(pieces, order, len(events), reasons)
+        batch = self._batch(pieces, order, len(events), reasons, in_order=sources < 2)
         return batch, [BadEvent(index, reasons[index]) for index in sorted(reasons)]
 
     def _batch(
-        self, pieces: list[list[pa.Array]], order: list[Positions], count: int, reasons: dict[int, str]
+        self,
+        pieces: list[list[pa.Array]],
+        order: list[Positions],
+        count: int,
+        reasons: dict[int, str],
+        *,
+        in_order: bool,
     ) -> pa.RecordBatch:
-        done = np.concatenate(order) if order else np.zeros(0, np.int64)
-        good = np.ones(count, np.bool_)
-        good[list(reasons)] = False
         wanted: Positions | None = None
-        if reasons or bool(np.any(done[1:] < done[:-1])):
+        if reasons or not in_order:
+            done = np.concatenate(order) if order else np.zeros(0, np.int64)
+            good = np.ones(count, np.bool_)
+            good[list(reasons)] = False
             kept = np.flatnonzero(good[done])
             wanted = kept[np.argsort(done[kept], kind="stable")]
         if len(self.schema) == 0:
@@ -142,7 +150,7 @@ class BatchDecoder(ABC):
             if self._unframed is None:
                 self._unframed = _Source(self.reader_of(None), find_codec(""))
             if len(events):
-                yield np.arange(len(events)), self._unframed
+                yield every(len(events)), self._unframed
             return
         for encoding_id, positions in _by_encoding_id(events, reasons):
             try:
@@ -199,7 +207,7 @@ def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa
 def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
     common = common_encoding_id(events)
     if common is not None:
-        yield common, np.arange(len(events))
+        yield common, every(len(events))
         return
     ids, unframed = encoding_ids(events)
     reasons.update(unframed)

@@ -16,6 +16,13 @@ _INLINE = 12
 """Arrow keeps values up to this length inside the 16 bytes of a view."""
 _LARGEST_BUFFER = 2**31 - 1
 """Offsets of Arrow views, and of binary arrays, are int32."""
+_NUMBERS: Positions = np.arange(1 << 16)
+_NUMBERS.flags.writeable = False
+
+
+def every(count: int) -> Positions:
+    """Return the positions of so many events, in order; they cannot be written to."""
+    return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
 
 @dataclass(frozen=True)
