@@ -42,6 +42,7 @@ class _Known:
     current: tuple[int, ...] = ()
     """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
     registered: bool = False
+    logged: bool = False
     encodings: tuple[int, ...] = (0,)
     cover: frozenset[int] = frozenset()
     """The segments of the last position that was found to be one."""
@@ -171,6 +172,16 @@ class KnownStreams:
         known = self._find(stream)
         if known.registered != registered:
             self._learn(stream, replace(known, registered=registered))
+
+    def logged(self, stream: Stream) -> bool:
+        """Tell whether a commit log has told of the stream, as `note_logged` was told: a hint."""
+        return self._find(stream).logged
+
+    def note_logged(self, stream: Stream) -> None:
+        """Note that a commit log tells of the stream."""
+        known = self._find(stream)
+        if not known.logged:
+            self._learn(stream, replace(known, logged=True))
 
     def encodings(self, stream: Stream) -> tuple[int, ...]:
         """Return encoding ids that the events are likely to have: the first there is, and those noted last. A hint."""

@@ -7,7 +7,8 @@ are hashes: of queries (`insert/ledger.py`), and of ways to read the events (`ch
 
 The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
 out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
-entered transaction that moved meanwhile, has measured all or nothing of every transaction.
+entered transaction that moved meanwhile, has measured all or nothing of every transaction. Of a stream that the log has
+never told of, the look after measuring is enough: a head row stays, so that there was none before either.
 
 The entered transactions are a queue: a commit is asked for by the first one only, and the stream's end is measured
 before the next one is first. So each version holds exactly one transaction, beside what others appended without this
@@ -104,6 +105,7 @@ class CommitLog(VersionTable):
             if beside is not None:
                 raise
             return False
+        self._pravega.known_streams.note_logged(self._stream)
         return True
 
     def make_ready(self) -> None:
@@ -291,6 +293,13 @@ class CommitLog(VersionTable):
         return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
 
     def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
+        known = self._pravega.known_streams
+        if not known.logged(self._stream):
+            result, head = measure(None), self.head()
+            # Whoever commits is entered before, and the row stays: if there is none yet, nobody was entered meanwhile.
+            if head is None or head == Head():
+                return result, head
+            known.note_logged(self._stream)
         patience = Patience(self._stream, self._timeout)
         first = None
         while True:

@@ -115,8 +115,8 @@ def plan_new_appended(
     until: Position,
 ) -> PlannedScan:
     """Fix what a batch of a stream of changes reads between two positions."""
-    first = since.version + 1
-    versions = CommitLog(pravega, table.stream).versions(first, until.known or until.version)
+    first, last = since.version + 1, until.known or until.version
+    versions = CommitLog(pravega, table.stream).versions(first, last) if last >= first else []
     slices = measure_slices(pravega, table, options, since.cut, until.cut)
     by_segment = segment_versions(table.stream, slices, versions, first)
     return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True, versions=by_segment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import threading
 import time
@@ -347,6 +348,38 @@ class TestReaders:
 
         assert CommitLog(pravega, stream).settled(measure) == EVENT_BYTES
         assert measured == [0, EVENT_BYTES]
+
+    def test_a_first_insert_by_another_program_is_seen_whole(
+        self, pravega: Pravega, client_config: ClientConfig, new_stream: Callable[..., Stream]
+    ) -> None:
+        """The scan has measured before it commits, and looks at the log when it has."""
+        stream = new_stream(2)
+        measured: list[int] = []
+
+        with connect(client_config) as other:
+
+            def measure(end: StreamCut | None) -> int:
+                if not measured:
+                    writer = Entered(other, stream, 2)
+                    measured.append(sum(tail(pravega, stream).positions.values()))
+                    writer.commit()
+                    assert writer.publish() == 1
+                else:
+                    measured.append(sum((end or tail(pravega, stream)).positions.values()))
+                return measured[-1]
+
+            assert CommitLog(pravega, stream).settled(measure) == 2 * EVENT_BYTES
+        assert measured == [0, 2 * EVENT_BYTES]
+
+    def test_where_nothing_is_logged_one_look_is_enough(
+        self, pravega: Pravega, new_stream: Callable[..., Stream], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        stream = new_stream()
+        caplog.set_level(logging.DEBUG, "pyspark_pravega.client.controller.channel")
+        asked: list[StreamCut | None] = []
+        CommitLog(pravega, stream).settled(asked.append)
+        looks = [one for one in caplog.messages if one.startswith("getCurrentSegmentsKeyValueTable")]
+        assert asked == [None] and len(looks) == 1
 
 
 class TestVersions:
