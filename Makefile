@@ -41,7 +41,7 @@ jar: $(STAMP) ## Compile the Java adapter (only when its sources changed)
 native: $(STAMP) ## Compile the native decoder (only when its sources changed; nothing without Rust's cargo)
 	@$(BIN)/python tools/build_backend.py native
 
-# What starts Spark often starts sooner with it. Without it nothing fails.
+# What starts Spark often starts sooner with it.
 $(ARCHIVE): $(STAMP) | jar
 	@echo "Archiving Spark's classes, which takes a minute"
 	@$(BIN)/pyspark-pravega class-archive && touch $@ || echo "There is no archive: sessions will start more slowly"

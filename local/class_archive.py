@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,5 +66,6 @@ def keep(recording: Path, file: Path) -> None:
     finally:
         partial.unlink(missing_ok=True)
     for other in file.parent.glob("*.jsa"):
-        if time.time() - other.stat().st_mtime > _UNUSED_S:
-            other.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process deletes it
+            if time.time() - other.stat().st_mtime > _UNUSED_S:
+                other.unlink()

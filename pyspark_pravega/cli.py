@@ -264,10 +264,8 @@ def class_archive(delete: bool) -> None:
         spark_home = find_spark_home(os.environ)
         if delete:
             archive = ClassArchive.of(spark_home, os.environ)
-            found = archive is not None and archive.file.is_file()
-            if archive is not None:
-                archive.file.unlink(missing_ok=True)
-            click.echo(f"Deleted {archive.file}" if archive is not None and found else "There is none.")
+            deleted = archive is not None and archive.delete()
+            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
             return
         archive = record(spark_home, os.environ)
     click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")

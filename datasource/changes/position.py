@@ -91,11 +91,13 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
-    asked = [begun(partial(pravega.known_streams.is_cut, position.cut)) for position in (since, until)]
-    for position, valid in zip((since, until), asked, strict=True):
-        if position.cut.stream != stream or not valid():
+    cuts = [position.cut for position in (since, until)]
+    asked = [begun(partial(pravega.known_streams.is_cut, cut)) for cut in cuts if cut.stream == stream]
+    valid = [answer() for answer in asked]
+    for cut in cuts:
+        if cut.stream != stream or not valid.pop(0):
             raise CheckpointError(
-                f"The checkpoint's position {position.cut} is none in stream {stream}. Was the stream dropped "
+                f"The checkpoint's position {cut} is none in stream {stream}. Was the stream dropped "
                 "and made again? Start the query with a new checkpoint location."
             )
     return since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options
+from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, driver_options
 from .recording import record
 
-__all__ = ["JAVA_OPTIONS_CONF", "ClassArchive", "driver_options", "record"]
+__all__ = ["JAVA_OPTIONS_CONF", "ClassArchive", "check_class_path", "driver_options", "record"]

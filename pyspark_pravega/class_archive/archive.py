@@ -29,6 +29,7 @@ _OF_USER = (
     "-XX:SharedArchiveFile",
     "-XX:DumpLoadedClassList",
     "-XX:+RecordDynamicDumpInfo",
+    "-XX:AOT",
     "-Xshare:",
 )
 # Spark splits options as a shell does, and Java splits archives at colons.
@@ -73,6 +74,16 @@ class ClassArchive:
             os.utime(self.file)  # archives that nobody uses are deleted
         return f"-XX:SharedArchiveFile={self.file} -Xlog:cds*=off -Xlog:class+path=off"
 
+    def delete(self) -> bool:
+        """Delete the archive, and tell whether there was one. Raises SetupError if it cannot be deleted."""
+        try:
+            self.file.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise SetupError(f"The archive {self.file} cannot be deleted: {error}") from error
+        return True
+
 
 def check_path(path: Path, variable: str) -> None:
     """Raise SetupError if a path, which an environment variable gives, cannot stand in an option of Java."""
@@ -80,6 +91,21 @@ def check_path(path: Path, variable: str) -> None:
         raise SetupError(
             f"The path '{path}' cannot stand in an option of Spark's Java, which may have letters, digits and "
             f"_ . / + @ = - only. Set {variable} to another one."
+        )
+
+
+def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
+    """Raise SetupError if Spark has a directory with files in front of its jars: Java archives classes of jars only."""
+    confs = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
+    try:
+        stands_in_front = confs.is_dir() and any(confs.iterdir())
+    except OSError as error:
+        raise SetupError(f"Spark's directory of confs cannot be read: {error}") from error
+    if stands_in_front:
+        raise SetupError(
+            f"Spark's classes cannot be archived while '{confs}', which Spark puts in front of its jars, holds files: "
+            "Java archives classes of jars only. Empty it, or set SPARK_CONF_DIR to an empty directory, here and where "
+            "you start Spark."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.local.class_archive import keep
 
-from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_path
+from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
 
 _TIMEOUT_S = 600.0
 # What would send the session elsewhere, or have it write to the user's file system and metastore.
@@ -24,6 +24,8 @@ _WITHOUT = (
     "YARN_CONF_DIR",
     "HIVE_CONF_DIR",
 )
+_OF_PRAVEGA = "pravega_"
+"""What the environment's variables for servers and logins begin with. The session asks no server."""
 
 
 def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
@@ -38,7 +40,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     archive = ClassArchive.of(spark_home, environment)
     if archive is None:
         raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17 or 21 on PATH.")
-    _check_class_path(spark_home, environment)
+    check_class_path(spark_home, environment)
     try:
         archive.file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="pyspark-pravega-classes-") as folder:
@@ -51,20 +53,13 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     return archive
 
 
-def _check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
-    """Raise SetupError if Spark has a directory with files in front of its jars: Java archives classes of jars only."""
-    confs = Path(environment.get("SPARK_CONF_DIR") or spark_home / "conf")
-    if confs.is_dir() and any(confs.iterdir()):
-        raise SetupError(
-            f"Spark's classes cannot be archived while '{confs}', which Spark puts in front of its jars, holds files: "
-            "Java archives classes of jars only. Empty it, or set SPARK_CONF_DIR to an empty directory, here and where "
-            "you start Spark."
-        )
-
-
 def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recording: Path) -> None:
     """Run the session whose classes Java writes to `recording`. Raises SetupError if it or Java fails."""
-    given = {key: text for key, text in environment.items() if key not in _WITHOUT}
+    given = {
+        key: text
+        for key, text in environment.items()
+        if key not in _WITHOUT and not key.lower().startswith(_OF_PRAVEGA)
+    }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
     options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
     try:
@@ -92,5 +87,6 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
 
 
 def _ends(text: str) -> str:
-    """Keep the beginning, where Java complains, and the end, where Python does."""
+    """Keep the beginning, where Java complains, and the end, where Python does; not the options that Java was given."""
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Picked up "))
     return text if len(text) <= 2000 else f"{text[:800]} ... {text[-1200:]}"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
-from pyspark_pravega.class_archive import ClassArchive
+from pyspark_pravega.class_archive import ClassArchive, check_class_path
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.launch import find_spark_home
 
@@ -166,8 +166,9 @@ def _class_archive(environment: Mapping[str, str]) -> Iterator[Finding]:
         return  # said before
     try:
         archive = ClassArchive.of(spark_home, environment)
+        check_class_path(spark_home, environment)
     except PravegaError as error:
-        yield Finding("Class archive", True, f"none. {error}")
+        yield Finding("Class archive", True, f"not used. {error}")
         return
     if archive is not None:
         yield Finding("Class archive", True, str(archive.file) if archive.options() else none)

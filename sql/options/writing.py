@@ -12,7 +12,8 @@ TRANSACTION_LEASE = Option(
     timedelta(seconds=60),
     SettableAs.CATALOG | SettableAs.WRITE,
     "How long Pravega keeps a transaction without a sign of life from the driver. The driver gives one every third of "
-    "this time; before the first one, which comes at once, it is 87 s. The statement itself may run for a day.",
+    "this time; before the first one, which comes at once, it is 87 s if that is longer. The statement itself may run "
+    "for a day.",
     "60s",
 )
 TRANSACTION_TIMEOUT = Option(

@@ -169,9 +169,11 @@ def test_files_in_front_of_sparks_jars_rule_it_out(tmp_path: Path) -> None:
 
 def test_a_session_that_fails_is_told(tmp_path: Path) -> None:
     """Java does not take this option."""
-    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": "-XX:NoSuchOption=1"}
-    with pytest.raises(SetupError, match=r"session that should load Spark's classes failed[\s\S]*NoSuchOption"):
+    options = "-XX:NoSuchOption=1 -Djavax.net.ssl.trustStorePassword=geheim"
+    given = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": options}
+    with pytest.raises(SetupError, match=r"session that should load Spark's classes failed[\s\S]*NoSuchOption") as said:
         record(SPARK_HOME, given)
+    assert "geheim" not in str(said.value)
     assert not list(tmp_path.rglob("*.jsa"))
 
 

@@ -41,6 +41,17 @@ def test_all_is_well(cluster: ClusterInfo) -> None:
     }  # fmt: skip
 
 
+def test_what_rules_an_archive_of_classes_out_is_told(tmp_path: Path) -> None:
+    confs = tmp_path / "conf"
+    confs.mkdir()
+    assert "holds files" not in look(SPARK_CONF_DIR=str(confs))["Class archive"].text
+    (confs / "hive-site.xml").touch()
+    found = look(SPARK_CONF_DIR=str(confs))["Class archive"]
+    assert found.good and found.text.startswith("not used. ") and f"while '{confs}'" in found.text
+    found = look(XDG_CACHE_HOME=str(tmp_path / "my cache"))["Class archive"]
+    assert found.good and found.text.startswith("not used. ") and "Set XDG_CACHE_HOME to another one" in found.text
+
+
 def _login_of_the_environment() -> dict[str, str]:
     names = {"security.auth-type": "pravega_client_auth_method", "security.auth-token": "pravega_client_auth_token"}
     return {key: os.environ[name] for key, name in names.items() if name in os.environ}

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
  */
 record DrainingReaderFactory(ColumnarReaders python) implements ColumnarReaders {
   private static final Logger LOG = LoggerFactory.getLogger(DrainingReaderFactory.class);
-  // What is worth less than a new worker. Mostly the worker has only its end to tell, which takes long on a busy machine;
+  // What is worth less than a new worker; no batch is asked for after that time. Mostly the worker has only its end to tell, which takes long on a busy machine;
   // a limit within the query that is far higher than the one around it leaves much more.
   private static final int MOST_ROWS = 10_000;
   private static final long MOST_NANOS = 2_000_000_000L;
