@@ -68,7 +68,7 @@ class Tags:
         except PermissionDeniedError:
             # Who may only read is not told the origin. Positions of an older stream are none in this one.
             tags = _tags(_row_of(stored).get("tags", {}))
-            if tags and not self._pravega.controller.stream_cut_valid(tags[0].cut):
+            if tags and not self._pravega.known_streams.is_cut(tags[0].cut):
                 return []
         return tags
 

@@ -221,7 +221,7 @@ def _next(
     last = None if row is None else _last_replayed(catalog, into, log, row, dry_run)
     end = point_now(pravega, stream).cut
     number = 0 if row is None else row.epoch + 1
-    if last is None or not pravega.controller.stream_cut_valid(last[1]):
+    if last is None or not pravega.known_streams.is_cut(last[1]):
         return _Part(number, head, head, end)  # nothing was replayed, or of an older stream of this name
     if last[0] != head:
         raise DataLossError(
