@@ -91,16 +91,18 @@ def check_positions(pravega: Pravega, stream: Stream, since: Position, until: Po
     """
     if since.begin is None and until.begin is not None:
         since = until.begin  # the first batch is done again, and Spark has asked anew where to begin
-    cuts = [position.cut for position in (since, until)]
-    asked = [begun(partial(pravega.known_streams.is_cut, cut)) for cut in cuts if cut.stream == stream]
-    valid = [answer() for answer in asked]
-    for cut in cuts:
-        if cut.stream != stream or not valid.pop(0):
-            raise CheckpointError(
-                f"The checkpoint's position {cut} is none in stream {stream}. Was the stream dropped "
-                "and made again? Start the query with a new checkpoint location."
-            )
+    checks = [begun(partial(_check_cut, pravega, stream, position.cut)) for position in (since, until)]
+    for done in checks:
+        done()
     return since
+
+
+def _check_cut(pravega: Pravega, stream: Stream, cut: StreamCut) -> None:
+    if cut.stream != stream or not pravega.known_streams.is_cut(cut):
+        raise CheckpointError(
+            f"The checkpoint's position {cut} is none in stream {stream}. Was the stream dropped "
+            "and made again? Start the query with a new checkpoint location."
+        )
 
 
 def end_position(pravega: Pravega, stream: Stream, options: o.Options, since: Position, *, versioned: bool) -> Position:
