@@ -59,6 +59,8 @@ class Asked:
         """How many of the scans have something pushed, by what it is."""
         self.errors: Counter[str] = Counter()
         """How many queries that were asked alone were an error, by its condition."""
+        self._unexpected: dict[str, str] = {}
+        """A query for each condition that none should have."""
 
     @staticmethod
     def _session(spark: SparkSession, ansi: bool) -> SparkSession:
@@ -104,7 +106,7 @@ class Asked:
     def ask_generated(self, number: int, **least: int) -> None:
         """Ask so many generated queries; `least`: of how many scans at least something is pushed, by what it is."""
         self.ask(generated(SEED, [*self._tables.values()], number))
-        assert self.errors.keys() <= EXPECTED | {UNTRANSLATED}, self.errors
+        assert not self._unexpected, (self._unexpected, self.errors)
         assert self.errors[UNTRANSLATED] < number / 100, self.errors
         # Many are pushed: else nothing would be shown.
         for pushed, times in least.items():
@@ -141,6 +143,8 @@ class Asked:
             condition = UNTRANSLATED if UNTRANSLATED in str(error) else condition_of(error)
             with self._counting:
                 self.errors[condition] += 1
+                if condition not in EXPECTED | {UNTRANSLATED}:
+                    self._unexpected[condition] = self._text(queries[0], way)
             ours = re.search(r"\[PRAVEGA_.*", str(error))
             return [[condition if ours is None else ours[0]]]
 

@@ -56,7 +56,9 @@ class Conditions:
     def _any(self, depth: int = 2) -> str:
         if depth and self._chance.random() < 0.4:
             parts = [self._any(depth - 1) for _ in range(self._chance.choice((1, 2, 2, 3)))]
-            joined = f"({self._chance.choice((' AND ', ' OR ')).join(parts)})"
+            joined = self._chance.choice((" AND ", " OR ")).join(parts)
+            if not joined.isidentifier():  # `FROM t WHERE (b)` is a table named WHERE with a column b to Spark's parser
+                joined = f"({joined})"
             return f"NOT {joined}" if self._chance.random() < 0.3 else joined
         if self._chance.random() < 0.07:
             return self._of_truth(self.comparison())
