@@ -292,7 +292,8 @@ def as_a_stream(spark: SparkSession, namespace: str, scratch: Path) -> bool:
                 time.sleep(0.2)
             os.killpg(program.pid, stop)  # the program, Spark's JVM and all that it has started
             program.wait()
-        print(f"-- {days()} of {every} days after {time.monotonic() - began:.1f} s; {what}", flush=True)
+        seconds = time.monotonic() - began
+        print(f"-- {days()} of the {every} days that were over, after {seconds:.1f} s; {what}", flush=True)
     compared = spark.sql(comparison).first()
     assert compared is not None
     rows, in_batch, in_stream, readings, equal = compared

@@ -33,7 +33,7 @@ _directory_option = click.option(
 def local() -> None:
     """Run a real Pravega and schema registry on this machine.
 
-    Data is kept in memory and gone when the servers stop.
+    Data is kept until the servers stop, and then it is gone.
     """
 
 
@@ -68,14 +68,14 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
         )
     _describe(cluster)
     option = _option(directory)
-    click.echo("Data is kept until the servers stop, not longer.", err=True)
+    click.echo("Data is kept until the servers stop, and then it is gone.", err=True)
     click.echo(f'For this shell: eval "$(pyspark-pravega local env{option})"', err=True)
 
 
 @local.command()
 @_directory_option
 def stop(directory: Path) -> None:
-    """Stop the servers; all data in them is gone."""
+    """Stop the servers; the data in them is gone then."""
     with _errors():
         cluster = LocalCluster.find(directory)
         if cluster is None:
