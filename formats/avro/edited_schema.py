@@ -15,21 +15,23 @@ from ..core.schema_texts import SPARK_METADATA, split_comment
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
 from .schema_to_spark import targets
-from .spark_to_schema import spark_field_to_avro, with_avro_default
+from .spark_to_schema import MICROS, spark_field_to_avro, with_avro_default
 
 _NULLS = ("null", {"type": "null"})
 
 
-def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None) -> str:
+def edited_avro(
+    text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS
+) -> str:
     """Return the schema with these columns as its fields.
 
     A field that stays keeps all that is said of it. A renamed one has its old name as an alias, by which readers find
-    it in old events.
+    it in old events. `timestamps` is the unit of columns that are new: "micros" or "millis".
     """
     record = json.loads(text)
     if not isinstance(record, dict) or record.get("type") != "record":
         raise UnsupportedOperationError("Its Avro schema is no record, and so has no columns that could be changed.")
-    record = _record(record, columns, "", "")
+    record = _record(record, columns, timestamps, "", "")
     if revision is not None:
         record[REVISION] = revision
     return json.dumps(record, ensure_ascii=False)
@@ -58,19 +60,25 @@ def _collect_aliases(node: avro.Node, path: tuple[str, ...], found: dict[tuple[s
             _collect_aliases(pairs.values, (*path, VALUE), found)
 
 
-def _record(record: dict[str, Any], columns: Sequence[EditedColumn], namespace: str, path: str) -> dict[str, Any]:
+def _record(
+    record: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, namespace: str, path: str
+) -> dict[str, Any]:
     """Return a record of these fields. `namespace` is that of what is around it, `path` the column that it is."""
     old = {field["name"]: field for field in record["fields"]}
     name, own = record["name"], record.get("namespace", namespace)
     full_name = f"{own}.{name}" if own and "." not in name else name
-    return record | {"fields": [_field(each, old, full_name, path) for each in columns]}
+    return record | {"fields": [_field(each, old, timestamps, full_name, path) for each in columns]}
 
 
-def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str, path: str) -> dict[str, Any]:
+def _field(
+    column: EditedColumn, old: dict[str, dict[str, Any]], timestamps: str, full_name: str, path: str
+) -> dict[str, Any]:
     if column.source is None:
-        return spark_field_to_avro(column.field, full_name)
+        return spark_field_to_avro(column.field, full_name, timestamps)
     before = old[column.source]
-    new_type = _type(before["type"], column, full_name.rpartition(".")[0], child_path(path, column.source))
+    new_type = _type(
+        before["type"], column, timestamps, full_name.rpartition(".")[0], child_path(path, column.source)
+    )
     field = before | {"type": new_type}
     if (column.retyped or column.relaxed) and column.field.nullable:
         # A default belongs to the first type of a union.
@@ -82,28 +90,29 @@ def _field(column: EditedColumn, old: dict[str, dict[str, Any]], full_name: str,
     return _described(field, column.field)
 
 
-def _type(node: Any, column: EditedColumn, namespace: str, path: str) -> Any:
+def _type(node: Any, column: EditedColumn, timestamps: str, namespace: str, path: str) -> Any:
     """Return the type of a column that was there, or of the elements or values of one, as it is to be."""
     if column.retyped:
-        return spark_field_to_avro(StructField("x", column.field.dataType, column.field.nullable), "")["type"]
+        field = StructField("x", column.field.dataType, column.field.nullable)
+        return spark_field_to_avro(field, "", timestamps)["type"]
     if column.parts is not None:
-        node = _container(node, column.parts, namespace, path)
+        node = _container(node, column.parts, timestamps, namespace, path)
     if column.relaxed:
         return ["null", *node] if isinstance(node, list) else ["null", node]
     return node
 
 
-def _container(node: Any, parts: Sequence[EditedColumn], namespace: str, path: str) -> Any:
+def _container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namespace: str, path: str) -> Any:
     if isinstance(node, list) and len([each for each in node if each not in _NULLS]) == 1:
-        return [each if each in _NULLS else _container(each, parts, namespace, path) for each in node]
+        return [each if each in _NULLS else _container(each, parts, timestamps, namespace, path) for each in node]
     kind = node.get("type") if isinstance(node, dict) else None
     if isinstance(kind, (dict, list)):
-        return node | {"type": _container(kind, parts, namespace, path)}
+        return node | {"type": _container(kind, parts, timestamps, namespace, path)}
     if kind == "record":
-        return _record(node, parts, namespace, path)
+        return _record(node, parts, timestamps, namespace, path)
     for container, inner, name in (("array", "items", ELEMENT), ("map", "values", VALUE)):
         if kind == container:
-            return node | {inner: _type(node[inner], parts[-1], namespace, child_path(path, name))}
+            return node | {inner: _type(node[inner], parts[-1], timestamps, namespace, child_path(path, name))}
     what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema have too"
     raise UnsupportedOperationError(
         f"Column {path} {what}, in a schema made by another program, and so nothing in it can be changed here."

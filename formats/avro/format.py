@@ -26,7 +26,7 @@ from .edited_schema import edited_avro, former_names
 from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
 from .resolution import link, record_columns
 from .schema_to_spark import avro_to_spark
-from .spark_to_schema import spark_to_avro
+from .spark_to_schema import MICROS, spark_to_avro, timestamp_unit
 from .writing import AvroEncoder
 
 
@@ -45,7 +45,7 @@ class AvroFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        return spark_to_avro(schema, name, namespace, comment)
+        return spark_to_avro(schema, name, namespace, comment, timestamps=timestamp_unit(settings))
 
     def spark_schema(self, schema_text: str) -> StructType:
         return avro_to_spark(schema_text)
@@ -53,7 +53,7 @@ class AvroFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edited_avro(schema_text, columns, revision)
+        return edited_avro(schema_text, columns, revision, timestamp_unit(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         return former_names(schema_text)
@@ -72,7 +72,7 @@ class AvroFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return AvroDecoder(reader_schema, table_schema_text, resolve)
+        return AvroDecoder(reader_schema, table_schema_text, resolve, timestamp_unit(settings))
 
     def encoder(
         self,
@@ -82,7 +82,8 @@ class AvroFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return AvroEncoder(schema, schema_text, encoding_id, codec)
+        text = schema_text or spark_to_avro(schema, "event", "", timestamps=timestamp_unit(settings))
+        return AvroEncoder(schema, text, encoding_id, codec)
 
 
 class AvroDecoder(BatchDecoder):
@@ -95,8 +96,13 @@ class AvroDecoder(BatchDecoder):
     format_name = "Avro"
 
     def __init__(
-        self, reader_schema: StructType, table_schema_text: str | None = None, resolve: Resolve | None = None
+        self,
+        reader_schema: StructType,
+        table_schema_text: str | None = None,
+        resolve: Resolve | None = None,
+        timestamps: str = MICROS,
     ) -> None:
+        """`timestamps` is their unit where there is no text, "micros" or "millis"."""
         super().__init__(reader_schema, resolve)
         struct = strings_for_char_types(reader_schema)
         assert isinstance(struct, StructType)
@@ -106,7 +112,7 @@ class AvroDecoder(BatchDecoder):
             # Without columns there is nothing to resolve either.
             if not struct.fields:
                 raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
-            table_schema_text = spark_to_avro(reader_schema, "event", "")
+            table_schema_text = spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
             self._any_name = True
         self._table = avro.parse_avro(table_schema_text)
 

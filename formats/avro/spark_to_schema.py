@@ -6,7 +6,8 @@
 | tinyint, smallint | int with "spark.type" |
 | string; char(n), varchar(n), collated | string; with "spark.type" |
 | decimal(p, s) | bytes, logical decimal |
-| date, timestamp, timestamp_ntz | int date, long timestamp-micros, long local-timestamp-micros |
+| date | int date |
+| timestamp, timestamp_ntz | long timestamp-micros, long local-timestamp-micros; -millis by `avro.timestamp` |
 | array, map<string, v>, struct | array, map, record named after its path |
 
 A nullable column is the union [null, T] with the default null, so that it may be added to a table or
@@ -47,6 +48,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidNameError
 
 from ..core.defaults import EXACT, initial_value, kept_metadata
+from ..core.format import Settings
 from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
@@ -63,29 +65,39 @@ _PRIMITIVES: dict[type[DataType], Any] = {
     DoubleType: "double",
     BinaryType: "bytes",
     DateType: {"type": "int", "logicalType": "date"},
-    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
-    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
 }
+_TIMESTAMPS: dict[type[DataType], str] = {TimestampType: "timestamp", TimestampNTZType: "local-timestamp"}
+
+TIMESTAMP_UNIT = "avro.timestamp"
+MICROS = "micros"
 
 
-def spark_to_avro(schema: StructType, name: str, namespace: str, comment: str | None = None) -> str:
+def timestamp_unit(settings: Settings) -> str:
+    """Return the unit in which a table's own schema has timestamps: "micros" or "millis"."""
+    return settings.get(TIMESTAMP_UNIT, MICROS).lower()
+
+
+def spark_to_avro(
+    schema: StructType, name: str, namespace: str, comment: str | None = None, *, timestamps: str = MICROS
+) -> str:
     """Return the Avro schema of a table as JSON text. `avro_to_spark` gives back exactly the same columns.
 
     `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
-    names become `_`. Raises UnsupportedTypeError or InvalidNameError naming the column by its path.
+    names become `_`. `timestamps` is their unit, "micros" or "millis". Raises UnsupportedTypeError or
+    InvalidNameError naming the column by its path.
     """
     record_name = _record_name(name)
     parts = [_record_name(part) for part in namespace.split(".") if part]
     full_name = ".".join([*parts, record_name])
-    record = _SparkToAvro(full_name).visit(schema)
+    record = _SparkToAvro(full_name, timestamps).visit(schema)
     if comment is not None:
         record = _with_doc(record, comment)
     return json.dumps(record, ensure_ascii=False)
 
 
-def spark_field_to_avro(field: StructField, full_name: str) -> dict[str, Any]:
+def spark_field_to_avro(field: StructField, full_name: str, timestamps: str = MICROS) -> dict[str, Any]:
     """Return the field of a column in a record of this full name. Raises as `spark_to_avro` does."""
-    found: dict[str, Any] = _SparkToAvro(full_name).visit(StructType([field]))["fields"][0]
+    found: dict[str, Any] = _SparkToAvro(full_name, timestamps).visit(StructType([field]))["fields"][0]
     return found
 
 
@@ -102,8 +114,9 @@ def _with_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
 class _SparkToAvro(SparkTypeVisitor[Any]):
     format_name = "avro"
 
-    def __init__(self, full_name: str) -> None:
+    def __init__(self, full_name: str, timestamps: str) -> None:
         self._full_name = full_name
+        self._timestamps = timestamps
 
     def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Any]]) -> Any:
         # A nested record is named after its column, in the namespace of the record around it.
@@ -124,6 +137,8 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         found = _PRIMITIVES.get(type(data_type))
         if found is not None:
             return found
+        if (logical := _TIMESTAMPS.get(type(data_type))) is not None:
+            return {"type": "long", "logicalType": f"{logical}-{self._timestamps}"}
         if isinstance(data_type, (StringType, CharType, VarcharType)):
             name = data_type.simpleString()
             return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}

@@ -36,7 +36,6 @@ from . import schema_model as avro
 from .cells import binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
 from .leaves import named
 from .schema_to_spark import spark_struct, targets
-from .spark_to_schema import spark_to_avro
 
 Parts = list[Any]
 """Binary arrays and constants that make up the bytes of each row, in this order."""
@@ -45,19 +44,19 @@ _MICROS_PER_MILLI = 1000
 
 
 class AvroEncoder(BatchEncoder):
-    """Writes rows by a schema text; without one, by the text that `spark_to_avro` makes."""
+    """Writes rows by a schema text."""
 
     def __init__(
         self,
         schema: StructType,
-        schema_text: str | None = None,
+        schema_text: str,
         encoding_id: int | None = None,
         codec: str = "",
     ) -> None:
         super().__init__(schema, encoding_id, codec)
         struct = strings_for_char_types(schema)
         assert isinstance(struct, StructType)
-        node = avro.parse_avro(schema_text or spark_to_avro(schema, "event", ""))
+        node = avro.parse_avro(schema_text)
         # Refuses schemas that contain themselves.
         spark_struct(node)
         self._wrapped = not isinstance(node, avro.Record)

@@ -104,10 +104,12 @@ class _MaxwellReader(PayloadReader):
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if padded:
+            payloads = payloads.without_last_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                changes.append(self.change(payload.rstrip(b"\0") if padded else payload))
+                changes.append(self.change(payload))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)

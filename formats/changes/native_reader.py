@@ -74,7 +74,9 @@ class NativeEnvelopeReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         decoder, connector = None, None
-        if len(payloads) and not padded:
+        if padded:
+            payloads = payloads.without_last_nuls()
+        if len(payloads):
             decoder, connector = self._decoder_for(payloads)
         if decoder is None:
             return self._reference.arrays(payloads, padded, problems)

@@ -48,8 +48,8 @@ class PayloadReader(ABC):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         """Return one array per wanted column, each as long as there are payloads.
 
-        `padded`: the payloads were compressed and may carry trailing NULs. Bad payloads are noted in
-        `problems` by their position and have any value.
+        `padded`: the payloads came behind a registry header, and NULs may follow what their writer meant. Bad
+        payloads are noted in `problems` by their position and have any value.
         """
 
 
@@ -70,6 +70,7 @@ class _Room:
 class _Source:
     reader: PayloadReader
     codec: Codec
+    padded: bool
 
 
 class BatchDecoder(ABC):
@@ -148,7 +149,7 @@ class BatchDecoder(ABC):
     def _sorted_by_source(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[Positions, _Source]]:
         if self._resolve is None:
             if self._unframed is None:
-                self._unframed = _Source(self.reader_of(None), find_codec(""))
+                self._unframed = _Source(self.reader_of(None), find_codec(""), padded=False)
             if len(events):
                 yield every(len(events)), self._unframed
             return
@@ -174,7 +175,7 @@ class BatchDecoder(ABC):
                     f"table is read as {self.format_name}"
                 )
             try:
-                found = _Source(self.reader_of(writer), find_codec(writer.codec))
+                found = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
             except (InvalidSchemaError, UnsupportedOperationError) as error:
                 raise Undecodable(
                     f"what was written with encoding id {encoding_id} cannot be read: {error.message}"
@@ -186,14 +187,14 @@ class BatchDecoder(ABC):
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
     """Read a piece into arrays. If the reader itself fails at an event, that event is bad, and no other."""
     try:
-        return source.reader.arrays(payloads, source.codec.compressed, problems)
+        return source.reader.arrays(payloads, source.padded, problems)
     except PravegaError:
         raise
     except Exception as error:
         if len(payloads) == 1:
             _log.exception("An event of %d bytes was too much for its reader.", int(payloads.lengths[0]))
             problems.add(0, f"reading it failed ({type(error).__name__}: {error})")
-            return source.reader.arrays(EventBuffer.of([b""]), source.codec.compressed, Problems())
+            return source.reader.arrays(EventBuffer.of([b""]), source.padded, Problems())
     half = len(payloads) // 2
     parts = []
     for begin, end in ((0, half), (half, len(payloads))):

@@ -86,6 +86,19 @@ class EventBuffer:
         """Return every event without its first `count` bytes, over the same bytes. All must have that many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
+    def without_last_nuls(self) -> EventBuffer:
+        """Return every event without the NULs at its end, over the same bytes."""
+        there = np.flatnonzero(self.lengths)
+        if not len(there):
+            return self
+        data = np.frombuffer(self.data, np.uint8)
+        padded = there[data[self.starts[there] + self.lengths[there] - 1] == 0]
+        if not len(padded):
+            return self
+        lengths = self.lengths.copy()
+        lengths[padded] = [len(payload.rstrip(b"\0")) for payload in self.take(padded).payloads()]
+        return EventBuffer(self.data, self.starts, lengths)
+
     def octets(self) -> tuple[Any, Positions, Positions]:
         """Return bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
         data = memoryview(self.data)

@@ -2,8 +2,11 @@
 
 Header: one byte 0x01, then the encoding id as a big-endian int32. An encoding id names a schema version
 and a codec. The codec `application/x-snappy-framed` is in truth a raw snappy block, as the official
-serializer writes it; the same serializer compresses its whole backing buffer, so that a decompressed
-payload may carry trailing NUL bytes (each format says how it deals with these).
+serializer writes it.
+
+NUL bytes may follow a payload behind a header, and each format says how it deals with these: the official serializer
+compresses its whole backing buffer (`CodecFactory` of the schema registry 0.6.0), and Flink's format `pravega-registry`
+sends its whole buffer (`ByteBuffer.array()` in `PravegaRegistryRowDataSerializationSchema`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ What is accepted, so that every reader of this project agrees:
 * a property that occurs twice counts as its last value; properties without column are ignored;
 * null and a missing property are null, but a missing one is the default of its column, if that has one;
 * nesting up to 512 levels, whether or not the nested part is read;
-* trailing NULs after decompression, which the official serializer leaves there.
+* trailing NULs behind a registry header, which serializers leave there.
 
 `values` says what each column accepts.
 """
@@ -162,7 +162,7 @@ class _JsonReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = EventBuffer.of([payload.rstrip(b"\0") for payload in payloads.payloads()])
+            payloads = payloads.without_last_nuls()
         documents = self._documents(payloads, problems)
         rows = np.arange(len(documents))
         if self._value_field is not None:

@@ -75,6 +75,16 @@ EVENT_TIME = Option(
     "Column with the time of an event: the latest of a commit is noted with it, of which Pravega makes the stream's "
     "watermarks. A timestamp, a date, or a BIGINT of milliseconds. Not set: none is noted.",
 )
+AVRO_TIMESTAMP = Option(
+    "avro.timestamp",
+    one_of("micros", "millis"),
+    "micros",
+    TABLE,
+    "Unit of timestamps in the Avro schema that CREATE TABLE and ALTER TABLE write; `millis` cuts off further digits. "
+    "Reading goes by the schema. Flink takes each Avro long for milliseconds, whatever its logical type.",
+    "micros",
+    formats=("avro",),
+)
 JSON_TIMESTAMP_FORMAT = Option(
     "json.timestamp-format",
     one_of("iso", "epoch-seconds", "epoch-millis", "epoch-micros"),

@@ -168,11 +168,12 @@ class _EnvelopeReader(EnvelopeReader):
         return SourceEncoding(None, None, Rules.of(self._settings, str(kind or "")))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
+        if padded:
+            payloads = payloads.without_last_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                text = payload.rstrip(b"\0") if padded else payload
-                changes.append(_change(text, self._documents, self._schemas))
+                changes.append(_change(payload, self._documents, self._schemas))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import SchemaNotFoundError, ServerUnavailableError
+from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core import batches, framing
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -371,7 +372,7 @@ def test_framing() -> None:
         header(4) + b"{}",
         header(99) + b"{}",
         b"\1\xff\xff\xff\xff{}",
-        header(0) + b'{"a": 16}\0',
+        header(0) + b'{"a": 16}\0\1',
         header(1) + gzip.compress(b"\0" * 100),
         header(1),
         header(2),
@@ -431,20 +432,41 @@ def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.Monke
         decoder.decode_valid(EventBuffer.of([large, other, other]))
 
 
-def test_avro_padding_is_for_compressed_events_only() -> None:
+def test_nuls_may_follow_behind_a_registry_header_only() -> None:
+    # Flink's `pravega-registry` sends its whole buffer, the official serializer compresses its whole one.
     text = '{"type": "record", "name": "T", "fields": [{"name": "a", "type": "long"}]}'
     writers = {0: WriterSchema(text, "Avro", ""), 1: WriterSchema(text, "Avro", "application/x-gzip")}
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, writers.__getitem__)
     events = [
         header(1) + gzip.compress(b"\2" + b"\0" * 127),
         header(1) + gzip.compress(b"\2"),
-        header(0) + b"\2\0",
+        header(0) + b"\2" + b"\0" * 58,
         header(1) + gzip.compress(b"\2\0\1"),
+        header(0) + b"\2\0\1",
         header(0) + b"\4",
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
-    assert batch.column(0).to_pylist() == [1, 1, 2]
-    assert [each.index for each in bad] == [2, 3]
+    assert batch.column(0).to_pylist() == [1, 1, 1, 2]
+    assert [each.index for each in bad] == [3, 4]
+    _, bad = AVRO.decoder(AVRO.spark_schema(text), text).decode_valid(EventBuffer.of([b"\2", b"\2\0"]))
+    assert [(each.index, each.reason) for each in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
+
+
+@pytest.mark.parametrize("name", ["json", "debezium-json"])
+def test_nuls_may_follow_documents_behind_a_registry_header(name: str) -> None:
+    document = b'{"op": "c", "a": 5, "after": {"a": 5}}'
+    columns = schema_of(a="bigint") if name == "json" else changelog_schema(schema_of(a="bigint"))
+    wanted = columns if name == "json" else StructType([columns["after"]])
+    padded = [document, document + bytes(58), document + b"\0 ", document + b"\0}", document[:-1] + b"\0"]
+    writer = WriterSchema('{"type": "object"}', "Json", "")
+    decoder = find_format(name).decoder(wanted, None, lambda encoding_id: writer)
+    batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + each for each in padded]))
+    row = 5 if name == "json" else {"a": 5}
+    assert batch.column(0).to_pylist() == [row, row]
+    assert [each.index for each in bad] == [2, 3, 4]
+    batch, bad = find_format(name).decoder(wanted).decode_valid(EventBuffer.of(padded))
+    assert batch.column(0).to_pylist() == [row]
+    assert [each.index for each in bad] == [1, 2, 3, 4]
 
 
 def test_a_registry_that_is_away_makes_no_event_bad() -> None:
