@@ -92,7 +92,9 @@ def retry(
         return retrying(attempt)
     except PravegaError as error:
         if outer is None and tries[0] > 1 and may_pass(error):
-            raise type(error)(f"{error.message} (gave up after {tries[0]} tries in {timeout:.3g} s)") from error
+            last = type(error)(f"{error.message} (gave up after {tries[0]} tries in {timeout:.3g} s)")
+            vars(last).update(vars(error) | {"message": last.message})
+            raise last from error
         raise
     finally:
         _tries.reset(token)

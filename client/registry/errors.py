@@ -5,8 +5,6 @@ The server often answers with a bare status, so the request is needed to say wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark_pravega.errors import (
     AuthenticationError,
     IncompatibleSchemaError,
@@ -70,22 +68,15 @@ def refusal(
     return error
 
 
-def one_internal_error_may_pass() -> Callable[[BaseException], bool]:
-    """Tell which errors of one request may pass: a server that is away, and the first answer 500.
+def may_pass(error: BaseException) -> bool:
+    """Tell whether a request that may be repeated is sent again: the registry is away, or answered 500.
 
-    On secured servers, registry 0.6.0 answers 500 to the first change after its own token for Pravega has expired: it
-    gets a new token and then sends a buffer that is freed already (IllegalReferenceCountException in its log).
+    Registry 0.6.0 answers 500 for some seconds while Pravega's containers move to another server ("updateEntries in
+    table: _schemaregistry/groups/0" in its log). On secured servers it answers so to the first change after its own
+    token for Pravega has expired: it gets a new token and then sends a buffer that is freed already
+    (IllegalReferenceCountException).
     """
-    seen = False
-
-    def may_pass(error: BaseException) -> bool:
-        nonlocal seen
-        if isinstance(error, RegistryError) and error.status == 500 and not seen:
-            seen = True
-            return True
-        return isinstance(error, ServerUnavailableError)
-
-    return may_pass
+    return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
 
 
 def _reason(response: Response) -> str:

@@ -29,7 +29,7 @@ from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import retry
-from .errors import one_internal_error_may_pass, refusal
+from .errors import may_pass, refusal
 from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
@@ -123,7 +123,7 @@ class SchemaRegistry:
             self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
 
         try:
-            retry(attempt, timeout=self._config.retry_timeout, transient=one_internal_error_may_pass())
+            retry(attempt, timeout=self._config.retry_timeout, transient=may_pass)
         except SchemaExistsError:
             # An earlier try, whose answer was lost, may have created it.
             if attempts == 1 or self.group(name) != properties:
@@ -307,7 +307,7 @@ class SchemaRegistry:
         return retry(
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
             timeout=self._config.retry_timeout,
-            transient=one_internal_error_may_pass(),
+            transient=may_pass,
         )
 
     def _send(

@@ -14,7 +14,7 @@ from .expressions.functions import translate_functions
 from .expressions.inference import Output, TypesOfQuery
 from .expressions.streams import check_stream
 from .expressions.types import translated
-from .expressions.windows import group_windows, window_table
+from .expressions.windows import group_windows, note_first_windows, window_table
 from .expressions.zones import NOT_IN_UTC
 from .job import Job
 from .report import Findings, Untranslatable
@@ -70,6 +70,7 @@ class QueryTranslator:
         for select in list(query.find_all(exp.Select)):
             window_table(select, self._findings, zone, self.reads_stream)
         if self.reads_stream:
+            note_first_windows(query, self._findings)
             check_stream(query, self._findings)
         return translate_functions(query, self._findings, zone)
 

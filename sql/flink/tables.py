@@ -158,6 +158,9 @@ class DeclaredTable:
         names = {each.name for each in self.columns.physical}
         if self.options.format == "raw":
             properties["format"] = "raw" if self._stored()[0].type == "BINARY" else "text"
+        if properties.get("format") == "avro" and "framing" not in properties and self._has_timestamps:
+            # Flink takes the number for milliseconds, whatever the schema of the event says.
+            properties["avro.timestamp"] = "millis"
         key = properties.get("routing-key")
         if key is not None and (key not in names or self.options.format == "raw"):
             raise Untranslatable(f"The routing key '{key}' is not a column of the events")
@@ -175,6 +178,10 @@ class DeclaredTable:
             else:
                 findings.check("'sink.enable.watermark-propagation' needs the property 'event-time', a stored column")
         return properties
+
+    @property
+    def _has_timestamps(self) -> bool:
+        return any("TIMESTAMP" in each.type for each in self.columns.physical)
 
     def _line(self, column: PhysicalColumn) -> str:
         required = " NOT NULL" if column.required else ""

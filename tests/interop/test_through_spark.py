@@ -347,6 +347,30 @@ def test_java_reads_what_spark_inserts(
     assert_values(events, format_name, schema, range(20))
 
 
+def test_timestamps_in_milliseconds(
+    spark: SparkSession, java: ForeignClient, scope: str, client_config: ClientConfig
+) -> None:
+    # Flink takes each Avro long for milliseconds: https://github.com/pravega/flink-connectors, AvroToRowDataConverters.
+    table = f"pravega.`{scope}`.totals"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, at TIMESTAMP_NTZ) USING pravega TBLPROPERTIES ('avro.timestamp'='millis')"
+    )
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN again TIMESTAMP")
+    spark.sql("SET TIME ZONE 'UTC'")
+    time = "2024-01-31 00:00:00.123"
+    spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ '{time}', TIMESTAMP '{time}456')")
+    fields = registered(client_config, scope, "totals")["fields"]
+    logical = [each["type"][1]["logicalType"] for each in fields[1:]]
+    assert logical == ["local-timestamp-millis", "timestamp-millis"]
+    (event,) = java.read(scope, "totals", "avro")
+    millis = 1_706_659_200_123
+    assert [event.value[name] for name in ("at", "again")] == [{"long": millis}, {"long": millis}]
+    # What Flink's `pravega-registry` sends has the rest of a buffer behind it.
+    java.write_bytes(scope, "totals", [("key", event.payload + bytes(58))])
+    found = spark.sql(f"SELECT DISTINCT id, CAST(at AS STRING), CAST(again AS STRING), count(*) OVER () FROM {table}")
+    assert [tuple(row) for row in found.collect()] == [(1, time, time, 2)]
+
+
 def assert_values(events: list[ForeignEvent], format_name: str, schema: Json, numbers: range) -> None:
     values = sorted((event.value for event in events), key=lambda value: int(value["id"]))
     if format_name == "avro":

@@ -9,6 +9,7 @@ from ..report import Findings, Untranslatable
 from .zones import Zone, check_window
 
 _BOUNDS = {"START": "start", "END": "end"}
+_FUNCTIONS = ("window", "session_window")
 COLUMNS = ("window_start", "window_end", "window_time")
 _BEFORE_END = exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
 
@@ -86,6 +87,15 @@ def window_table(select: exp.Select, findings: Findings, zone: Zone, streaming: 
                 "A stream of windows is grouped by window_start and window_end, in the SELECT of the window function"
             )
         _row_by_row(table, zone, findings)
+
+
+def note_first_windows(query: exp.Expr, findings: Findings) -> None:
+    """Tell which windows of a stream have no rows in Spark."""
+    calls = (call for group in query.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
+    if any(each.name in _FUNCTIONS for each in calls):
+        findings.note(
+            "Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there"
+        )
 
 
 def _grouped(select: exp.Select, table: WindowTable, group: exp.Expr, zone: Zone, findings: Findings) -> None:

@@ -314,6 +314,25 @@ CREATE TABLE IF NOT EXISTS pravega.iot.registered (
   name STRING
 ) USING pravega TBLPROPERTIES ('format'='json');
 
+-- == timestamps of the schema registry's format
+CREATE TABLE registered_times (id INT, at TIMESTAMP(3)) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 'registered-times', 'sink.stream' = 'registered-times', 'format' = 'pravega-registry');
+INSERT INTO registered_times VALUES (1, TIMESTAMP '2024-01-31 12:00:00.123');
+SELECT * FROM registered_times;
+-- ->
+CREATE TABLE IF NOT EXISTS pravega.iot.`registered-times` (
+  id INT,
+  at TIMESTAMP_NTZ
+) USING pravega TBLPROPERTIES ('format'='avro', 'avro.timestamp'='millis');
+
+INSERT INTO pravega.iot.`registered-times`
+VALUES
+  (1, CAST('2024-01-31 12:00:00.123' AS TIMESTAMP_NTZ));
+
+-- CHECK: A SELECT of a stream would never end: it shows what is there, and ends.
+SELECT
+  *
+FROM pravega.iot.`registered-times` AS registered_times;
+
 -- == a schema group of another name
 CREATE TABLE foreign_group (id INT) WITH ('connector' = 'pravega', 'scope' = 'iot', 'scan.streams' = 's', 'format' = 'pravega-registry', 'pravega-registry.namespace' = 'iot', 'pravega-registry.group-id' = 'other');
 -- ->
@@ -588,6 +607,7 @@ WHERE
 -- == a tumbling window
 INSERT INTO per_window SELECT window_start, item, SUM(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES)) GROUP BY window_start, window_end, item;
 -- ->
+-- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -604,6 +624,7 @@ GROUP BY
 -- == a hopping window with names
 INSERT INTO per_window SELECT window_end, 'hop', SUM(price) AS total FROM TABLE(HOP(DATA => TABLE bid, TIMECOL => DESCRIPTOR(bidtime), SLIDE => INTERVAL '5' MINUTES, SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end HAVING SUM(price) > 1;
 -- ->
+-- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -621,6 +642,7 @@ HAVING
 -- == a session window
 INSERT INTO per_window SELECT window_start, item, SUM(price) FROM TABLE(SESSION(TABLE bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES)) GROUP BY item, window_start, window_end;
 -- ->
+-- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
@@ -746,6 +768,7 @@ INSERT INTO totals SELECT item, SUM(price) OVER (PARTITION BY item ORDER BY bidt
 -- == group windows
 INSERT INTO per_window SELECT TUMBLE_START(bidtime, INTERVAL '1' HOUR), item, SUM(price) FROM bid GROUP BY TUMBLE(bidtime, INTERVAL '1' HOUR), item;
 -- ->
+-- note: Windows that end at 1970-01-01 00:00:00 UTC or before are left out: Spark's watermark begins there.
 INSERT INTO pravega.iot.`per-window`
 SELECT timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST(w AS TIMESTAMP_NTZ)), item, total
 FROM (
