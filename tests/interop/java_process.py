@@ -1,4 +1,4 @@
-"""A Java program of the tests: one source file on jars of a lock file, asked by JSON lines."""
+"""A Java program of the tests: sources on the jars of a lock file, asked by JSON lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from pyspark_pravega.local import jar_cache
-from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.java import Java, find_java
 from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.servers import server_environment
 
@@ -28,19 +29,22 @@ class JavaError(Exception):
 class JavaProcess:
     """The running program."""
 
-    def __init__(self, source: str, lock: str, log: Path) -> None:
+    def __init__(self, main: str, lock: str, log: Path) -> None:
         """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`.
 
         Args:
-            source: name of the source file, beside this one.
+            main: a source file beside this one, or a class `folder.Name` whose package is the sources of a folder
+                beside this one; those are compiled beside the log.
             lock: name of the file that lists its jars, beside this one.
             log: the file of its standard error.
         """
         java = find_java()
-        jars = jar_cache.class_path(read_lock(_HERE / lock), java=java, report=print)
+        jars: list[str | Path] = [*jar_cache.class_path(read_lock(_HERE / lock), java=java, report=print)]
+        if not main.endswith(".java"):
+            jars.append(_compiled(java, jars, main.partition(".")[0], log.parent))
         command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars))]
-        command.append(_HERE / source)
+        command.append(_HERE / main if main.endswith(".java") else main)
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
@@ -106,3 +110,14 @@ class JavaProcess:
     def _gone(self) -> JavaError:
         code = self._process.wait()
         return JavaError(f"Java ended with exit code {code}:\n{self._log.read_text(errors='replace')[-4000:]}")
+
+
+def _compiled(java: Java, jars: Sequence[str | Path], folder: str, beside: Path) -> Path:
+    """Compile the sources of a folder and return the directory of their classes."""
+    classes = beside / "classes"
+    command: list[str | Path] = [java.executable, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", classes]
+    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, jars)), *sorted((_HERE / folder).glob("*.java"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise JavaError(done.stderr[-4000:])
+    return classes

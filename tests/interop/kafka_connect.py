@@ -1,6 +1,6 @@
 """Kafka Connect and Debezium as a third party: events that their own classes wrote, and what each value is.
 
-One Java process (KafkaConnect.java) serves a whole test run. Get it from the fixture `kafka_connect`:
+One Java process (connect_events/KafkaConnect.java) serves a whole test run. Get it from the fixture `kafka_connect`:
 
     for case in kafka_connect.cases(decimal="NUMERIC"):
         case.event       # the envelope's bytes, as a topic has them; the row is (id, v)
@@ -106,7 +106,7 @@ class KafkaConnect(JavaProcess):
     """The Java process with Kafka Connect's and Debezium's classes."""
 
     def __init__(self, log: Path) -> None:
-        super().__init__("KafkaConnect.java", "kafka_connect.lock", log)
+        super().__init__("connect_events.KafkaConnect", "kafka_connect.lock", log)
 
     def cases(
         self,
