@@ -1,8 +1,8 @@
 """Names events of other programs among those of Debezium or Maxwell, so that the advice is about what is there.
 
 Only events that are bad already are looked at. Sources: the CloudEvents specification 1.0 and Debezium's converter for
-it, Canal's FlatMessage, the JSON messages of AWS DMS for Kafka and Kinesis, Oracle GoldenGate's JSON formatter, Maxwell's
-reference of its output.
+it, Canal's FlatMessage, the JSON messages of AWS DMS for Kafka and Kinesis, Oracle GoldenGate's JSON formatter, and
+Maxwell's reference of its output.
 """
 
 from __future__ import annotations
