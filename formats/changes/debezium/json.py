@@ -155,6 +155,12 @@ class _EnvelopeReader(EnvelopeReader):
     def image(self, name: str, kind: Hashable) -> StructColumn:
         return self._columns.image(name, kind)
 
+    def misnamed(self, kind: Hashable) -> bool:
+        return self._columns.misnamed(kind) is not None
+
+    def may_be_misnamed(self, payload: bytes) -> bool:
+        return self._columns.letter_case.may_lack_all(payload)
+
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
         try:
             return self._schemas.beginning(self._documents.text(payload), self._documents)
