@@ -7,9 +7,8 @@ import random
 import pytest
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.formats.changes.feed import changelog_schema
+from pyspark_pravega.formats.changes.feed import changelog_schema, find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import find_format
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.fuzzing import COUNT, SEED, damaged
 from tests.interop.kafka_connect import ConnectCase, DecimalFormat, KafkaConnect
@@ -31,7 +30,7 @@ def groups(cases: list[ConnectCase]) -> list[list[ConnectCase]]:
 @pytest.mark.parametrize("decimal", ["BASE64", "NUMERIC"])
 def test_both_decoders_read_what_connect_writes(kafka_connect: KafkaConnect, decimal: DecimalFormat) -> None:
     chance = random.Random(f"{SEED} {decimal}")
-    format = find_format("debezium-json")
+    format = find_change_format("debezium-json")
     read = 0
     for _ in range(max(EVENTS // PIECE, 1)):
         seed = chance.randrange(2**31)
