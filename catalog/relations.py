@@ -5,8 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
 from pyspark_pravega.client.begun import begun
-from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PermissionDeniedError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
 from pyspark_pravega.sql.refusals import refusal
 
 from . import requests as r
@@ -22,7 +29,7 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
     """Describe a table, or a view for a request that takes one; views are looked for only where there is no table.
 
     Raises the errors of `tables.load` and `time_travel.at`, UnsupportedOperationError for a view that is to be
-    written, read as it was, or read with options.
+    written, read as it was, or read with options, InvalidSchemaError for columns that the session cannot tell apart.
     """
     namespace, name = request.namespace, request.name
     try:
@@ -41,7 +48,38 @@ def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefin
         if refused is not None:
             raise UnsupportedOperationError(refusal(refused, catalog.named(*namespace, name))) from None
         return view
-    return time_travel.at(catalog, described, request.at)
+    described = time_travel.at(catalog, described, request.at)
+    if not (request.case_sensitive or request.writing):
+        _check_letter_case(catalog.named(*namespace, name), described.schema)
+    return described
+
+
+def _check_letter_case(table: str, schema: StructType) -> None:
+    """Refuse what Spark would refuse for every query, with words that name neither both columns nor the setting."""
+    pair = _alike(schema, "")
+    if pair is not None:
+        raise InvalidSchemaError(
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark takes them "
+            "for one unless its session tells names by their case: SET spark.sql.caseSensitive = true"
+        )
+
+
+def _alike(data_type: DataType, path: str) -> tuple[str, str] | None:
+    """Return two fields of one struct, however deep, whose names differ in case only."""
+    if isinstance(data_type, StructType):
+        names: dict[str, str] = {}
+        for field in data_type:
+            first = names.setdefault(field.name.lower(), field.name)
+            if first != field.name:
+                return path + first, path + field.name
+        parts = [(field.dataType, f"{path}{field.name}.") for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        parts = [(data_type.elementType, f"{path}element.")]
+    elif isinstance(data_type, MapType):
+        parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
+    else:
+        return None
+    return next((found for part in parts if (found := _alike(*part)) is not None), None)
 
 
 def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:

@@ -16,7 +16,8 @@ _INSTEAD = {
     "DELETE": "single events cannot be taken out of a stream. Filter when reading, write the rest to a new table, or "
     "empty the table with TRUNCATE TABLE",
     "UPDATE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
-    "MERGE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
+    "MERGE": "events cannot be changed, and only WHEN NOT MATCHED THEN INSERT adds some. Append the new state with "
+    "INSERT INTO and read the newest row of each key",
     "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
     "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
     "the tables that it reads; SHOW CREATE TABLE shows it",

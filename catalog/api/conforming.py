@@ -14,6 +14,8 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, EXACT
 
+from .repeated_keys import repeated_key
+
 
 class RowsOfTable:
     """Turns batches of one schema into those of a table's columns."""
@@ -54,6 +56,12 @@ class RowsOfTable:
         if not field.nullable and array.null_count:
             place = self._rows + pc.index(array.is_null(), True).as_py()
             raise InvalidRowError(f"Row {place} has no value in column {field.name}, which is NOT NULL")
+        if (twice := repeated_key(array)) is not None:
+            place, key = twice
+            raise InvalidRowError(
+                f"Row {self._rows + place} has the key {shorten(repr(key))} twice in a map of column {field.name}, "
+                "and a map has one value of each key. Keep one of them."
+            )
         if isinstance(field.dataType, CharType | VarcharType):
             self._check_length(field, field.dataType.length, array)
         if isinstance(field.dataType, CharType):

@@ -39,8 +39,9 @@ class TimeTravel:
 class LoadTable:
     """A `TableDescription`, for a query with those of its options that change columns, maybe `at` a position.
 
-    It is a `MetadataDescription` where the namespace is a stream and the name that of a metadata table, and with
-    `or_view` a `ViewDefinition` if there is no table of this name.
+    `case_sensitive`: whether the session tells names by their case. It is a `MetadataDescription` where the namespace
+    is a stream and the name that of a metadata table, and with `or_view` a `ViewDefinition` if there is no table of
+    this name.
     """
 
     namespace: tuple[str, ...]
@@ -49,6 +50,7 @@ class LoadTable:
     writing: bool
     at: TimeTravel | None = None
     or_view: bool = False
+    case_sensitive: bool = True
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import image_column
 from .feed import MARKS, POSITION_TYPE, utf8
+from .letter_case import LetterCase
 from .positions import positions_of
 
 _IMAGES = ("before", "after")
@@ -78,6 +79,8 @@ class ChangeColumns:
         columns = table if table is not None else after
         self._placeholders = _placeholders(columns, placeholder) if columns is not None else {}
         self._read = set(struct.fieldNames())
+        self.letter_case = LetterCase(columns.fieldNames() if columns is not None else ())
+        self._misnamed: dict[Hashable, str | None] = {}
 
     @property
     def wants_numbers(self) -> bool:
@@ -90,6 +93,8 @@ class ChangeColumns:
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
         missing: dict[int, list[str]] = {}
+        if self._read & set(_IMAGES):
+            self._check_names(changes, set(kinds), problems)
         if self._read & {"after", "unavailable"}:
             missing = self._take_placeholders(afters, suspects)
         arrays = []
@@ -115,6 +120,32 @@ class ChangeColumns:
             else:
                 arrays.append(_positions(sources, arrow_field.type))
         return arrays
+
+    def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
+        """Note the changes whose columns are the table's in other letters."""
+        if all(self._has_schema(kind) and self.misnamed(kind) is None for kind in kinds if kind is not None):
+            return
+        for row, (_, before, after, _, _, kind) in enumerate(changes):
+            if kind is None:
+                continue
+            if self._has_schema(kind):
+                reason = self.misnamed(kind)
+            else:
+                reason = self.letter_case.of_row(after if after is not None else before)
+            if reason is not None:
+                problems.add(row, reason)
+
+    def _has_schema(self, kind: Hashable) -> bool:
+        encoding = self._encoding_of(kind)
+        return encoding.before is not None or encoding.after is not None
+
+    def misnamed(self, kind: Hashable) -> str | None:
+        """Return why changes of a kind of source with a schema are bad: their columns are named in other letters."""
+        if kind not in self._misnamed:
+            encoding = self._encoding_of(kind)
+            image = encoding.after if encoding.after is not None else encoding.before
+            self._misnamed[kind] = self.letter_case.of_schema(image.fields) if image is not None else None
+        return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
         """Replace placeholders by None; return the columns without a value, by event."""

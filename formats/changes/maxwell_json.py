@@ -32,6 +32,7 @@ from ..json.format import JsonFormat
 from .columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from .encodings.settings import Rules
 from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, READ, UPDATE
+from .other_envelopes import MAXWELL_JSON, advice_about
 from .sampled_columns import sampled_columns
 
 _OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
@@ -127,6 +128,9 @@ class _MaxwellReader(PayloadReader):
         if operation is None:
             if type(kind) is str and _NO_CHANGE.fullmatch(kind):
                 return NO_CHANGE
+            known = advice_about(event, MAXWELL_JSON)
+            if known is not None:
+                raise Undecodable(f"it is no event of Maxwell's: {known}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
         data, old = event.get("data"), event.get("old") or {}
         if type(data) is not dict or type(old) is not dict:

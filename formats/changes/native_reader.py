@@ -50,6 +50,14 @@ class EnvelopeReader(PayloadReader):
         """Return the column of `before` or `after` for the name of a connector, or the number of a schema."""
 
     @abstractmethod
+    def misnamed(self, kind: Hashable) -> bool:
+        """Tell whether changes with the schema of this number name the table's columns in other letters."""
+
+    @abstractmethod
+    def may_be_misnamed(self, payload: bytes) -> bool:
+        """Tell by its bytes whether a change without a schema may do so, without one of the table's own names."""
+
+    @abstractmethod
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
         """Return what an event with a schema begins with, up to its payload, and the number of that schema."""
 
@@ -90,6 +98,7 @@ class NativeEnvelopeReader(PayloadReader):
         there[list(self._reference.suspects(payloads))] = False
         if connector is not None:
             there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
+            there[read[self._misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
             found = found.filter(pa.array(chosen))
@@ -112,6 +121,19 @@ class NativeEnvelopeReader(PayloadReader):
                 self._connector = others[-1].as_py()  # the next piece will be of this one
             plain = pc.and_(plain, same)
         return plain.to_numpy(zero_copy_only=False)
+
+    def _misnamed(self, found: pa.RecordBatch, read: Positions, payloads: EventBuffer) -> Positions:
+        """Return the places of rows of nothing but nulls whose columns may be the table's in other letters."""
+        empty = np.zeros(len(found), np.bool_)
+        for name in ("before", "after"):
+            if name in self._names:
+                empty |= _rows_of_nulls(found.column(name))
+        places = [
+            place
+            for place in np.flatnonzero(empty).tolist()
+            if self._reference.may_be_misnamed(bytes(payloads.payload(int(read[place]))))
+        ]
+        return np.array(places, np.int64)
 
     def _columns(self, found: pa.RecordBatch) -> list[pa.Array]:
         arrays = []
@@ -156,6 +178,8 @@ class NativeEnvelopeReader(PayloadReader):
         return self._decoders[(prefix, kind)], connector
 
     def _decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
+        if prefix is not None and self._reference.misnamed(kind):
+            return None  # the reference says so
         try:
             spec, make = self._spec(kind), self._module.Decoder
             decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
@@ -188,6 +212,16 @@ class NativeEnvelopeReader(PayloadReader):
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 """An image of which no column is wanted, but which must be an object or null."""
+
+
+def _rows_of_nulls(image: pa.StructArray) -> Any:
+    """Tell which rows are there, but have nothing but nulls."""
+    empty = image.is_valid().to_numpy(zero_copy_only=False)
+    for place in range(image.type.num_fields):
+        if not empty.any():
+            break
+        empty = empty & image.field(place).is_null().to_numpy(zero_copy_only=False)
+    return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
 
 
 def _struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import datetime
 import math
 from decimal import Decimal, InvalidOperation
 
@@ -22,6 +23,20 @@ FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
 
 SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON has no number for, by the strings that stand for them."""
+
+
+def leap_second_counts(seconds: int) -> bool:
+    """Whether a 60th second that counts as `seconds` since 1970 in UTC can be a leap second: the last of a month.
+
+    Clocks that count from 1970, as Spark's does, have no number for it: POSIX and PostgreSQL give it that of the
+    second after.
+    """
+    days, of_day = divmod(seconds, 86_400)
+    return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _first_of_month(days)
+
+
+def _first_of_month(days: int) -> bool:
+    return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
 def from_base64(text: str) -> bytes:

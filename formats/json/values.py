@@ -48,6 +48,7 @@ from ..core.scalars import (
     SPECIAL_FLOATS,
     exact_decimal,
     from_base64,
+    leap_second_counts,
     shortened,
 )
 from ..core.spark_visitor import child_path
@@ -62,11 +63,10 @@ def _or_none(*kinds: type) -> frozenset[type]:
 _STRINGS = _or_none(str)
 _NATIVE = ("leaf",)
 """The native decoder goes by the Arrow type."""
-_DAY_MICROS = 86_400_000_000
 _FLOATS = _or_none(float)
 
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
 
 
@@ -340,17 +340,20 @@ def _micros(text: str, zoned: bool) -> int | None:
         return None
     days = _days(match[1])
     hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
-    if days is None or hours > 23 or minutes > 59 or seconds > 59:
+    if days is None or hours > 23 or minutes > 59 or seconds > 60:
         return None
     offset = 0
-    if zoned and match[6] != "Z":
+    if match[6] is not None and match[6] not in "Zz":
         digits = match[6][1:].replace(":", "").ljust(4, "0")
         offset_hours, offset_minutes = int(digits[:2]), int(digits[2:])
         if offset_hours > 23 or offset_minutes > 59:
             return None
         offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
     fraction = int((match[5] or "").ljust(6, "0")[:6])
-    micros = days * _DAY_MICROS + (hours * 3600 + minutes * 60 + seconds - offset) * 1_000_000 + fraction
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    if seconds == 60 and not (zoned and leap_second_counts(whole)):
+        return None
+    micros = whole * 1_000_000 + fraction
     return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 

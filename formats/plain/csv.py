@@ -14,7 +14,8 @@
 
 A field that is the null value (empty by default) and not quoted is null. One line break may end the event; line
 breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns; there is no header,
-because every event is a record. Blanks around a field belong to it.
+because every event is a record. Blanks around a field belong to it. An event that begins with a byte order mark is bad:
+nobody would see it in the first field. Inside quotes it is a character.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from ..json.writing import cells_of
 from .unregistered import check_bare, no_schema
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
+_BYTE_ORDER_MARK = "\ufeff"
 _NAMED = {"tab": "\t", "\\t": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -191,6 +193,11 @@ class _Records:
             raise Undecodable(f"it is not UTF-8 text (byte {error.start})") from None
         if not text and self._columns > 1:
             raise Undecodable("it is empty")
+        if text.startswith(_BYTE_ORDER_MARK):
+            raise Undecodable(
+                "it begins with a byte order mark (U+FEFF), which would belong to its first field; let the writer "
+                "encode in UTF-8 without one"
+            )
         text = text.removesuffix("\n").removesuffix("\r")
         null = self._dialect.null
         found: list[str | None]
@@ -377,7 +384,7 @@ class _Quoted(Cells):
             cells = pc.replace_substring(self._inner.present(array, rows), pattern=b'"', replacement=b"")
         dialect = self._dialect
         needed = pc.equal(cells, constant(dialect.null.encode()))
-        for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n"}:
+        for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n", _BYTE_ORDER_MARK}:
             needed = pc.or_(needed, pc.match_substring(cells, pattern=sign.encode()))
         if not pc.any(needed).as_py():
             return cells

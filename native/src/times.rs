@@ -76,11 +76,11 @@ pub fn moment(text: &[u8]) -> Accept<i64> {
     micros(text, true).or_else(|_| micros(text, false))
 }
 
-/// Microseconds of YYYY-MM-DD[T ]HH:MM:SS[.fraction], with Z or an offset ±HH:MM if `zoned`. Further digits of
-/// the fraction are cut off.
+/// Microseconds of YYYY-MM-DD[Tt ]HH:MM:SS[.fraction], with Z, z or an offset ±HH:MM if `zoned`. Further digits of
+/// the fraction are cut off. Leap seconds are left to Python.
 #[inline]
 pub fn micros(text: &[u8], zoned: bool) -> Accept<i64> {
-    if text.len() < 19 || !matches!(text[10], b'T' | b' ') || text[13] != b':' || text[16] != b':' {
+    if text.len() < 19 || !matches!(text[10], b'T' | b't' | b' ') || text[13] != b':' || text[16] != b':' {
         return Err(Reject);
     }
     let days = days(&text[..10])? as i64;
@@ -112,7 +112,7 @@ fn offset(text: &[u8], zoned: bool) -> Accept<i64> {
     if !zoned {
         return if text.is_empty() { Ok(0) } else { Err(Reject) };
     }
-    if text == b"Z" {
+    if text == b"Z" || text == b"z" {
         return Ok(0);
     }
     if text.len() != 6 || !matches!(text[0], b'+' | b'-') || text[3] != b':' {

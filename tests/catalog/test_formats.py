@@ -48,6 +48,18 @@ class TestText:
             spark.sql(f"CREATE TABLE {table}2 (a INT) TBLPROPERTIES ('format'='text')")
         assert "'format' = 'text'" in spark.sql(f"SHOW CREATE TABLE {table}").collect()[0][0]
 
+    def test_json_of_any_shape_is_text(self, spark: SparkSession, scope: str) -> None:
+        table = f"pravega.`{scope}`.anything"
+        spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('format'='text')")
+        spark.sql(f"""INSERT INTO {table} VALUES ('{{"up": {{"port": 7}}}}'), ('[1]'), ('{{"up": "none"}}')""")
+        found = spark.sql(f"SELECT try_variant_get(parse_json(value), '$.up.port', 'int') AS port FROM {table}")
+        assert sorted(row.port or 0 for row in found.collect()) == [0, 0, 7]
+        with pytest.raises(PySparkException, match="column 'v' has type variant, which format json cannot hold: cast"):
+            spark.sql(f"CREATE TABLE {table}2 (v VARIANT) TBLPROPERTIES ('format'='json')")
+        spark.sql(f"CREATE TABLE {table}3 (v STRING) TBLPROPERTIES ('format'='json')")
+        spark.sql(f"""INSERT INTO {table}3 SELECT parse_json('{{"a": [1, 2.5]}}')""")
+        assert [row.v for row in spark.table(f"{table}3").collect()] == ['{"a":[1,2.5]}']
+
     def test_without_catalog(self, spark: SparkSession, scope: str) -> None:
         spark.sql(f"CREATE TABLE pravega.`{scope}`.lines TBLPROPERTIES ('format'='raw')")
         spark.sql(f"INSERT INTO pravega.`{scope}`.lines VALUES (CAST('a' AS BINARY))")

@@ -308,3 +308,24 @@ def test_years_that_json_has_no_text_for(spark: SparkSession, namespace: str) ->
     with pytest.raises(PySparkException, match="(?s)PRAVEGA_INVALID_ROW.*\\bd\\b"):
         spark.sql(f"INSERT INTO {namespace}.j {days}")
     assert spark.table(f"{namespace}.j").count() == 0
+
+
+@pytest.mark.parametrize("columns", ["id INT, ID INT", "k INT, s ARRAY<STRUCT<id: INT, ID: INT>>"])
+def test_columns_that_differ_in_case_only(spark: SparkSession, scope: str, columns: str) -> None:
+    """A query names both, and the setting that tells them apart; with it the table is read."""
+    table = f"pravega.`{scope}`.alike"
+    pair = "`id` and `ID`" if columns.startswith("id") else "`s.element.id` and `s.element.ID`"
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        spark.sql(f"CREATE TABLE {table} ({columns}) TBLPROPERTIES ('format'='json')")
+        spark.sql(f"INSERT INTO {table} VALUES (1, {'2' if columns.startswith('id') else 'array()'})")
+        assert spark.table(table).count() == 1
+        spark.conf.unset("spark.sql.caseSensitive")
+        for query in (f"SELECT * FROM {table}", f"SELECT id FROM {table}", f"DESCRIBE {table}"):
+            with pytest.raises(PySparkException) as caught:
+                spark.sql(query).collect()
+            assert caught.value.getCondition() == "PRAVEGA_INVALID_SCHEMA"
+            assert f"the columns {pair}, which differ in case only" in str(caught.value)
+            assert "SET spark.sql.caseSensitive = true" in str(caught.value)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

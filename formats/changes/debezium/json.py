@@ -37,6 +37,7 @@ from ..encodings.settings import Rules
 from ..feed import INFER_COLUMNS, OPERATIONS, UPSERTS
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
 from ..newest_schema import SchemasSeen
+from ..other_envelopes import DEBEZIUM_JSON, advice_about
 from ..positions import NO_POSITION, micros_of_block, position_of
 from ..sampled_columns import sampled_columns
 from .writing import DebeziumJsonEncoder
@@ -154,6 +155,12 @@ class _EnvelopeReader(EnvelopeReader):
     def image(self, name: str, kind: Hashable) -> StructColumn:
         return self._columns.image(name, kind)
 
+    def misnamed(self, kind: Hashable) -> bool:
+        return self._columns.misnamed(kind) is not None
+
+    def may_be_misnamed(self, payload: bytes) -> bool:
+        return self._columns.letter_case.may_lack_all(payload)
+
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
         try:
             return self._schemas.beginning(self._documents.text(payload), self._documents)
@@ -218,8 +225,11 @@ def change_of(envelope: Any, schema: int | None) -> Change:
         if _changes_no_row(envelope):
             return NO_CHANGE
         raise Undecodable(
-            "it is no change event of Debezium's: it has no 'op'. Events that ExtractNewRecordState flattened are "
-            "rows, for 'format'='json'"
+            "it is no change event of Debezium's: "
+            + (
+                advice_about(envelope, DEBEZIUM_JSON)
+                or "it has no 'op'. Events that ExtractNewRecordState flattened are rows, for 'format'='json'"
+            )
         )
     before, after, source = find("before"), find("after"), find("source")
     if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):

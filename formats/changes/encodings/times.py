@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.columns import Leaf, Misfit, kind_of
-from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from ...core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, leap_second_counts
 from ..feed import UNITS
 from .settings import ASSUMED_MS
 
@@ -27,7 +27,9 @@ _KINDS = frozenset((int, str, _NONE))
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d)?)?", re.ASCII
+    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"
+    r"(?:([Zz])|([+-])(\d\d):?(\d\d)?)?",
+    re.ASCII,
 )
 _DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
@@ -173,7 +175,7 @@ def micros_of_text(text: str) -> int | None:
         raise Misfit(f"the string '{text[:40]}' is no timestamp such as 2024-01-31T12:00:00.5Z")
     days = _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
     hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
-    if hours > 23 or minutes > 59 or seconds > 59:
+    if hours > 23 or minutes > 59 or seconds > 60:
         raise Misfit(f"the string '{text[:40]}' is no time of a day")
     offset = 0
     if match[9]:
@@ -181,6 +183,8 @@ def micros_of_text(text: str) -> int | None:
     if days is None:
         return None
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    if seconds == 60 and not leap_second_counts(whole):
+        raise Misfit(f"the string '{text[:40]}' is no time of a day")
     return _in_range(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
 
 

@@ -129,6 +129,8 @@ def test_decimals_within_others_are_checked_alike(api: PravegaCatalog, scope: st
     for column, given in {each: given for each, given, _ in reversed(NESTED) if "128" in str(given)}.items():
         with pytest.raises(InvalidRowError, match=f"Column {column} is .* does not fit in precision 38"):
             table.append(pa.table({column: pa.array(far[column], given)}))
+    with pytest.raises(InvalidRowError, match="nested: Row 1 has the key 'x' twice in a map of column map"):
+        table.append(pa.table({"map": pa.array([[], [("x", 1), ("x", 2)]], pa.map_(pa.string(), pa.int64()))}))
     assert len(table.history()) == len(NESTED)
 
 

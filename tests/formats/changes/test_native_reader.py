@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType, TimestampType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
@@ -97,6 +97,24 @@ def test_the_shapes_of_mysql(by_reference: list[int]) -> None:
     by_reference.clear()
     both.native.decode_valid(EventBuffer.of(events))
     assert by_reference == [2]
+
+
+@needs_native
+def test_timestamps_of_rfc_3339() -> None:
+    """Letters of either case; a leap second is the instant after it, and a 60th second elsewhere is none."""
+    table = columns(id=LongType(), at=TimestampType())
+    texts = ["2024-01-31t12:00:00z", "2016-12-31T23:59:60Z", "2016-12-31T22:59:60.5-01:00", "2016-12-30T23:59:60Z"]
+    source = {"connector": "postgresql", "name": "dbz"}
+    events = [
+        json.dumps({"op": "c", "before": None, "after": {"id": 1, "at": text}, "source": source | {"lsn": 5}}).encode()
+        for text in texts
+    ]
+    batch, bad = both_paths(table, folded(table)).check(EventBuffer.of(events))
+    read = [row["after"]["at"] for row in batch.to_pylist()]
+    assert [at.timestamp() for at in read] == [
+        1706702400, 1483228800, 1483228800.5,
+    ]  # fmt: skip
+    assert [(each.index, "no time of a day" in each.reason) for each in bad] == [(3, True)]
 
 
 ENVELOPED = columns(**{name: data_type for name, _, _, data_type, _ in FIELDS if data_type.simpleString() != "string"})

@@ -116,6 +116,11 @@ JSON_REFUSED = [
     ("timestamp", b'{"a": "2024-01-01"}', "no timestamp"),
     ("timestamp", b'{"a": "2024-01-01T24:00:00Z"}', "no timestamp"),
     ("timestamp", b'{"a": "2024-01-01T00:00:60Z"}', "no timestamp"),
+    ("timestamp", b'{"a": "2016-12-30T23:59:60Z"}', "no timestamp"),
+    ("timestamp", b'{"a": "2016-12-31T23:59:61Z"}', "no timestamp"),
+    ("timestamp", b'{"a": "9999-12-31T23:59:60Z"}', "no timestamp"),
+    ("timestamp_ntz", b'{"a": "2016-12-31T23:59:60"}', "no timestamp without Z"),
+    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00z"}', "no timestamp without Z"),
     ("timestamp", b'{"a": "2024-01-01T00:00:00+24:00"}', "no timestamp"),
     ("timestamp", b'{"a": "2024-01-01T00:00:00.Z"}', "no timestamp"),
     ("timestamp", b'{"a": "0001-01-01T00:00:00+01:00"}', "no timestamp"),
@@ -158,6 +163,12 @@ JSON_ACCEPTED = [
     ("timestamp", b'{"a": "2024-01-01 01:00+01"}', 1704067200000000),
     ("timestamp", b'{"a": "2024-01-01T00:00:00.1-0030"}', 1704069000100000),
     ("timestamp", b'{"a": "1969-12-31T23:59:59.999999999Z"}', -1),
+    # RFC 3339: letters of either case; a leap second is the instant after it, as POSIX counts.
+    ("timestamp", b'{"a": "2024-01-01t00:00:00z"}', 1704067200000000),
+    ("timestamp", b'{"a": "2024-01-01t01:00:00.5+01:00"}', 1704067200500000),
+    ("timestamp", b'{"a": "2016-12-31T23:59:60Z"}', 1483228800000000),
+    ("timestamp", b'{"a": "1990-12-31T15:59:60.25-08:00"}', 662688000250000),
+    ("timestamp_ntz", b'{"a": "2024-01-01t00:00:00"}', 1704067200000000),
     ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00.123456789"}', 1704067200123456),
     ("timestamp_ntz", b'{"a": "2024-01-01"}', 1704067200000000),
     ("binary", b'{"a": "AAEC"}', b"\0\1\2"),
@@ -174,8 +185,8 @@ def test_json_accepts(type_name: str, payload: bytes, value: object) -> None:
 
 @given(
     st.from_regex(
-        r"[0-9]{4}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9](:[0-6][0-9](:[0-6][0-9](\.[0-9]{0,10})?)?)?)?"
-        r"(Z|[+-][0-2][0-9](:?[0-6][0-9])?)?",
+        r"[0-9]{4}-[01][0-9]-[0-3][0-9]([Tt ][0-2][0-9](:[0-6][0-9](:[0-6][0-9](\.[0-9]{0,10})?)?)?)?"
+        r"([Zz]|[+-][0-2][0-9](:?[0-6][0-9])?)?",
         fullmatch=True,
     )
     | st.text("0123456789-:T Z.+", max_size=26)

@@ -99,6 +99,7 @@ CSV_REFUSED = [
     (only(6, b"A"), "not base64"),
     (only(7, b"yes"), "neither true nor false"),
     (only(8, b"2024-02-30"), "no date"),
+    (b"\xef\xbb\xbf" + GOOD, "it begins with a byte order mark (U+FEFF), which would belong to its first field"),
 ]
 CSV_ACCEPTED = [
     (only(0, b"+7"), "i", 7),
@@ -107,6 +108,7 @@ CSV_ACCEPTED = [
     (only(1, b'""'), "s", ""),
     (only(1, b" x "), "s", " x "),
     (only(1, b""), "s", None),
+    (only(1, '"\ufeffx"'.encode()), "s", "\ufeffx"),
     (only(2, b"-Infinity"), "d", float("-inf")),
     (only(2, b".5"), "d", 0.5),
     (only(2, b"5"), "d", 5.0),

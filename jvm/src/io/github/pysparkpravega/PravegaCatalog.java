@@ -206,7 +206,8 @@ public final class PravegaCatalog
 
   private Relation found(
       Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel, boolean orView) {
-    ObjectNode arguments = arguments(ident).put("writing", writing).put("or_view", orView);
+    ObjectNode arguments = arguments(ident).put("writing", writing).put("or_view", orView)
+        .put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
     travel.ifPresent(asked -> AskedTime.describe(asked, arguments.putObject("at")));
     try {
