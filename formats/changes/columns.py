@@ -171,6 +171,7 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
     """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
     raw = utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
+    texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
     codes = [ord(character) for character in placeholder]
     found: dict[str, list[Any]] = {}
     strings = strings_for_char_types(columns)
@@ -181,7 +182,7 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
         elif isinstance(each.dataType, MapType):
             found[each.name] = [placeholder, {placeholder: placeholder}]
         elif isinstance(each.dataType, StringType | BinaryType | DecimalType | StructType):
-            found[each.name] = [placeholder, coded, raw]
+            found[each.name] = [*texts, raw]
     return found
 
 
@@ -191,7 +192,9 @@ class PlaceholderSearch:
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
         raw = utf8(placeholder)
         codes = [ord(character) for character in placeholder]
-        self._texts = [raw] if avro else [raw, base64.b64encode(raw)]
+        # By the modes of bytes. The first two are mostly the same.
+        coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
+        self._texts = [raw, *sorted(coded)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
             # The items may be a union with null, the branch before each.

@@ -60,6 +60,7 @@ class DebeziumJsonFormat(JsonFormat):
 
     name = "debezium-json"
     changes = True
+    any_keys = True
 
     def decoder(
         self,
