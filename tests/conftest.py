@@ -21,6 +21,7 @@ from pyspark_pravega.local.accounts import DEFAULT_ACCOUNTS, Account
 from pyspark_pravega.local.state import ClusterInfo
 from tests.distribution import ByFile
 from tests.interop.foreign import Foreign
+from tests.interop.kafka_connect import KafkaConnect
 from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
@@ -198,6 +199,13 @@ def secure_client_config(secure_cluster: ClusterInfo) -> Callable[..., ClientCon
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     """The official Java client, to write what we read and to read what we wrote."""
     with Foreign(tmp_path_factory.mktemp("foreign") / "foreign.log") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def kafka_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnect]:
+    """Kafka Connect's and Debezium's own classes, which write events and say what their values are."""
+    with KafkaConnect(tmp_path_factory.mktemp("kafka_connect") / "kafka_connect.log") as started:
         yield started
 
 

@@ -14,25 +14,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import select
-import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pyspark_pravega.local import jar_cache
-from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.lock_file import read_lock
-from pyspark_pravega.local.servers import server_environment
 from pyspark_pravega.local.state import ClusterInfo
-
-_HERE = Path(__file__).parent
-_PATIENCE_S = 180.0
-_CHUNK_BYTES = 1 << 20
+from tests.interop.java_process import JavaError, JavaProcess
 
 Codec = Literal["none", "gzip", "snappy"]
 Compatibility = Literal["AllowAny", "FullTransitive"]
@@ -49,10 +37,6 @@ class ForeignReaderGroup:
     streams: list[str]
     readers: int
     unread: int
-
-
-class ForeignError(Exception):
-    """Java refused a request; the text is its exception."""
 
 
 @dataclass(frozen=True)
@@ -73,44 +57,11 @@ class ForeignCuts:
     tail: str
 
 
-class Foreign:
+class Foreign(JavaProcess):
     """The Java process."""
 
     def __init__(self, log: Path) -> None:
-        """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`."""
-        java = find_java()
-        jars = jar_cache.class_path(read_lock(_HERE / "foreign.lock"), java=java, report=print)
-        command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars))]
-        command.append(_HERE / "Foreign.java")
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                bufsize=0,
-                # The Java client would take credentials from the environment.
-                env=server_environment(),
-            )
-        self._log = log
-        self._unread = bytearray()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        super().__init__("Foreign.java", "foreign.lock", log)
 
     def connect(self, cluster: ClusterInfo, user: str | None = None) -> ForeignClient:
         """A client of the cluster; with users, `user` must be one of them."""
@@ -122,43 +73,6 @@ class Foreign:
         if user is not None:
             connection |= {"user": user, "password": cluster.users[user]}
         return ForeignClient(self, connection)
-
-    def ask(self, request: dict[str, Json]) -> dict[str, Json]:
-        """Send a request and wait for its answer.
-
-        Raises:
-            ForeignError: the answer is an exception, or there is none.
-        """
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        except BrokenPipeError as broken:
-            raise self._gone() from broken
-        answer: dict[str, Json] = json.loads(self._answer_line())
-        if "error" in answer:
-            raise ForeignError(answer["error"])
-        return answer
-
-    def _answer_line(self) -> bytes:
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + _PATIENCE_S
-        searched = 0
-        while (end := self._unread.find(b"\n", searched)) < 0:
-            searched = len(self._unread)
-            ready, _, _ = select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))
-            if not ready:
-                raise ForeignError(f"no answer within {_PATIENCE_S:.0f} s; see {self._log}")
-            chunk = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
-            if not chunk:
-                raise self._gone()
-            self._unread += chunk
-        line = bytes(self._unread[:end])
-        del self._unread[: end + 1]
-        return line
-
-    def _gone(self) -> ForeignError:
-        code = self._process.wait()
-        return ForeignError(f"Java ended with exit code {code}:\n{self._log.read_text(errors='replace')[-4000:]}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,7 +213,7 @@ class ForeignClient:
         more["events"] = [{"key": key, "value": value} for key, value in events]
         try:
             self._ask("write", scope, stream, format=format_name, transactional=transactional, **more)
-        except ForeignError as error:
+        except JavaError as error:
             # A secured registry's first change after its own token expired; nothing is written before it succeeds.
             if "RegistryExceptions$InternalServerError" not in str(error):
                 raise

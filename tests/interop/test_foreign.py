@@ -10,7 +10,8 @@ import pytest
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.local.state import ClusterInfo
-from tests.interop.foreign import Codec, Foreign, ForeignClient, ForeignError, Keyed
+from tests.interop.foreign import Codec, Foreign, ForeignClient, Keyed
+from tests.interop.java_process import JavaError
 
 V1 = {"type": "record", "name": "Reading", "namespace": "plant", "fields": [{"name": "id", "type": "int"}]}
 V2 = {**V1, "fields": [*V1["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
@@ -88,8 +89,8 @@ def test_bytes_text_and_cuts(foreign: Foreign, cluster: ClusterInfo, client_conf
 
 
 def test_refusals_come_out(foreign: Foreign, secure_cluster: ClusterInfo, secure_scope: str) -> None:
-    with pytest.raises(ForeignError, match="Authorization"):
+    with pytest.raises(JavaError, match="Authorization"):
         foreign.connect(secure_cluster, "nobody").create_stream(secure_scope, "s")
     foreign.connect(secure_cluster, "admin").create_stream(secure_scope, "s")
-    with pytest.raises(ForeignError, match="UNSUPPORTED|unknown format"):
+    with pytest.raises(JavaError, match="UNSUPPORTED|unknown format"):
         foreign.connect(secure_cluster, "admin").read(secure_scope, "s", "csv")  # type: ignore[arg-type]

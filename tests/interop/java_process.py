@@ -1,0 +1,108 @@
+"""A Java program of the tests: one source file on jars of a lock file, asked by JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark_pravega.local import jar_cache
+from pyspark_pravega.local.java import find_java
+from pyspark_pravega.local.lock_file import read_lock
+from pyspark_pravega.local.servers import server_environment
+
+_HERE = Path(__file__).parent
+_PATIENCE_S = 180.0
+_CHUNK_BYTES = 1 << 20
+
+
+class JavaError(Exception):
+    """Java refused a request; the text is its exception."""
+
+
+class JavaProcess:
+    """The running program."""
+
+    def __init__(self, source: str, lock: str, log: Path) -> None:
+        """Start it; needs a JDK. What Java has to say besides its answers goes into the file `log`.
+
+        Args:
+            source: name of the source file, beside this one.
+            lock: name of the file that lists its jars, beside this one.
+            log: the file of its standard error.
+        """
+        java = find_java()
+        jars = jar_cache.class_path(read_lock(_HERE / lock), java=java, report=print)
+        command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += ["-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-cp", os.pathsep.join(map(str, jars))]
+        command.append(_HERE / source)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                bufsize=0,
+                # The Java client would take credentials from the environment.
+                env=server_environment(),
+            )
+        self._log = log
+        self._unread = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its answer.
+
+        Raises:
+            JavaError: the answer is an exception, or there is none.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError as broken:
+            raise self._gone() from broken
+        answer: dict[str, Any] = json.loads(self._answer_line())
+        if "error" in answer:
+            raise JavaError(answer["error"])
+        return answer
+
+    def _answer_line(self) -> bytes:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + _PATIENCE_S
+        searched = 0
+        while (end := self._unread.find(b"\n", searched)) < 0:
+            searched = len(self._unread)
+            ready, _, _ = select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise JavaError(f"no answer within {_PATIENCE_S:.0f} s; see {self._log}")
+            chunk = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
+            if not chunk:
+                raise self._gone()
+            self._unread += chunk
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 1]
+        return line
+
+    def _gone(self) -> JavaError:
+        code = self._process.wait()
+        return JavaError(f"Java ended with exit code {code}:\n{self._log.read_text(errors='replace')[-4000:]}")
