@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DecimalType,
+    IntegralType,
     MapType,
     StringType,
     StructType,
@@ -248,7 +249,8 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
 
 
 def _exact_numbers(data_type: DataType) -> bool:
-    return any(isinstance(each, StringType | DecimalType) for each in leaf_types(data_type))
+    # Of whole numbers, too: 0.99999999999999999 as a double is 1.
+    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in leaf_types(data_type))
 
 
 def _timestamps(micros: Sequence[int | None]) -> pa.Array:

@@ -74,7 +74,10 @@ def _from_hex(text: str) -> bytes:
 def _from_clear_base64(text: str) -> bytes:
     if _LIKE_HEX.fullmatch(text):
         raise Misfit(f"the string '{shortened(text)}' may be hex as well as base64; set {_PROPERTY}")
-    return from_base64(text)
+    try:
+        return from_base64(text)
+    except Misfit as error:
+        raise Misfit(f"{error}; if it stands for bytes in another way, set {_PROPERTY}") from None
 
 
 _DECODERS: Mapping[str, Callable[[str], bytes]] = MappingProxyType(

@@ -107,7 +107,7 @@ def _object_of(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        found = json.loads(value)
+        found = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
     except (ValueError, RecursionError):
         return value  # which is refused
     return found if type(found) is dict else value

@@ -19,8 +19,6 @@ from .kafka_connect_schema import FieldSchema
 _NONE = type(None)
 _NATIVE = ("leaf",)
 _SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
-_EXACT_FLOATS = 2**53
-"""From here on a double that was parsed from a text may be another whole number than the text has."""
 
 
 def flag_column(path: str) -> Leaf:
@@ -49,9 +47,9 @@ def whole_column(path: str, data_type: DataType, schema: FieldSchema | None) -> 
         elif type(value) is str:
             number = _whole(value)
         elif type(value) is NumberText and not raw:
-            number = _whole(value.decode())
-        elif type(value) is float and value.is_integer() and (floats or abs(value) < _EXACT_FLOATS):
-            number = int(value)
+            number = _of_float(float(value)) if floats else _whole(value.decode())
+        elif type(value) is float:
+            number = _of_float(value)
         if type(number) is not int:
             raise Misfit(f"expected a whole number, found {kind_of(value)}")
         if not -limit <= number < limit:
@@ -59,6 +57,10 @@ def whole_column(path: str, data_type: DataType, schema: FieldSchema | None) -> 
         return number
 
     return Leaf(path, arrow_type, exact, kinds=frozenset((int, _NONE)), native=None if scaled else _NATIVE)
+
+
+def _of_float(number: float) -> int | None:
+    return int(number) if number.is_integer() else None
 
 
 def _whole(text: str) -> int | None:

@@ -38,8 +38,8 @@ class Semantic(Enum):
     INTERVAL = "Interval"
     ARRAY = "array, FloatVector, DoubleVector"
     MAP = "map"
-    STRUCT = "struct: Point, Geometry, SparseDoubleVector, StructuredTimestamp, ..."
-    UNION = "a union of Avro"
+    STRUCT = "struct (Point, Geometry, ...)"
+    UNION = "other union of Avro"
 
 
 @dataclass(frozen=True)

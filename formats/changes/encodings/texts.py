@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...core.columns import Leaf, Misfit, kind_of
@@ -26,8 +28,8 @@ def text_column(path: str, schema: FieldSchema | None) -> Leaf:
     def exact(value: Any) -> str:
         if type(value) is str:
             return _checked(value)
-        if raw:
-            value = _of_avro(value)
+        if raw and schema is not None:
+            value = _as_json(value, schema)
         if type(value) is dict and set(value) == {"scale", "value"} and schema is None:
             return decimal_text(value, None)
         return _checked(value if type(value) is str else json_text(value))
@@ -67,15 +69,26 @@ def _plain(value: Any) -> str:
     return value if type(value) is str else json_text(value)
 
 
-def _of_avro(value: Any) -> Any:
-    """Return a value as JSON would have it, with base64 instead of bytes."""
+def _as_json(value: Any, schema: FieldSchema | None) -> Any:
+    """Return a value of Avro as Kafka Connect's JSON converter would write it."""
     if type(value) is bytes:
         return base64.b64encode(value).decode("ascii")
-    if type(value) is list:
-        return [_of_avro(each) for each in value]
+    if type(value) is float:
+        return _float_as_json(value, schema)
+    if schema is None or type(value) not in (list, dict):
+        return value
     if type(value) is dict:
-        return {name: _of_avro(each) for name, each in value.items()}
-    return value
+        return {name: _as_json(each, schema.fields.get(name, schema.element)) for name, each in value.items()}
+    if schema.kind == "map":
+        return [[_as_json(each["key"], schema.key), _as_json(each["value"], schema.element)] for each in value]
+    return [_as_json(each, schema.element) for each in value]
+
+
+def _float_as_json(value: float, schema: FieldSchema | None) -> float | str:
+    if not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    single = schema is not None and schema.kind == "float32"
+    return float(str(np.float32(value))) if single else value  # the fewest digits that tell it from its neighbours
 
 
 def _checked(text: str) -> str:
