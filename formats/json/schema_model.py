@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -237,7 +236,7 @@ def _entries(annotation: Any) -> MapType | None:
     """Return the type of a map whose entries are in a list, if the annotation of one says so."""
     try:
         return MapType.fromJson(annotation)
-    except (PySparkException, LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError):
         return None
 
 

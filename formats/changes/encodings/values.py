@@ -30,6 +30,8 @@ from .texts import base64_column, digits_column, iso_column, text_column
 from .times import any_days, date_column, days_of_postgres, midnight_column, no_days, timestamp_column
 
 _NONE = type(None)
+_MAXWELL = "maxwell"
+"""Maxwell writes bytes as base64, always."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +79,21 @@ def _column(cell: _Cell) -> Column:
         assert cell.schema is not None
         return _refused(cell, refusal(cell.schema, cell.data_type))
     column = _BUILDERS[target](cell, reading)
-    if isinstance(column, Leaf) and cell.schema is not None and not column.about:
+    if type(column) is Leaf and cell.schema is not None:
         words = f"the event's type is {described(cell.schema)}, the column's {column_words(cell.data_type)}"
         column.about = f" ({words})"
     return column
 
 
-def _refused(cell: _Cell, sentence: str) -> Leaf:
-    """Return a column that takes nothing but null."""
+class _Refusing(Leaf):
+    """Takes nothing but null. The reason names both types already."""
 
+
+def _refused(cell: _Cell, sentence: str) -> Leaf:
     def exact(value: Any) -> NoReturn:
         raise Misfit(sentence)
 
-    column = Leaf(cell.path, arrow_type_of(cell.data_type), exact, kinds=frozenset((_NONE,)))
-    column.about = " "
-    return column
+    return _Refusing(cell.path, arrow_type_of(cell.data_type), exact, kinds=frozenset((_NONE,)))
 
 
 def _decimal(cell: _Cell, reading: Reading) -> Column:
@@ -115,17 +117,9 @@ def _binary(cell: _Cell, reading: Reading) -> Column:
         wary = not mode and cell.rules.connector not in (OWN_CONNECTOR, _MAXWELL)
         return binary_column(cell.path, mode or BASE64, raw=False, wary=wary)
     if mode in ("", BYTES):
-        return _refused(cell, f"{refusal_of_text(schema, cell.data_type)}: {NO_MODE}")
+        types = f"the event's type is {described(schema)}, the column's {column_words(cell.data_type)}"
+        return _refused(cell, f"{types}: {NO_MODE}")
     return binary_column(cell.path, mode, raw=False)
-
-
-_MAXWELL = "maxwell"
-"""Maxwell writes bytes as base64, always."""
-
-
-def refusal_of_text(schema: FieldSchema, data_type: DataType) -> str:
-    """Return the beginning of the sentence about a text that a column of bytes cannot decode."""
-    return f"the event's type is {described(schema)}, the column's {column_words(data_type)}"
 
 
 def _date(cell: _Cell, reading: Reading) -> Column:
