@@ -58,6 +58,9 @@ build/proto/bin/python:
 docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
 
+docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/encodings/matrix_table.py $(STAMP) ## Renew the matrix of types in it
+	$(BIN)/python -m pyspark_pravega.formats.changes.encodings.matrix_table $@
+
 docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
 	$(BIN)/python -m pyspark_pravega.errors_table > $@
 

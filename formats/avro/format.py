@@ -36,6 +36,8 @@ class AvroFormat:
     name = "avro"
     registry_format = "Avro"
     changes = False
+    any_keys = False
+    """Whether maps may have keys that are not strings."""
 
     def schema_text(
         self,
@@ -45,7 +47,8 @@ class AvroFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        return spark_to_avro(schema, name, namespace, comment, timestamps=timestamp_unit(settings))
+        unit = timestamp_unit(settings)
+        return spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
         return avro_to_spark(schema_text)

@@ -42,7 +42,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.schema_texts import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_METADATA, SPARK_TYPE
+from ..core.schema_texts import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE
 from ..core.spark_names import spark_type_named
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
@@ -124,6 +124,9 @@ class _AvroToSpark:
             return self.record(node, path)
         if isinstance(node, avro.Array):
             element, nullable = self.visit(node.items, child_path(path, "element"))
+            if node.attributes.get(SPARK_MAP) is True and isinstance(element, StructType) and len(element) == 2:
+                key, entry = element.fields
+                return MapType(key.dataType, entry.dataType, entry.nullable)
             return ArrayType(element, nullable)
         if isinstance(node, avro.Map):
             value, nullable = self.visit(node.values, child_path(path, "value"))

@@ -49,7 +49,7 @@ from pyspark_pravega.errors import InvalidNameError
 
 from ..core.defaults import EXACT, initial_value, kept_metadata
 from ..core.format import Settings
-from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.schema_texts import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
 
@@ -78,9 +78,17 @@ def timestamp_unit(settings: Settings) -> str:
 
 
 def spark_to_avro(
-    schema: StructType, name: str, namespace: str, comment: str | None = None, *, timestamps: str = MICROS
+    schema: StructType,
+    name: str,
+    namespace: str,
+    comment: str | None = None,
+    *,
+    timestamps: str = MICROS,
+    any_keys: bool = False,
 ) -> str:
     """Return the Avro schema of a table as JSON text. `avro_to_spark` gives back exactly the same columns.
+
+    With `any_keys` maps may have keys that are not strings; their entries are records.
 
     `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
     names become `_`. `timestamps` is their unit, "micros" or "millis". Raises UnsupportedTypeError or
@@ -89,7 +97,9 @@ def spark_to_avro(
     record_name = _record_name(name)
     parts = [_record_name(part) for part in namespace.split(".") if part]
     full_name = ".".join([*parts, record_name])
-    record = _SparkToAvro(full_name, timestamps).visit(schema)
+    visitor = _SparkToAvro(full_name, timestamps)
+    visitor.any_keys = any_keys
+    record = visitor.visit(schema)
     if comment is not None:
         record = _with_doc(record, comment)
     return json.dumps(record, ensure_ascii=False)
@@ -132,6 +142,16 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
 
     def map(self, map_type: MapType, path: str, value: Any) -> Any:
         return {"type": "map", "values": _nullable(value, map_type.valueContainsNull)}
+
+    def entries(self, map_type: MapType, path: str, key: Any, value: Any) -> Any:
+        # As Confluent's converter writes them.
+        namespace, _, name = f"{self._full_name}.{path}.MapEntry".rpartition(".")
+        fields = [
+            {"name": "key", "type": key},
+            {"name": "value", "type": _nullable(value, map_type.valueContainsNull)},
+        ]
+        entry = {"type": "record", "name": name, "namespace": namespace, "fields": fields}
+        return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
 
     def primitive(self, data_type: DataType, path: str) -> Any:
         found = _PRIMITIVES.get(type(data_type))

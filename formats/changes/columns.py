@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DecimalType,
+    IntegralType,
     MapType,
     StringType,
     StructType,
@@ -202,6 +203,7 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
     """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
     raw = utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
+    texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
     codes = [ord(character) for character in placeholder]
     found: dict[str, list[Any]] = {}
     strings = strings_for_char_types(columns)
@@ -212,7 +214,7 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
         elif isinstance(each.dataType, MapType):
             found[each.name] = [placeholder, {placeholder: placeholder}]
         elif isinstance(each.dataType, StringType | BinaryType | DecimalType | StructType):
-            found[each.name] = [placeholder, coded, raw]
+            found[each.name] = [*texts, raw]
     return found
 
 
@@ -222,7 +224,9 @@ class PlaceholderSearch:
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
         raw = utf8(placeholder)
         codes = [ord(character) for character in placeholder]
-        self._texts = [raw] if avro else [raw, base64.b64encode(raw)]
+        # By the modes of bytes. The first two are mostly the same.
+        coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
+        self._texts = [raw, *sorted(coded)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
             # The items may be a union with null, the branch before each.
@@ -276,7 +280,8 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
 
 
 def _exact_numbers(data_type: DataType) -> bool:
-    return any(isinstance(each, StringType | DecimalType) for each in leaf_types(data_type))
+    # Of whole numbers, too: 0.99999999999999999 as a double is 1.
+    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in leaf_types(data_type))
 
 
 def _timestamps(micros: Sequence[int | None]) -> pa.Array:

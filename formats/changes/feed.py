@@ -41,11 +41,15 @@ PRIMARY_KEY = "primary-key"
 TIME_UNITS = "debezium.time-units"
 TIME_PRECISION = "debezium.time-precision"
 DECIMAL = "debezium.decimal"
+BINARY = "debezium.binary"
 UNAVAILABLE_VALUE = "debezium.unavailable-value"
 AVRO_SCHEMAS = "debezium.avro-schemas"
 INFER_COLUMNS = "infer-columns"
 WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
+
+OWN_CONNECTOR = "pyspark-pravega"
+"""The connector that an INSERT names in its events."""
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 """Names of the units of time, and how many microseconds one is (0: less than one)."""

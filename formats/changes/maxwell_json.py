@@ -100,7 +100,7 @@ class MaxwellJsonDecoder(BatchDecoder):
 
 class _MaxwellReader(PayloadReader):
     def __init__(self, wanted: StructType) -> None:
-        encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS))
+        encoding = SourceEncoding(None, None, Rules.of(NO_SETTINGS, "maxwell"))
         self._columns = ChangeColumns(wanted, None, encoding.rules.placeholder, lambda kind: encoding)
         self._documents = DocumentParser(self._columns.wants_numbers)
 

@@ -77,6 +77,8 @@ class Leaf(Column):
         native: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(path, arrow_type)
+        self.about = ""
+        """What is said behind the reason why a value does not fit, such as the types concerned."""
         self.native = native
         self._store = store or (lambda values: pa.array(values, arrow_type))
         self._fast = fast or self._store
@@ -97,7 +99,7 @@ class Leaf(Column):
         try:
             return self._exact(value)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.misfit(row, f"{error}{self.about}", problems)
             return None
 
 

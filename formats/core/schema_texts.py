@@ -7,6 +7,9 @@ from typing import Any
 SPARK_TYPE = "spark.type"
 """The exact Spark type of a column whose type in the text is coarser."""
 
+SPARK_MAP = "spark.map"
+"""The Spark type of a map whose keys are not strings: entries in a list. Only tables of changes have such columns."""
+
 SPARK_METADATA = "spark.metadata"
 """The metadata of a column, without its comment."""
 

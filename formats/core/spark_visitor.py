@@ -6,7 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Generic, NoReturn, TypeVar
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
 
 from pyspark_pravega.errors import InvalidNameError, UnsupportedTypeError
 
@@ -34,11 +43,28 @@ def leaf_types(data_type: DataType) -> Iterator[DataType]:
         yield data_type
 
 
+def map_with_other_keys(data_type: DataType, path: str = "") -> str | None:
+    """Return the path of a map whose keys are not strings; None if there is none in a type."""
+    if isinstance(data_type, StructType):
+        parts = [(field.name, field.dataType) for field in data_type.fields]
+    elif isinstance(data_type, ArrayType):
+        parts = [("element", data_type.elementType)]
+    elif isinstance(data_type, MapType):
+        if not isinstance(data_type.keyType, StringType | CharType | VarcharType):
+            return path
+        parts = [("value", data_type.valueType)]
+    else:
+        return None
+    return next(filter(None, (map_with_other_keys(part, child_path(path, name)) for name, part in parts)), None)
+
+
 class SparkTypeVisitor(ABC, Generic[Result]):
     """Visits a type, with one method per kind of type. `path` is "" for the table itself."""
 
     format_name: str
     """For messages: the format that the types are mapped to."""
+    any_keys = False
+    """Whether maps may have keys that are not strings: `entries` then is about these."""
 
     @abstractmethod
     def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Result]]) -> Result: ...
@@ -48,6 +74,10 @@ class SparkTypeVisitor(ABC, Generic[Result]):
 
     @abstractmethod
     def map(self, map_type: MapType, path: str, value: Result) -> Result: ...
+
+    def entries(self, map_type: MapType, path: str, key: Result, value: Result) -> Result:
+        """Map a map whose keys are not strings."""
+        raise NotImplementedError
 
     @abstractmethod
     def primitive(self, data_type: DataType, path: str) -> Result: ...
@@ -70,6 +100,12 @@ class SparkTypeVisitor(ABC, Generic[Result]):
             return self.array(data_type, path, self.visit(data_type.elementType, child_path(path, "element")))
         if isinstance(data_type, MapType):
             key = data_type.keyType
+            if not isinstance(key, StringType) and self.any_keys:
+                members_of_entry = [
+                    self.visit(part, child_path(path, name))
+                    for name, part in (("key", key), ("value", data_type.valueType))
+                ]
+                return self.entries(data_type, path, *members_of_entry)
             if not isinstance(key, StringType) or not key.isUTF8BinaryCollation():
                 self.unsupported(
                     data_type,

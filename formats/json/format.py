@@ -53,6 +53,8 @@ class JsonFormat:
     name = "json"
     registry_format = "Json"
     changes = False
+    any_keys = False
+    """Whether maps may have keys that are not strings."""
 
     def schema_text(
         self,
@@ -65,7 +67,14 @@ class JsonFormat:
         timestamps = timestamp_format(settings)
         defaults = json_defaults(schema, timestamps)
         return portable(
-            spark_to_json_schema(schema, comment, name, epoch_timestamps=timestamps != ISO, defaults=defaults)
+            spark_to_json_schema(
+                schema,
+                comment,
+                name,
+                epoch_timestamps=timestamps != ISO,
+                defaults=defaults,
+                any_keys=self.any_keys,
+            )
         )
 
     def spark_schema(self, schema_text: str) -> StructType:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, StructColumn
 from ..native.plans import Spec, Unplanned
 from .values import ByteList
@@ -27,6 +29,8 @@ def json_column(column: Column, nullable: bool) -> Spec:
         assert isinstance(column, ListColumn)
         return ("list", column.type, nullable, json_column(column.element, column.element_nullable))
     if isinstance(column, MapColumn):
+        if not pa.types.is_string(column.key.type):
+            raise Unplanned(f"column '{column.path}' has keys that are not strings")
         key, value = json_column(column.key, False), json_column(column.value, column.value_nullable)
         return ("map", column.type, nullable, key, value)
     if type(column) is Leaf and column.native is not None:

@@ -19,13 +19,14 @@ from pyspark.sql.types import (
     DateType,
     DoubleType,
     LongType,
+    MapType,
     StringType,
     TimestampType,
 )
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.schema_texts import LARGEST_SCHEMA, SPARK_METADATA, SPARK_TYPE
+from ..core.schema_texts import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE
 from ..core.spark_names import spark_type_named
 from ..core.spark_visitor import child_path
 from .portable_schema import full_schema
@@ -167,6 +168,9 @@ class _Parser:
         if name == "object":
             return self._object(value, path, annotations)
         if name == "array":
+            entries = _entries(value.get(SPARK_MAP))
+            if entries is not None:
+                return Scalar(entries, **annotations)
             items = value.get("items", True)
             element = self.node(items if isinstance(items, (dict, bool)) else True, child_path(path, "element"))
             return Array(self._contained(element, value), **annotations)
@@ -226,6 +230,14 @@ class _Parser:
             else:
                 return found
         raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
+
+
+def _entries(annotation: Any) -> MapType | None:
+    """Return the type of a map whose entries are in a list, if the annotation of one says so."""
+    try:
+        return MapType.fromJson(annotation)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def _scalar(name: str, value: dict[str, Any]) -> DataType | None:

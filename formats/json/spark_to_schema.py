@@ -47,7 +47,7 @@ from pyspark.sql.types import (
 
 from ..core.defaults import kept_metadata
 from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
-from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.schema_texts import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
 
@@ -78,18 +78,22 @@ def spark_to_json_schema(
     *,
     epoch_timestamps: bool = False,
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    any_keys: bool = False,
 ) -> str:
     """Return the JSON Schema of a table. `json_schema_to_spark` gives back exactly the same columns.
 
     `name` becomes the "title". With `epoch_timestamps` timestamps are numbers. `defaults` are those of columns, as
-    documents have them. Raises UnsupportedTypeError naming the column by its path.
+    documents have them. With `any_keys` maps may have keys that are not strings. Raises UnsupportedTypeError naming the
+    column by its path.
     """
     head: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#"}
     if name is not None:
         head["title"] = name
     if comment is not None:
         head["description"] = comment
-    root = _SparkToJsonSchema(epoch_timestamps).visit(schema)
+    visitor = _SparkToJsonSchema(epoch_timestamps)
+    visitor.any_keys = any_keys
+    root = visitor.visit(schema)
     for column, value in defaults.items():
         root["properties"][column]["default"] = value
     return json.dumps(head | root, ensure_ascii=False)
@@ -129,6 +133,12 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
             "additionalProperties": _nullable(value, map_type.valueContainsNull),
         }
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
+
+    def entries(
+        self, map_type: MapType, path: str, key: dict[str, Any], value: dict[str, Any]
+    ) -> dict[str, Any]:
+        # As Kafka Connect's converter writes them: arrays of key and value.
+        return {"type": "array", "items": {"type": "array"}, SPARK_MAP: map_type.jsonValue()}
 
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
         found = PRIMITIVES.get(type(data_type))

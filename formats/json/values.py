@@ -51,7 +51,7 @@ from ..core.scalars import (
     leap_second_counts,
     shortened,
 )
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import child_path, map_with_other_keys
 from . import schema_model as model
 from .timestamps import ISO, epoch_column
 
@@ -84,6 +84,11 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
         return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
+        if map_with_other_keys(data_type) == "":
+            raise UnsupportedTypeError(
+                f"column '{path}' has type {data_type.simpleString()}, which format json cannot read: keys of JSON "
+                "objects are strings"
+            )
         value = column_of(data_type.valueType, child_path(path, "value"), values, timestamps)
         key = _string(child_path(path, "key"))
         return MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)

@@ -36,6 +36,13 @@ pub fn base64(text: &[u8], out: &mut Vec<u8>) -> Accept<()> {
     }
 }
 
+/// Tells whether a text may be hex as well: of even length, from eight digits on, in one case.
+pub fn like_hex(text: &[u8]) -> bool {
+    let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let upper = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+    text.len() >= 8 && text.len() % 2 == 0 && (text.iter().all(lower) || text.iter().all(upper))
+}
+
 #[inline]
 fn sextet(digit: u8) -> Accept<u32> {
     Ok(match digit {

@@ -128,6 +128,8 @@ pub struct Column {
     pub nullable: bool,
     /// A missing value is not null but a default, which only the reference knows.
     pub defaulted: bool,
+    /// Base64 that may as well be hex is left to the reference.
+    pub wary: bool,
     pub store: Store,
     /// One byte per row, 1 for valid; empty as long as there is no null.
     valid: Vec<u8>,
@@ -135,7 +137,7 @@ pub struct Column {
 
 impl Column {
     pub fn new(data_type: DataType, nullable: bool, store: Store) -> Self {
-        Column { data_type, nullable, defaulted: false, store, valid: Vec::new() }
+        Column { data_type, nullable, defaulted: false, wary: false, store, valid: Vec::new() }
     }
 
     #[inline]

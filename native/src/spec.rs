@@ -1,6 +1,6 @@
 //! What Python says about columns and Avro schemas, as nested tuples, turned into columns and plans.
 //!
-//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) |
+//! Columns: ("leaf", arrow type, nullable) | ("anything", ...) | ("flag", ...) | ("days", ...) | ("wary", ...) |
 //! ("moment", ..., unit) | ("digits", ...) | ("unscaled", ..., scale) | ("list", ..., element) | ("map", ..., key, value) |
 //! ("struct", ..., [name, ...], [column, ...]) | ("constant", ..., array of one value) | ("defaulted", ..., column).
 
@@ -49,6 +49,11 @@ fn column(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Column> {
     if kind == "defaulted" {
         let mut column = inner(3)?;
         column.defaulted = true;
+        return Ok(column);
+    }
+    if kind == "wary" {
+        let mut column = Column::new(data_type, nullable, Store::Binary(Bytes::new()));
+        column.wary = true;
         return Ok(column);
     }
     let store = match (kind.as_str(), &data_type) {

@@ -30,11 +30,12 @@ INFER_COLUMNS = Option(
 )
 DEBEZIUM_TIME_PRECISION = Option(
     "debezium.time-precision",
-    one_of("adaptive", "connect"),
+    one_of("adaptive", "connect", "adaptive_time_microseconds", "isostring", "microseconds", "nanoseconds"),
     "adaptive",
     TABLE,
-    "The connector's `time.precision.mode`: `adaptive` (also `adaptive_time_microseconds`) or `connect`, where "
-    "timestamps are in milliseconds. If an event has a schema, the schema counts instead.",
+    "The connector's `time.precision.mode`. Timestamps without schema are milliseconds with `connect`, microseconds "
+    "with `microseconds`, nanoseconds with `nanoseconds`, texts with `isostring`. The adaptive modes leave the unit to "
+    "`debezium.time-units` and the connector. If an event has a schema, the schema counts instead.",
     "adaptive",
     formats=_DEBEZIUM,
 )
@@ -45,8 +46,8 @@ DEBEZIUM_TIME_UNITS = Option(
     TABLE,
     "Units of timestamps that are whole numbers, by column: `created=ms,updated=us`, of s, ms, us, ns. An event "
     "without schema does not tell the unit, which depends on the column's precision in the database: ms up to 3 "
-    "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for the others (TIMESTAMP), none "
-    "for SQL Server. A JSON object can be given too.",
+    "digits, us up to 6, ns beyond. Not set: ms for MySQL and MariaDB (DATETIME), us for PostgreSQL (TIMESTAMP); "
+    "numbers of Oracle, SQL Server, Db2, Informix and others are refused. A JSON object can be given too.",
     formats=_DEBEZIUM,
 )
 DEBEZIUM_DECIMAL = Option(
@@ -58,6 +59,16 @@ DEBEZIUM_DECIMAL = Option(
     "strings are base64 of the unscaled number with the column's scale. `double`: numbers are rounded to the column's "
     "scale. Numbers and objects of scale and value are read in all modes.",
     "string",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_BINARY = Option(
+    "debezium.binary",
+    optional(one_of("bytes", "base64", "base64-url-safe", "hex")),
+    None,
+    TABLE,
+    "The connector's `binary.handling.mode`: how strings stand for the bytes of BINARY columns. If the event's schema "
+    "says bytes, it counts instead. Not set: a string with a schema is refused, because its schema does not tell; one "
+    "without schema is base64 (the mode `bytes`), but refused if it may be hex too (eight digits or more).",
     formats=_DEBEZIUM,
 )
 DEBEZIUM_UNAVAILABLE_VALUE = Option(

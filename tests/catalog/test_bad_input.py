@@ -96,6 +96,8 @@ PROPERTIES = [
     properties("'debezium.decimal'='precise'", "'debezium.decimal' has no meaning", "'debezium-json'"),
     properties("'format'='debezium-json', 'debezium.decimal'='big'", "'big'", "string, precise, double"),
     properties("'format'='debezium-json', 'debezium.time-precision'='nano'", "'nano'", "adaptive, connect"),
+    properties("'format'='debezium-json', 'debezium.binary'='octal'", "'octal'", "bytes, base64, base64-url-safe, hex"),
+    properties("'debezium.binary'='hex'", "'debezium.binary' has no meaning", "'debezium-json'"),
     properties("'format'='debezium-json', 'debezium.time-units'='b=parsecs'", "'b=parsecs'", "s, ms, us, ns"),
     properties("'format'='debezium-json', 'debezium.truncates'='x'", "'debezium.truncates'", "true or false"),
     properties("'format'='debezium-json', 'debezium.avro-schemas'='x'", "'debezium.avro-schemas'", "'debezium-avro'"),

@@ -47,7 +47,7 @@ from ..newest_schema import SchemasSeen
 from ..positions import NO_POSITION, position_of
 from .avro_schemas import schemas_by_id
 from .json import change_of
-from .writing import CONNECTOR
+from .writing import CONNECTOR, check_writable
 
 _TRUNCATE = b"\x02t"
 _CONFLUENT_HEADER = struct.Struct(">bI")
@@ -60,6 +60,7 @@ class DebeziumAvroFormat(AvroFormat):
 
     name = "debezium-avro"
     changes = True
+    any_keys = True
 
     def decoder(
         self,
@@ -284,6 +285,7 @@ class DebeziumAvroEncoder(BatchEncoder):
         settings: Settings,
     ) -> None:
         super().__init__(schema, encoding_id, codec)
+        check_writable(schema)
         if AVRO_SCHEMAS in settings:
             raise UnsupportedOperationError(
                 f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing are given by "

@@ -61,6 +61,7 @@ class DebeziumJsonFormat(JsonFormat):
 
     name = "debezium-json"
     changes = True
+    any_keys = True
 
     def decoder(
         self,

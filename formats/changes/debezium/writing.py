@@ -6,6 +6,7 @@
 | timestamp | "2024-01-31T12:00:00.000000Z" |
 | timestamp_ntz | number in the column's unit (`debezium.time-units`, `debezium.time-precision`), else microseconds |
 | decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
+| binary | base64; with `debezium.binary` = base64-url-safe or hex a string of that kind |
 | all else | as format json writes it |
 """
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     DateType,
     DecimalType,
@@ -32,17 +34,19 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from pyspark_pravega.errors import InvalidSchemaError
+from pyspark_pravega.errors import InvalidSchemaError, UnsupportedOperationError
 
 from ...core.arrow_types import strings_for_char_types
 from ...core.format import Settings
+from ...core.spark_visitor import map_with_other_keys
 from ...core.writing import BatchEncoder, constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
+from ..encodings.binaries import HEX, URL_SAFE, written
 from ..encodings.settings import Rules
+from ..feed import OWN_CONNECTOR as CONNECTOR
 from ..feed import UNITS, WRITTEN_AT
 
-CONNECTOR = "pyspark-pravega"
 _EXACT = Context(prec=80)
 
 
@@ -58,6 +62,7 @@ class DebeziumJsonEncoder(BatchEncoder):
         settings: Settings,
     ) -> None:
         super().__init__(schema, encoding_id, codec)
+        check_writable(schema)
         if schema_text:
             JsonEncoder(schema, schema_text)  # raises what does not fit the table
             schema = _with_nullability(schema, json_schema_to_spark(schema_text))
@@ -74,6 +79,16 @@ class DebeziumJsonEncoder(BatchEncoder):
         return self.framed([constant(self._begin), rows, constant(self._end)], len(rows))
 
 
+def check_writable(schema: StructType) -> None:
+    """Refuse maps whose keys are not strings, which only connectors write. Raises UnsupportedOperationError."""
+    path = map_with_other_keys(schema)
+    if path is not None:
+        raise UnsupportedOperationError(
+            f"rows cannot be inserted into column '{path}', a map whose keys are not strings: this project reads the "
+            "entries that Kafka Connect's converters write, but writes none"
+        )
+
+
 class RowDocuments:
     """Writes rows as JSON objects in Debezium's encodings. That of a primary key is the text of the routing key."""
 
@@ -84,6 +99,7 @@ class RowDocuments:
         self._fields = struct.fields
         self._units = [rules.unit(field.name) or "us" for field in struct.fields]
         self._decimal = rules.decimal
+        self._binary = rules.binary if rules.binary in (URL_SAFE, HEX) else ""
         self._encoder = JsonEncoder(
             StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in struct.fields])
         )
@@ -112,6 +128,8 @@ class RowDocuments:
             return LongType()
         if isinstance(data_type, DecimalType):
             return data_type if self._decimal == "double" else StringType()
+        if isinstance(data_type, BinaryType) and self._binary:
+            return StringType()
         return data_type
 
     def _converted(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
@@ -124,6 +142,8 @@ class RowDocuments:
             return _counted(array.view(pa.int64()), unit)
         if isinstance(data_type, DecimalType) and self._decimal != "double":
             return array.cast(pa.string()) if self._decimal == "string" else _unscaled(array)
+        if isinstance(data_type, BinaryType) and self._binary:
+            return written(array, self._binary)
         if isinstance(data_type, StructType):
             children = [
                 self._converted(child, field.dataType, unit)

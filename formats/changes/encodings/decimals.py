@@ -1,12 +1,12 @@
 """Builds columns of DECIMAL from Debezium's decimals.
 
-| encoding | `debezium.decimal` | value |
-|---|---|---|
-| with a schema | any | base64 or bytes of the unscaled number, the scale from the schema |
-| `string` | string | "123.4500" |
-| `precise` | precise | base64 of the unscaled number; the scale is the column's |
-| `precise`, numeric without scale | any | {"scale": 10, "value": base64} |
-| `double` | any | a JSON number; rounded to the column's scale with `double`, else it must fit exactly |
+| event's type | value |
+|---|---|
+| Decimal | JSON: base64 of the unscaled number, or (`decimal.format` = NUMERIC) the number itself; Avro: bytes |
+| VariableScaleDecimal | {"scale": 10, "value": base64 or bytes} |
+| string | "123.4500" |
+| a number | the number; of a double rounded to the column's scale |
+| no schema | numbers and objects as above; a string by `debezium.decimal`: digits, or base64 with the column's scale |
 
 NaN and the infinities of PostgreSQL's numeric have no value in Spark's DECIMAL and are null, as Debezium itself writes
 them in precise mode. A number that does not fit the column makes its event bad.
@@ -26,37 +26,30 @@ from pyspark.sql.types import DecimalType
 
 from ...core.columns import Leaf, Misfit, NumberText, kind_of
 from ...core.scalars import exact_decimal
-from . import kafka_connect_schema
-from .kafka_connect_schema import FieldSchema
+from .kafka_connect_schema import DECIMAL, FieldSchema
 
 _NONE = type(None)
 _NOT_FINITE = frozenset(
     ("NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "NEGATIVE_INFINITY", "infinity", "-infinity")
 )
 _DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
-_DOUBLES = ("double", "float", "float64", "float32")
 _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
 """PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it."""
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
-def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str) -> Leaf:
+def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool) -> Leaf:
     """Return a column. `mode`: what strings without a schema are: "string", "precise" or "double"."""
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
-    unscaled: int | None = None
-    if schema is not None and schema.name == kafka_connect_schema.DECIMAL and schema.kind == "bytes":
-        unscaled = schema.scale
-    elif schema is None and mode == "precise":
+    unscaled = unscaled_of(schema)
+    if schema is None and mode == "precise":
         unscaled = scale
-
-    rounding = mode == "double" or (schema is not None and schema.kind in _DOUBLES)
+    rounding = rounding or (schema is None and mode == "double")
+    raw = schema is not None and schema.raw
 
     def exact(value: Any) -> Decimal | None:
-        if schema is None and type(value) is NumberText:
-            text: str | None = value.decode("ascii")
-        else:
-            text = _text_of(value, unscaled)
+        text = _text_of(value, unscaled, raw)
         if text is None:
             return None
         if rounding and type(value) is not str:
@@ -68,33 +61,49 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
             return _of_texts(values, arrow_type)
         return _of_unscaled([None if v is None else _bytes_of(v) for v in values], unscaled).cast(arrow_type)
 
-    # Without schema, which Avro always has, bytes are the text of a JSON number.
-    kinds: frozenset[type] = frozenset((str, _NONE))
-    if unscaled is not None and schema is not None:
-        kinds |= {bytes}
+    # Bytes are the unscaled number in Avro, and in JSON the text of a number.
+    kinds: frozenset[type] = frozenset((bytes if raw and unscaled is not None else str, _NONE))
     native: tuple[Any, ...] | None = ("digits",) if unscaled is None else ("unscaled", unscaled)
     if rounding or (unscaled is not None and abs(unscaled) > 100):
         native = None
     return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=native)
 
 
+def unscaled_of(schema: FieldSchema | None) -> int | None:
+    """Return the scale of the unscaled numbers that values with a schema are; None if they are something else."""
+    if schema is None:
+        return None
+    return schema.scale if schema.name == DECIMAL and schema.kind == "bytes" else None
+
+
+def is_decimal_text(text: str) -> bool:
+    """Tell whether a text has the digits of a decimal, perhaps with an exponent."""
+    return _DECIMAL_TEXT.fullmatch(text) is not None
+
+
 def decimal_text(value: Any, schema: FieldSchema | None) -> str:
-    """Return the digits of a decimal in any encoding. Raises Misfit for anything else."""
-    unscaled = schema.scale if schema is not None and schema.name == kafka_connect_schema.DECIMAL else None
-    text = _text_of(value, unscaled if type(value) in (str, bytes) else None, finite=False)
+    """Return the digits of a decimal with or without schema. Raises Misfit for anything else."""
+    text = _text_of(value, unscaled_of(schema), schema is not None and schema.raw, finite=False)
     assert text is not None
-    return text
+    return _without_exponent(text) if "e" in text or "E" in text else text
 
 
-def _text_of(value: Any, unscaled: int | None, *, finite: bool = True) -> str | None:
+def _without_exponent(text: str) -> str:
+    number = Decimal(text)
+    if not number.is_finite() or abs(number.adjusted()) > _LARGEST_SCALE:
+        return text
+    return f"{number:f}"
+
+
+def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True) -> str | None:
     if type(value) is str and unscaled is None and value in _NOT_FINITE:
         return None if finite else value
     if type(value) is dict:
         number, scale = value.get("value"), value.get("scale")
-        if type(scale) is int and type(number) in (str, bytes):
+        if type(scale) is int and type(number) is (bytes if raw else str):
             return _digits(_bytes_of(number), scale)
         raise Misfit("expected a decimal, found an object")
-    if unscaled is not None and type(value) in (str, bytes):
+    if unscaled is not None and type(value) is (bytes if raw else str):
         return _digits(_bytes_of(value), unscaled)
     if type(value) is str:
         if not _DECIMAL_TEXT.fullmatch(value):
@@ -107,7 +116,7 @@ def _text_of(value: Any, unscaled: int | None, *, finite: bool = True) -> str | 
         return str(value)
     if type(value) is float:
         return repr(value) if value - value == 0 else None
-    if type(value) is NumberText:
+    if type(value) is NumberText and not raw:
         return value.decode("ascii")
     raise Misfit(f"expected a decimal, found {kind_of(value)}")
 

@@ -7,7 +7,7 @@ the annotation `connect.name`, or a logical type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,35 +18,34 @@ VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 _PRECISION = "connect.decimal.precision"
 
-DATE_UNITS = {"io.debezium.time.Date": "d", "org.apache.kafka.connect.data.Date": "d"}
-TIMESTAMP_UNITS = {
-    "io.debezium.time.Timestamp": "ms",
-    "io.debezium.time.MicroTimestamp": "us",
-    "io.debezium.time.NanoTimestamp": "ns",
-    "org.apache.kafka.connect.data.Timestamp": "ms",
-}
-TIME_OF_DAY_UNITS = {
-    "io.debezium.time.Time": "ms",
-    "io.debezium.time.MicroTime": "us",
-    "io.debezium.time.NanoTime": "ns",
-    "org.apache.kafka.connect.data.Time": "ms",
-}
-"""What a whole number of a semantic type counts."""
-
 _LOGICAL_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
+    "time-millis": "org.apache.kafka.connect.data.Time",
+    "time-micros": "io.debezium.time.MicroTime",
     "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
     "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
     "timestamp-micros": "io.debezium.time.MicroTimestamp",
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "uuid": "io.debezium.data.Uuid",
 }
+"""The semantic types that Avro's logical types stand for."""
+
+_KINDS = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
+"""Connect's names for the kinds of Avro, and of float and double in the schemas of its JSON converter."""
+
+_MAP_ENTRY, _ENTRY_FIELDS = "MapEntry", ["key", "value"]
+"""The record by which Confluent's converter writes entries of maps whose keys are not strings."""
 
 
 @dataclass(frozen=True)
 class FieldSchema:
     """What a schema says about the values of one field.
 
-    `name` is "" for a plain value; `scale` and `precision` (0: not told) are those of decimals.
+    `kind` is Connect's (`int8` ... `int64`, `float32`, `float64`, `boolean`, `string`, `bytes`, `array`, `map`,
+    `struct`), or "union" for an Avro union of several types. `name` is "" for a plain value; `scale` and `precision`
+    (0: not told) are those of decimals.
     """
 
     kind: str
@@ -56,6 +55,10 @@ class FieldSchema:
     element: FieldSchema | None = None
     """Of an array's elements or a map's values."""
     precision: int = 0
+    key: FieldSchema | None = None
+    """Of a map's keys."""
+    raw: bool = False
+    """Whether bytes come as they are, as in Avro. In JSON they come as base64."""
 
 
 def of_json(node: Any) -> FieldSchema | None:
@@ -71,36 +74,68 @@ def of_json(node: Any) -> FieldSchema | None:
     parameters = node.get("parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
     scale, precision = _whole(parameters.get("scale")), _whole(parameters.get(_PRECISION))
-    name = node.get("name") if fields == {} or node.get("name") == VARIABLE_SCALE_DECIMAL else ""
-    element = of_json(node.get("items") if node["type"] == "array" else node.get("values"))
-    return FieldSchema(node["type"], str(name or ""), scale, fields, element, precision)
+    kind = str(node["type"])
+    kind = _KINDS.get(kind, kind)
+    element = of_json(node.get("items") if kind == "array" else node.get("values"))
+    return FieldSchema(kind, str(node.get("name") or ""), scale, fields, element, precision, of_json(node.get("keys")))
 
 
 def of_avro(node: avro.Node) -> FieldSchema | None:
-    """Return the schema that an Avro type stands for; None for a union of several types, which has no one meaning."""
+    """Return the schema that an Avro type stands for; None for the null type."""
     branches = avro.without_null(node)[0]
     if len(branches) != 1:
-        return None
+        return _of_branches([of_avro(branch) for branch in branches]) if branches else None
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
         fields = {each.name: found for each in only.fields if (found := of_avro(each.type)) is not None}
-        return FieldSchema("struct", name if name == VARIABLE_SCALE_DECIMAL else "", 0, fields)
+        return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
-        return FieldSchema("array", element=of_avro(only.items))
+        entry = _entry_of(only)
+        if entry is not None:
+            return FieldSchema("map", name, element=of_avro(entry[1]), key=of_avro(entry[0]), raw=True)
+        return FieldSchema("array", name, element=of_avro(only.items), raw=True)
     if isinstance(only, avro.Map):
-        return FieldSchema("map", element=of_avro(only.values))
+        return FieldSchema("map", name, element=of_avro(only.values), key=FieldSchema("string"), raw=True)
     if isinstance(only, avro.Primitive | avro.Fixed):
-        kind = only.name if isinstance(only, avro.Primitive) else "bytes"
-        parameters = only.attributes.get("connect.parameters") or {}
-        if name == DECIMAL:
-            # The precision beside it is the converter's default where the column has none.
-            scale = _whole(only.attributes.get("scale", parameters.get("scale")))
-            return FieldSchema(kind, name, scale, precision=_whole(parameters.get(_PRECISION)))
-        if only.logical == "decimal":
-            return FieldSchema(kind, DECIMAL, only.scale, precision=only.precision)
-        return FieldSchema(kind, name or _LOGICAL_NAMES.get(only.logical or "", ""))
-    return FieldSchema("string", name)
+        return _of_scalar(only, name)
+    return FieldSchema("string", name, raw=True)
+
+
+def _of_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
+    """Return what values of several types have in common: that they are numbers, or nothing."""
+    kinds = {"" if each is None or each.name else each.kind for each in branches}
+    if kinds <= {"int32", "int64"}:
+        return FieldSchema("int64", raw=True)
+    return FieldSchema("float64" if kinds <= {"int32", "int64", "float32", "float64"} else "union", raw=True)
+
+
+def _entry_of(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
+    """Return the types of key and value if an array has the entries of a map, as Confluent's AvroData writes them."""
+    record = array.items
+    if not isinstance(record, avro.Record) or [each.name for each in record.fields] != _ENTRY_FIELDS:
+        return None
+    internal = record.attributes.get("connect.internal.type")
+    if internal != _MAP_ENTRY and record.name != f"io.confluent.connect.avro.{_MAP_ENTRY}":
+        return None
+    return record.fields[0].type, record.fields[1].type
+
+
+def _of_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | None:
+    kind = _KINDS.get(only.name, only.name) if isinstance(only, avro.Primitive) else "bytes"
+    short = only.attributes.get("connect.type")
+    if kind == "int32" and short in ("int8", "int16"):
+        kind = str(short)
+    parameters = only.attributes.get("connect.parameters") or {}
+    if name == DECIMAL:
+        # The precision beside it is the converter's default where the column has none.
+        scale = _whole(only.attributes.get("scale", parameters.get("scale")))
+        return FieldSchema(kind, name, scale, precision=_whole(parameters.get(_PRECISION)), raw=True)
+    if only.logical == "decimal":
+        return FieldSchema(kind, DECIMAL, only.scale, precision=only.precision, raw=True)
+    logical = only.attributes.get("logicalType")
+    semantic = _LOGICAL_NAMES.get(logical, "") if isinstance(logical, str) and isinstance(only, avro.Primitive) else ""
+    return FieldSchema(kind, name or semantic, raw=True)
 
 
 def _whole(value: object) -> int:

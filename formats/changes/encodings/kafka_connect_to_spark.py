@@ -3,26 +3,35 @@
 | Connect | Spark |
 |---|---|
 | boolean; int8, int16, int32, int64 | boolean; tinyint, smallint, int, bigint |
-| float, double | float, double |
-| string, enumerations, JSON, UUID, ... | string |
+| float32, float64 | float, double |
+| string, enumerations, JSON, UUID, intervals, ... | string |
 | bytes, Bits | binary |
 | Decimal with a precision up to 38 | decimal(p, s) |
 | Decimal without one, VariableScaleDecimal | string, all digits |
-| Date | date |
-| Timestamp, MicroTimestamp, NanoTimestamp | timestamp_ntz |
+| Date, IsoDate | date |
+| Timestamp, MicroTimestamp, NanoTimestamp, IsoTimestamp | timestamp_ntz |
 | ZonedTimestamp | timestamp |
-| Time, MicroTime, NanoTime | string, ISO 8601 |
-| array, map, struct | array, map, struct |
+| Time, MicroTime, NanoTime, ZonedTime, IsoTime | string, ISO 8601 |
+| Year; MicroDuration, NanoDuration | as their numbers: int; bigint, of Oracle double |
+| array, map with any keys, struct | array, map, struct |
+
+`matrix` reads all of these.
 """
 
 from __future__ import annotations
 
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
     ByteType,
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
     MapType,
     ShortType,
     StringType,
@@ -32,50 +41,56 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ...avro.schema_to_spark import PRIMITIVES
 from ...core.spark_names import valid_decimal
-from .kafka_connect_schema import (
-    DATE_UNITS,
-    DECIMAL,
-    TIME_OF_DAY_UNITS,
-    TIMESTAMP_UNITS,
-    VARIABLE_SCALE_DECIMAL,
-    FieldSchema,
-)
+from .kafka_connect_schema import FieldSchema
+from .semantic_types import Semantic, semantic_of
 
-_ZONED = ("io.debezium.time.ZonedTimestamp",)
-_KINDS: dict[str, DataType] = PRIMITIVES | {
+_KINDS: dict[str, DataType] = {
+    "boolean": BooleanType(),
     "int8": ByteType(),
     "int16": ShortType(),
-    "int32": PRIMITIVES["int"],
-    "int64": PRIMITIVES["long"],
-    "float32": PRIMITIVES["float"],
-    "float64": PRIMITIVES["double"],
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "float32": FloatType(),
+    "float64": DoubleType(),
+    "bytes": BinaryType(),
 }
-"""Connect's names, and Avro's for schemas that came as Avro."""
+_BY_KIND = (Semantic.BOOLEAN, Semantic.INTEGER, Semantic.FLOAT, Semantic.BYTES, Semantic.YEAR, Semantic.DURATION)
+_SEMANTIC: dict[Semantic, DataType] = {
+    Semantic.DATE: DateType(),
+    Semantic.ISO_DATE: DateType(),
+    Semantic.TIMESTAMP: TimestampNTZType(),
+}
+_WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
 
 
 def columns_of(image: FieldSchema) -> StructType:
     """Return the columns of a row with this schema, all nullable."""
-    return StructType([StructField(name, _type(each)) for name, each in image.fields.items()])
+    return StructType([StructField(name, type_of(each)) for name, each in image.fields.items()])
 
 
-def _type(schema: FieldSchema) -> DataType:
-    if schema.name == DECIMAL:
+def type_of(schema: FieldSchema | None) -> DataType:
+    """Return the type that a column with this schema has by default; a string, which takes all, for what has none."""
+    semantic = semantic_of(schema)
+    if schema is None:
+        return StringType()
+    if semantic is Semantic.DECIMAL:
         exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
         return DecimalType(schema.precision, schema.scale) if exact else StringType()
-    if schema.name == VARIABLE_SCALE_DECIMAL or schema.name in TIME_OF_DAY_UNITS:
-        return StringType()
-    if schema.name in DATE_UNITS:
-        return DateType()
-    if schema.name in TIMESTAMP_UNITS:
-        return TimestampNTZType()
-    if schema.name in _ZONED:
-        return TimestampType()
-    if schema.kind == "array":
-        return ArrayType(StringType() if schema.element is None else _type(schema.element))
-    if schema.kind == "map":
-        return MapType(StringType(), StringType() if schema.element is None else _type(schema.element))
-    if schema.kind == "struct" and schema.fields:
+    if semantic is Semantic.ISO_TIMESTAMP:
+        return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()
+    if semantic is Semantic.ARRAY:
+        return ArrayType(type_of(schema.element))
+    if semantic is Semantic.MAP:
+        return MapType(_key_type(schema.key), type_of(schema.element))
+    if semantic is Semantic.STRUCT and schema.fields:
         return columns_of(schema)
-    return _KINDS.get(schema.kind, StringType())
+    if semantic in _BY_KIND:
+        return _KINDS[schema.kind]
+    return _SEMANTIC.get(semantic, StringType())
+
+
+def _key_type(schema: FieldSchema | None) -> DataType:
+    # Spark has no maps as keys of maps.
+    found = type_of(schema)
+    return StringType() if isinstance(found, MapType | ArrayType | StructType) else found

@@ -6,15 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...core.format import Settings
-from ..feed import DECIMAL, DEFAULT_UNAVAILABLE_VALUE, TIME_PRECISION, UNAVAILABLE_VALUE, time_units
+from ..feed import (
+    BINARY,
+    DECIMAL,
+    DEFAULT_UNAVAILABLE_VALUE,
+    OWN_CONNECTOR,
+    TIME_PRECISION,
+    UNAVAILABLE_VALUE,
+    time_units,
+)
 
 ASSUMED_MS = "ms?"
 """Milliseconds, as nothing else is said: a number too large for them shows that the unit is another."""
 
-_DEFAULT_UNITS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "sqlserver": None}
+_UNITS_OF_CONNECTORS = {"mysql": ASSUMED_MS, "mariadb": ASSUMED_MS, "postgresql": "us", OWN_CONNECTOR: "us"}
 """Adaptive mode gives a whole number in a unit that depends on the column's precision in the database. These are the
-units of the default precision: DATETIME of MySQL has no fraction, TIMESTAMP of PostgreSQL, Oracle and Db2 has six
-digits. SQL Server's types have no common one."""
+units of the default precision, where a database has one type with a default: DATETIME of MySQL has no fraction,
+TIMESTAMP of PostgreSQL six digits. Oracle writes DATE in milliseconds and TIMESTAMP in microseconds; SQL Server, Db2
+and Informix have types with other digits, too."""
+
+_UNITS_OF_PRECISIONS = {"connect": "ms", "microseconds": "us", "nanoseconds": "ns"}
+"""What the modes mean that give all timestamps one unit."""
 
 
 @dataclass(frozen=True)
@@ -22,25 +34,43 @@ class Rules:
     """The encodings of one table and connector.
 
     `unit_by_column` and `default_unit` (one of UNITS, ASSUMED_MS, None: unknown) are of whole numbers in columns of
-    timestamps. `decimal` ("string", "precise", "double") is of decimals. `placeholder` stands for values not sent.
+    timestamps. `decimal` ("string", "precise", "double") is of decimals, `binary` ("bytes", "base64",
+    "base64-url-safe", "hex", "": not told) of bytes. `placeholder` stands for values not sent. `connector` is "" if
+    unknown.
     """
 
     unit_by_column: Mapping[str, str]
     default_unit: str | None
     decimal: str
+    binary: str
     placeholder: str
+    connector: str = ""
 
     @classmethod
     def of(cls, settings: Settings, connector: str = "") -> Rules:
         """Return the rules of a table for events of one connector. Raises InvalidOptionError."""
-        connect = settings.get(TIME_PRECISION) == "connect"
+        precision = settings.get(TIME_PRECISION, "")
+        of_connector = _UNITS_OF_CONNECTORS.get(connector)
+        if precision == "isostring" and connector != OWN_CONNECTOR:
+            of_connector = None
         return cls(
             time_units(settings),
-            "ms" if connect else _DEFAULT_UNITS.get(connector, "us"),
+            _UNITS_OF_PRECISIONS.get(precision, of_connector),
             settings.get(DECIMAL, "string"),
+            settings.get(BINARY, ""),
             settings.get(UNAVAILABLE_VALUE, DEFAULT_UNAVAILABLE_VALUE),
+            connector,
         )
 
     def unit(self, column: str) -> str | None:
         """Return the unit of whole numbers in a column."""
         return self.unit_by_column.get(column, self.default_unit)
+
+    def unknown_unit(self) -> str:
+        """Return what is said of a number {} whose unit nothing tells: the connector and the property to set."""
+        written = f"the connector '{self.connector}' writes" if self.connector else "an event without connector has"
+        return (
+            "the unit of the number {} is unknown: "
+            f"{written.replace('{', '{{').replace('}', '}}')} timestamps in a unit that depends on the column, and the "
+            "event has no schema; set the table property 'debezium.time-units', for example 'created=ms'"
+        )

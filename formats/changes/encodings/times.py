@@ -37,11 +37,12 @@ _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400
 """Debezium's numbers for what PostgreSQL calls so."""
 _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
-UNKNOWN_UNIT = (
-    "the unit of the number {} is unknown: SQL Server's types have different ones; set the table property "
-    "'debezium.time-units', for example 'created=ms'"
-)
-
+_DAY_MICROS = 86_400_000_000
+_POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
+"""What Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
+_POSTGRES_FIRST_DAY, _POSTGRES_LAST_DAY = -2_440_588, 106_751_991
+"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, to where seconds since 1970
+could be meant."""
 
 TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
@@ -49,35 +50,92 @@ TOO_LARGE = (
 )
 
 
-def date_column(path: str) -> Leaf:
-    """Return a column that reads days since 1970, or a date as text."""
+def any_days(value: int) -> bool:
+    """Tell whether a schema's 32 bits can hold a number of days."""
+    return -(2**31) <= value < 2**31
+
+
+def days_of_postgres(value: int) -> bool:
+    """Tell whether a number can be a date of PostgreSQL's: one of its infinities too."""
+    return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
+
+
+def no_days(value: int) -> bool:
+    """Tell that no number outside the years 0001 to 9999 is a date."""
+    return False
+
+
+def date_column(path: str, known: Callable[[int], bool]) -> Leaf:
+    """Return a column that reads days since 1970, or a date as text.
+
+    `known` tells which days outside the years 0001 to 9999 are dates all the same, and so null.
+    """
 
     def exact(value: Any) -> int | None:
         if type(value) is int:
-            return value if FIRST_DAY <= value <= LAST_DAY else None
+            if FIRST_DAY <= value <= LAST_DAY:
+                return value
+            if known(value):
+                return None
+            raise Misfit(
+                f"the number {value} is no day of the years 0001 to 9999; if it counts since 1970 in another unit, "
+                "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', else declare "
+                "it as STRING"
+            )
         if type(value) is not str:
             raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
         return _days(value)
 
-    def store(values: Sequence[int | None]) -> pa.Array:
-        return pa.array(values, pa.int32()).view(pa.date32())
-
     def fast(values: Sequence[Any]) -> pa.Array:
         days = pa.array(values, pa.int64())
-        return within(days, FIRST_DAY, LAST_DAY).cast(pa.int32()).view(pa.date32())
+        there = within(days, FIRST_DAY, LAST_DAY)
+        if there.null_count != days.null_count:
+            raise ValueError  # Which of them are dates is found one by one.
+        return there.cast(pa.int32()).view(pa.date32())
 
     kinds = frozenset((int, _NONE))
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=store, native=("days",))
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_stored_days, native=("days",))
 
 
-def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Leaf:
-    """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset."""
+def midnight_column(path: str, unit: str) -> Leaf:
+    """Return a column of dates that reads timestamps, units since 1970 or texts, of which each is a midnight in UTC."""
+
+    def exact(value: Any) -> int | None:
+        if type(value) is str:
+            return _days(value)
+        if type(value) is not int or unit not in UNITS:
+            raise Misfit(f"expected a timestamp, found {kind_of(value)}")
+        factor = UNITS[unit]
+        day, rest = divmod(value * factor if factor else value, _DAY_MICROS if factor else _DAY_MICROS * 1000)
+        if not FIRST_DAY <= day <= LAST_DAY:
+            return None
+        if rest:
+            raise Misfit(f"the number {value}, which is {as_text(unit, 'timestamp')(value)}, {_NO_MIDNIGHT}")
+        return day
+
+    return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_stored_days)
+
+
+_NO_MIDNIGHT = "is no midnight, and so no date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
+
+
+def _stored_days(values: Sequence[int | None]) -> pa.Array:
+    return pa.array(values, pa.int32()).view(pa.date32())
+
+
+def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unknown: str) -> Leaf:
+    """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset.
+
+    `unknown`: what is said of a number if `unit` is None.
+    """
     assumed = unit == ASSUMED_MS
     if assumed:
         unit = "ms"
 
     def exact(value: Any) -> int | None:
         if type(value) is int:
+            if unit is None:
+                raise Misfit(unknown.format(value))
             micros = _in_range(_micros_of(value, unit))
             if micros is None and assumed:
                 raise Misfit(TOO_LARGE.format(value))
@@ -104,7 +162,7 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
         numbers = pa.array(values, pa.int64())
         factor = UNITS[unit or "us"]
         if factor == 0:
-            numbers = pc.divide(pc.subtract(numbers, _floor_rest(numbers)), 1000)
+            numbers = _thousandths(numbers)
         elif factor > 1:
             limit = 2**63 // factor - 1
             small = within(numbers, -limit, limit)
@@ -120,9 +178,10 @@ def timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None) -> Le
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_KINDS, store=store, native=native)
 
 
-def _floor_rest(numbers: pa.Array) -> pa.Array:
+def _thousandths(numbers: pa.Array) -> pa.Array:
+    """Divide by 1000, rounding down."""
     filled: npt.NDArray[np.int64] = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(filled % 1000)
+    return pa.array(filled // 1000, mask=numbers.is_null().to_numpy(zero_copy_only=False))
 
 
 def within(numbers: pa.Array, low: int, high: int) -> pa.Array:
@@ -138,9 +197,7 @@ def _in_range(micros: int) -> int | None:
     return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
-def _micros_of(value: int, unit: str | None) -> int:
-    if unit is None:
-        raise Misfit(UNKNOWN_UNIT.format(value))
+def _micros_of(value: int, unit: str) -> int:
     factor = UNITS[unit]
     return value * factor if factor else value // 1000
 
@@ -149,6 +206,13 @@ def _days(text: str) -> int | None:
     if text in _ENDLESS:
         return None
     match = _DATE.fullmatch(text)
+    if match is None and (moment := _TIMESTAMP.fullmatch(text)):
+        micros = micros_of_text(text)
+        if micros is None:
+            return None
+        if micros % _DAY_MICROS or (moment[7] or "")[6:].strip("0"):
+            raise Misfit(f"the timestamp '{text[:40]}' {_NO_MIDNIGHT}")
+        return micros // _DAY_MICROS
     if match is None:
         raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
     return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)

@@ -1,7 +1,7 @@
 //! Values of JSON into columns.
 
 use super::Parser;
-use crate::base64::base64;
+use crate::base64::{base64, like_hex};
 use crate::columns::{Accept, Bytes, Column, Reject, Store, Struct, end_list, has_twins};
 use crate::decimals::{big_endian, plain_decimal, rescaled};
 use crate::times;
@@ -166,12 +166,22 @@ impl Parser<'_> {
                 store.push(value);
             }
             Store::Unscaled(store, precision, scale, written) => {
-                let mut bytes = Vec::new();
-                base64(self.text()?, &mut bytes)?;
-                store.push(rescaled(big_endian(&bytes)?, *scale as i32 - *written as i32, *precision)?);
+                let value = match first {
+                    b'"' => {
+                        let mut bytes = Vec::new();
+                        base64(self.text()?, &mut bytes)?;
+                        rescaled(big_endian(&bytes)?, *scale as i32 - *written as i32, *precision)?
+                    }
+                    // With `decimal.format` = NUMERIC it is the number itself.
+                    _ => self.number()?.decimal(*precision, *scale)?,
+                };
+                store.push(value);
             }
             Store::Binary(store) => {
                 let text = self.text()?;
+                if column.wary && like_hex(text) {
+                    return Err(Reject);
+                }
                 base64(text, &mut store.values)?;
                 store.end()?;
             }

@@ -210,7 +210,7 @@ def test_every_event_has_a_schema_of_its_own_or_none() -> None:
         envelope(None, []),
         b'{"schema":null,"payload":null}',
         event({"a": 2.5}),
-        json.dumps(json.loads(envelope(payload, [("a", decimal)])), indent=1).encode(),
+        json.dumps(json.loads(envelope(payload | {"after": {"a": "AQ=="}}, [("a", decimal)])), indent=1).encode(),
         b'\xef\xbb\xbf {"payload":' + event({"a": None, "b": None}, "d", before={"a": "1"}) + b"}",
     ]
     rows = decode(table, events)

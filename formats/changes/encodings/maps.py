@@ -1,0 +1,113 @@
+"""Builds maps from objects, from texts of objects (PostgreSQL's hstore), and from entries where keys are not strings.
+
+Kafka Connect's JSON converter writes a map whose keys are not strings as an array of arrays of key and value,
+Confluent's Avro converter as an array of records with the fields `key` and `value`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.columns import MapColumn, Misfit, Problems, Rows, kind_of, list_offsets, require
+
+_Entries = list[tuple[Any, Any]]
+_ENTRY = {"key", "value"}
+
+
+class EntriesColumn(MapColumn):
+    """Builds a map.
+
+    A key that is there twice counts once, with the last value, as when Kafka Connect reads the map. Keys that are
+    different in the event but equal in the column make the event bad, because either value may be meant.
+    """
+
+    def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        values = [_object_of(value) for value in values]
+        if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
+            return super().build(values, rows, problems)
+        maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
+        return self._of_entries(maps, rows, problems)
+
+    def _entries(self, value: Any, row: int, problems: Problems) -> _Entries | None:
+        if value is None:
+            return None
+        try:
+            return _entries_of(value)
+        except Misfit as error:
+            self.misfit(row, error, problems)
+            return None
+
+    def _of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
+        keys, owners = self._keys(maps, rows, problems)
+        kept = self._without_twins(maps, keys.to_pylist(), rows, problems)
+        if kept != maps:
+            maps = kept
+            keys, owners = self._keys(maps, rows, problems)
+        values = self.value.build([value for each in maps if each for _, value in each], owners, problems)
+        if not self.value_nullable:
+            require(values, self.value, owners, problems)
+        return pa.MapArray.from_arrays(list_offsets(maps, _lengths(maps)), keys, values, type=self.type)
+
+    def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
+        owners = np.repeat(rows, _lengths(maps))
+        return self.key.build([key for each in maps if each for key, _ in each], owners, problems), owners
+
+    def _without_twins(
+        self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
+    ) -> list[_Entries | None]:
+        """Return the maps with each key once; None for one with a key that has no value in the column."""
+        kept: list[_Entries | None] = []
+        begin = 0
+        for entries, row in zip(maps, rows, strict=True):
+            if entries is None:
+                kept.append(None)
+                continue
+            own = keys[begin : begin + len(entries)]
+            begin += len(entries)
+            last: dict[str, tuple[Any, Any]] = {}
+            reason = "a map has a key that is null" if None in own else ""
+            for key, entry in zip(own, entries, strict=True):
+                twin = last.get(repr(key))
+                if twin is not None and twin[0] != entry[0]:
+                    reason = f"the keys {twin[0]!r:.40} and {entry[0]!r:.40} of a map are one key in the column"
+                last[repr(key)] = entry
+            if reason:
+                self.misfit(row, reason, problems)
+            kept.append(None if reason else list(last.values()))
+        return kept
+
+
+def _lengths(maps: Sequence[_Entries | None]) -> Rows:
+    return np.fromiter((0 if each is None else len(each) for each in maps), np.int64, len(maps))
+
+
+def _entries_of(value: Any) -> _Entries:
+    """Return the entries of an object, of an array of arrays, or of an array of records. Raises Misfit."""
+    if type(value) is dict:
+        return list(value.items())
+    if type(value) is not list:
+        raise Misfit(f"expected an object or an array of entries, found {kind_of(value)}")
+    entries = []
+    for each in value:
+        if type(each) is list and len(each) == 2:
+            entries.append((each[0], each[1]))
+        elif type(each) is dict and each.keys() == _ENTRY:
+            entries.append((each["key"], each["value"]))
+        else:
+            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {kind_of(each)}")
+    return entries
+
+
+def _object_of(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    try:
+        found = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
+    except (ValueError, RecursionError):
+        return value  # which is refused
+    return found if type(found) is dict else value

@@ -1,0 +1,167 @@
+"""The matrix: how a column of each Spark type reads each semantic type of a change event.
+
+A cell without a reading makes the event bad, with a sentence that names both types. No cell takes a unit or an encoding
+that the schema does not have: only the line "no schema" goes by the table's properties and by the connector.
+`matrix_table` prints the matrix for the documentation, `values` builds the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from .kafka_connect_schema import FieldSchema
+from .kafka_connect_to_spark import type_of
+from .semantic_types import Semantic, described, semantic_of
+
+
+class Target(Enum):
+    """Kinds of columns that are read alike. The value is the heading in the documentation."""
+
+    BOOLEAN = "BOOLEAN"
+    WHOLE = "TINYINT ... BIGINT"
+    FLOATING = "FLOAT, DOUBLE"
+    DECIMAL = "DECIMAL"
+    STRING = "STRING"
+    BINARY = "BINARY"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP, TIMESTAMP_NTZ"
+    ARRAY = "ARRAY"
+    MAP = "MAP"
+    STRUCT = "STRUCT"
+
+
+class Reading(Enum):
+    """Ways to read a value. The value is the words in the documentation."""
+
+    FLAG = "true, false, 0, 1"
+    NUMBER = "number"
+    DIGITS = "exact"
+    ROUNDED = "rounded"
+    DECIMAL_MODE = "by `debezium.decimal`"
+    TEXT = "text"
+    ISO = "ISO 8601"
+    BASE64 = "base64"
+    BYTES = "bytes"
+    BINARY_MODE = "by `debezium.binary`"
+    BINARY_OR_BASE64 = "by `debezium.binary`, else base64"
+    DAYS = "date"
+    DAYS_OR_DATE = "days, or a date as text"
+    MIDNIGHT = "if it is midnight"
+    MOMENT = "timestamp"
+    DECLARED_UNIT = "by `debezium.time-units`"
+    UNIT_OR_MOMENT = "by unit, or a timestamp as text"
+    ELEMENTS = "elements"
+    ENTRIES = "entries"
+    JSON_OBJECT = "entries of its JSON object"
+    FIELDS = "fields"
+
+
+_Row = tuple[Reading | None, ...]
+
+
+def _rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
+    return MappingProxyType(
+        {
+            semantic: MappingProxyType({target: each for target, each in zip(Target, row, strict=True) if each})
+            for semantic, row in lines
+        }
+    )
+
+
+def _matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
+    s, r, no = Semantic, Reading, None
+    # fmt: off
+    return _rows([
+        # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         ARRAY       MAP            STRUCT  # noqa: E501
+        (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.ELEMENTS, r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.INTEGER,            (r.FLAG, r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             r.DECLARED_UNIT,  no,         no,            no)),  # noqa: E501
+        (s.FLOAT,              (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.STRING,             (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   r.BINARY_MODE,      r.DAYS,         r.MOMENT,         no,         r.JSON_OBJECT, no)),  # noqa: E501
+        (s.WORDS,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.JSON,               (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.JSON_OBJECT, no)),  # noqa: E501
+        (s.BYTES,              (no,     no,       no,       no,             r.BASE64, r.BYTES,            no,             no,               no,         no,            no)),  # noqa: E501
+        (s.DECIMAL,            (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.VARIABLE_DECIMAL,   (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.DIGITS, no,                 no,             no,               no,         no,            r.FIELDS)),  # noqa: E501
+        (s.DATE,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.DAYS,         no,               no,         no,            no)),  # noqa: E501
+        (s.ISO_DATE,           (no,     no,       no,       no,             r.TEXT,   no,                 r.DAYS,         no,               no,         no,            no)),  # noqa: E501
+        (s.TIMESTAMP,          (no,     r.NUMBER, no,       no,             r.ISO,    no,                 r.MIDNIGHT,     r.MOMENT,         no,         no,            no)),  # noqa: E501
+        (s.ISO_TIMESTAMP,      (no,     no,       no,       no,             r.TEXT,   no,                 r.MIDNIGHT,     r.MOMENT,         no,         no,            no)),  # noqa: E501
+        (s.TIME,               (no,     r.NUMBER, no,       no,             r.ISO,    no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.ISO_TIME,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.YEAR,               (no,     r.NUMBER, r.NUMBER, r.DIGITS,       r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.DURATION,           (no,     r.NUMBER, r.NUMBER, r.ROUNDED,      r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.INTERVAL,           (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+        (s.ARRAY,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               r.ELEMENTS, no,            no)),  # noqa: E501
+        (s.MAP,                (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.STRUCT,             (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         r.ENTRIES,     r.FIELDS)),  # noqa: E501
+        (s.UNION,              (no,     no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
+    ])
+    # fmt: on
+
+
+MATRIX = _matrix()
+"""The reading of each semantic type in each kind of column. What is not there is refused."""
+
+_TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...] = (
+    (BooleanType, Target.BOOLEAN),
+    (IntegralType, Target.WHOLE),
+    ((FloatType, DoubleType), Target.FLOATING),
+    (DecimalType, Target.DECIMAL),
+    (StringType, Target.STRING),
+    (BinaryType, Target.BINARY),
+    (DateType, Target.DATE),
+    ((TimestampType, TimestampNTZType), Target.TIMESTAMP),
+    (ArrayType, Target.ARRAY),
+    (MapType, Target.MAP),
+    (StructType, Target.STRUCT),
+)
+
+
+def target_of(data_type: DataType) -> Target | None:
+    """Return the kind of column that a type makes; None for a type that no format of changes has."""
+    return next((target for types, target in _TARGETS if isinstance(data_type, types)), None)
+
+
+def reading_of(schema: FieldSchema | None, target: Target) -> Reading | None:
+    """Return how a column reads values with a schema; None if it refuses them."""
+    return MATRIX[semantic_of(schema)].get(target)
+
+
+def column_words(data_type: DataType) -> str:
+    """Name a column's type for messages."""
+    text = data_type.simpleString().upper()
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def refusal(schema: FieldSchema, data_type: DataType) -> str:
+    """Return the sentence about an event whose type the column does not take: both types, and what to declare."""
+    semantic = semantic_of(schema)
+    own = column_words(type_of(schema))
+    instead = own if own == "STRING" else f"{own} or STRING"
+    hint = ""
+    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and target_of(data_type) is Target.TIMESTAMP:
+        hint = ", or name its unit in the table property 'debezium.time-units', for example 'created=ms'"
+    return (
+        f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} does not take; "
+        f"declare it as {instead}{hint}"
+    )

@@ -1,0 +1,150 @@
+"""Tells what the values of a field stand for: the semantic types of Kafka Connect and Debezium.
+
+The names are those of `org.apache.kafka.connect.data` (Kafka 4), of `io.debezium.time` and `io.debezium.data`
+(Debezium 3.6; the structured times are of 3.7). A name counts only with the kind of values that its own program gives
+it. Any other name says nothing, so the kind decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from .kafka_connect_schema import DECIMAL, FieldSchema
+
+
+class Semantic(Enum):
+    """What values stand for. The value is the title of a line in the documentation."""
+
+    NO_SCHEMA = "no schema"
+    BOOLEAN = "boolean"
+    INTEGER = "int8, int16, int32, int64"
+    FLOAT = "float32, float64"
+    STRING = "string"
+    WORDS = "Enum, EnumSet, Uuid, Xml, Ltree, Tsvector"
+    JSON = "Json"
+    BYTES = "bytes, Bits"
+    DECIMAL = "Decimal"
+    VARIABLE_DECIMAL = "VariableScaleDecimal"
+    DATE = "Date"
+    ISO_DATE = "IsoDate"
+    TIMESTAMP = "Timestamp, MicroTimestamp, NanoTimestamp"
+    ISO_TIMESTAMP = "ZonedTimestamp, IsoTimestamp"
+    TIME = "Time, MicroTime, NanoTime"
+    ISO_TIME = "ZonedTime, IsoTime"
+    YEAR = "Year"
+    DURATION = "MicroDuration, NanoDuration"
+    INTERVAL = "Interval"
+    ARRAY = "array, FloatVector, DoubleVector"
+    MAP = "map"
+    STRUCT = "struct (Point, Geometry, ...)"
+    UNION = "other union of Avro"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a name stands for with some kinds of values, in words, and the unit of its numbers ("": they count none)."""
+
+    semantic: Semantic
+    kinds: tuple[str, ...]
+    words: str
+    unit: str = ""
+
+
+_CONNECT, _TIME, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
+_TEXT = ("string",)
+_NUMBERS = ("int32", "int64")
+
+_UNIT_WORDS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+def _counted(semantic: Semantic, unit: str, since: str, kinds: tuple[str, ...] = _NUMBERS) -> Meaning:
+    return Meaning(semantic, kinds, f"{_UNIT_WORDS[unit]}{since}", unit)
+
+
+NAMED = MappingProxyType(
+    {
+        DECIMAL: Meaning(Semantic.DECIMAL, ("bytes",), ""),
+        _DATA + "VariableScaleDecimal": Meaning(Semantic.VARIABLE_DECIMAL, ("struct",), "a decimal with its own scale"),
+        _CONNECT + "Date": Meaning(Semantic.DATE, _NUMBERS, "days since 1970", "d"),
+        _TIME + "Date": Meaning(Semantic.DATE, _NUMBERS, "days since 1970", "d"),
+        _TIME + "IsoDate": Meaning(Semantic.ISO_DATE, _TEXT, "a date of ISO 8601"),
+        _CONNECT + "Timestamp": _counted(Semantic.TIMESTAMP, "ms", " since 1970"),
+        _TIME + "Timestamp": _counted(Semantic.TIMESTAMP, "ms", " since 1970"),
+        _TIME + "MicroTimestamp": _counted(Semantic.TIMESTAMP, "us", " since 1970"),
+        _TIME + "NanoTimestamp": _counted(Semantic.TIMESTAMP, "ns", " since 1970"),
+        _TIME + "ZonedTimestamp": Meaning(Semantic.ISO_TIMESTAMP, _TEXT, "a timestamp of ISO 8601 with its offset"),
+        _TIME + "IsoTimestamp": Meaning(Semantic.ISO_TIMESTAMP, _TEXT, "a timestamp of ISO 8601"),
+        _CONNECT + "Time": _counted(Semantic.TIME, "ms", " of a day"),
+        _TIME + "Time": _counted(Semantic.TIME, "ms", " of a day"),
+        _TIME + "MicroTime": _counted(Semantic.TIME, "us", " of a day"),
+        _TIME + "NanoTime": _counted(Semantic.TIME, "ns", " of a day"),
+        _TIME + "ZonedTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601 with its offset"),
+        _TIME + "IsoTime": Meaning(Semantic.ISO_TIME, _TEXT, "a time of day of ISO 8601"),
+        _TIME + "Year": Meaning(Semantic.YEAR, _NUMBERS, "a year"),
+        _TIME + "MicroDuration": _counted(Semantic.DURATION, "us", "", (*_NUMBERS, "float64")),
+        _TIME + "NanoDuration": _counted(Semantic.DURATION, "ns", "", (*_NUMBERS, "float64")),
+        _TIME + "Interval": Meaning(Semantic.INTERVAL, _TEXT, "an interval of ISO 8601"),
+        _DATA + "Json": Meaning(Semantic.JSON, _TEXT, "a JSON text"),
+        _DATA + "Bits": Meaning(Semantic.BYTES, ("bytes",), "bits, the lowest byte first"),
+        **{
+            _DATA + name: Meaning(Semantic.WORDS, _TEXT, words)
+            for name, words in (
+                ("Enum", "a word of an enumeration"),
+                ("EnumSet", "words of an enumeration"),
+                ("Uuid", "a UUID"),
+                ("Xml", "an XML text"),
+                ("Ltree", "a path of labels"),
+                ("Tsvector", "words of a text"),
+            )
+        },
+    }
+)
+"""Meanings by name. Of the MicroDuration, Oracle's connector writes float64."""
+
+_OF_KIND = {
+    "boolean": Semantic.BOOLEAN,
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), Semantic.INTEGER),
+    **dict.fromkeys(("float32", "float64"), Semantic.FLOAT),
+    "string": Semantic.STRING,
+    "bytes": Semantic.BYTES,
+    "array": Semantic.ARRAY,
+    "map": Semantic.MAP,
+    "struct": Semantic.STRUCT,
+    "union": Semantic.UNION,
+}
+
+
+def meaning_of(schema: FieldSchema) -> Meaning | None:
+    """Return what the name of a schema stands for; None if it says nothing."""
+    found = NAMED.get(schema.name)
+    return found if found is not None and schema.kind in found.kinds else None
+
+
+def semantic_of(schema: FieldSchema | None) -> Semantic:
+    """Return what values with a schema stand for. A kind that Connect does not have is as no schema."""
+    if schema is None:
+        return Semantic.NO_SCHEMA
+    found = meaning_of(schema)
+    return _OF_KIND.get(schema.kind, Semantic.NO_SCHEMA) if found is None else found.semantic
+
+
+def unit_of(schema: FieldSchema) -> str:
+    """Return the unit that whole numbers with a schema count; "" for none."""
+    found = meaning_of(schema)
+    return "" if found is None else found.unit
+
+
+def described(schema: FieldSchema) -> str:
+    """Name a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
+    words = [schema.kind] if schema.name else []
+    found = meaning_of(schema)
+    if schema.name == DECIMAL:
+        words.append(f"scale {schema.scale}")
+    elif found is not None and found.words:
+        words.append(found.words)
+    elif schema.kind == "map" and schema.key is not None and schema.element is not None:
+        words.append(f"of {described(schema.key)} to {described(schema.element)}")
+    name = (schema.name or schema.kind)[:100]
+    return f"{name} ({', '.join(words)})" if words else name

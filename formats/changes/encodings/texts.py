@@ -1,0 +1,101 @@
+"""Builds columns of strings: texts as they are, of all else JSON, ISO 8601 for times, digits for decimals."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.columns import Leaf, Misfit, kind_of
+from ...json.values import json_text
+from .decimals import decimal_text
+from .kafka_connect_schema import FieldSchema
+from .semantic_types import Semantic, semantic_of, unit_of
+from .times import as_text
+
+_NONE = type(None)
+_KINDS_OF_TIMES = {Semantic.DATE: "date", Semantic.TIMESTAMP: "timestamp", Semantic.TIME: "time"}
+
+
+def text_column(path: str, schema: FieldSchema | None) -> Leaf:
+    """Return a column of the texts that values are, or of their JSON. Bytes of Avro are base64, as JSON has them."""
+    raw = schema is not None and schema.raw
+
+    def exact(value: Any) -> str:
+        if type(value) is str:
+            return _checked(value)
+        if raw and schema is not None:
+            value = _as_json(value, schema)
+        if type(value) is dict and set(value) == {"scale", "value"} and schema is None:
+            return decimal_text(value, None)
+        return _checked(value if type(value) is str else json_text(value))
+
+    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
+
+
+def base64_column(path: str, schema: FieldSchema) -> Leaf:
+    """Return a column of the base64 of bytes."""
+
+    def exact(value: Any) -> str:
+        if type(value) is bytes and schema.raw:
+            return base64.b64encode(value).decode("ascii")
+        if type(value) is not str:
+            raise Misfit(f"expected bytes, found {kind_of(value)}")
+        return _checked(value)
+
+    return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
+
+
+def digits_column(path: str, schema: FieldSchema) -> Leaf:
+    """Return a column of all digits of decimals."""
+    return _shown(path, lambda value: decimal_text(value, schema))
+
+
+def iso_column(path: str, schema: FieldSchema) -> Leaf:
+    """Return a column of ISO 8601 texts of dates, timestamps and times of day."""
+    write = as_text(unit_of(schema), _KINDS_OF_TIMES[semantic_of(schema)])
+    return _shown(path, lambda value: write(value) if type(value) is int else _checked(_plain(value)))
+
+
+def _shown(path: str, show: Callable[[Any], str]) -> Leaf:
+    return Leaf(path, pa.string(), show, kinds=frozenset((_NONE,)))
+
+
+def _plain(value: Any) -> str:
+    return value if type(value) is str else json_text(value)
+
+
+def _as_json(value: Any, schema: FieldSchema | None) -> Any:
+    """Return a value of Avro as Kafka Connect's JSON converter would write it."""
+    if type(value) is bytes:
+        return base64.b64encode(value).decode("ascii")
+    if type(value) is float:
+        return _float_as_json(value, schema)
+    if schema is None or type(value) not in (list, dict):
+        return value
+    if type(value) is dict:
+        return {name: _as_json(each, schema.fields.get(name, schema.element)) for name, each in value.items()}
+    if schema.kind == "map":
+        return [[_as_json(each["key"], schema.key), _as_json(each["value"], schema.element)] for each in value]
+    return [_as_json(each, schema.element) for each in value]
+
+
+def _float_as_json(value: float, schema: FieldSchema | None) -> float | str:
+    if not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    single = schema is not None and schema.kind == "float32"
+    return float(str(np.float32(value))) if single else value  # the fewest digits that tell it from its neighbours
+
+
+def _checked(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Misfit("the string has half of a surrogate pair, which is no character") from None
+    return text
+
+
