@@ -205,6 +205,12 @@ class ProtobufEncoder(BatchEncoder):
         table = protobuf_to_spark(schema_text)
         struct = strings_for_char_types(schema)
         assert isinstance(struct, StructType)
+        if not table.fields:
+            # Spark and Arrow lose the number of rows that have no columns.
+            raise UnsupportedOperationError(
+                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be read "
+                "and counted"
+            )
         _check_rows(struct, table)
         self._class = message_class(message)
         self._has_json_texts = has_json_texts(message)

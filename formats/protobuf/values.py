@@ -124,19 +124,20 @@ def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
-        _, value_field = entry_fields(field)
+        key_field, value_field = entry_fields(field)
+        of_key = _writer(key_field, data_type.keyType)
         if value_field.message_type is not None:
             fill = _filler(value_field, data_type.valueType)
 
             def set_messages(message: Any, value: Any) -> None:
                 for key, each in value:
-                    fill(getattr(message, name)[key], each)
+                    fill(getattr(message, name)[of_key(key)], each)
 
             return set_messages
         scalar = _writer(value_field, data_type.valueType)
 
         def set_map(message: Any, value: Any) -> None:
-            getattr(message, name).update({key: scalar(each) for key, each in value})
+            getattr(message, name).update({of_key(key): scalar(each) for key, each in value})
 
         return set_map
     if field.message_type is not None:
