@@ -67,7 +67,7 @@ def sparkplug() -> tuple[str, bytes]:
     file = d.FileDescriptorProto(name="sparkplug.proto", package="tahu")
     payload = file.message_type.add(name="Payload")
 
-    def inner(name: str, fields: Fields, within: d.DescriptorProto = payload, path: str = "") -> d.DescriptorProto:
+    def inner(name: str, fields: Fields, within: d.DescriptorProto = payload) -> d.DescriptorProto:
         message = within.nested_type.add(name=name)
         _add(message, fields, "tahu.Payload")
         # As in the model, the numbers behind the last one are for others to extend it.
@@ -76,7 +76,8 @@ def sparkplug() -> tuple[str, bytes]:
 
     template = inner("Template", "version string,metrics Metric*,parameters Template.Parameter*,is_definition bool 5")
     template.extension_range[0].start = 6
-    inner("Parameter", "name string,type uint32,int_value? uint32,double_value? double 6,string_value? string 8", template)
+    parameter = "name string,type uint32,int_value? uint32,double_value? double 6,string_value? string 8"
+    inner("Parameter", parameter, template)
     template.nested_type[0].extension_range[0].start = 10
     inner("DataSet", "num_of_columns uint64,columns string*,types uint32*,rows DataSet.Row*")
     inner("Value", "int_value? uint32,long_value? uint64,string_value? string", payload.nested_type[1])
@@ -90,8 +91,9 @@ def sparkplug() -> tuple[str, bytes]:
     inner("PropertySetList", "propertyset PropertySet*")
     inner(
         "Metric",
-        "name string,alias uint64,timestamp uint64,datatype uint32,is_null bool,properties PropertySet,int_value? uint32,"
-        "long_value? uint64,double_value? double,boolean_value? bool,string_value? string,dataset_value? DataSet,"
+        "name string,alias uint64,timestamp uint64,datatype uint32,is_null bool,properties PropertySet,"
+        "int_value? uint32,long_value? uint64,double_value? double,boolean_value? bool,string_value? string,"
+        "dataset_value? DataSet,"
         "template_value? Template",
     )
     _add(payload, "timestamp uint64,metrics Metric*,seq uint64,uuid string,body bytes", "tahu.Payload")

@@ -208,8 +208,8 @@ class ProtobufEncoder(BatchEncoder):
         if not table.fields:
             # Spark and Arrow lose the number of rows that have no columns.
             raise UnsupportedOperationError(
-                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be read "
-                "and counted"
+                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be "
+                "read and counted"
             )
         _check_rows(struct, table)
         self._class = message_class(message)

@@ -14,7 +14,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from ..core.framing import Undecodable
-from .schema_to_spark import entry_fields, is_map, is_repeated
+from .schema_to_spark import JSON_VALUES, entry_fields, is_map, is_repeated
+
+_SHOWN = 200
+"""Characters of a reason in a message."""
 
 NOT_UTF_8 = "a string in it is not UTF-8 text"
 
@@ -32,10 +35,9 @@ def text_of(value: Any) -> Any:
 def json_of(message: Message) -> str:
     """Return a message as JSON text without blanks. Raises Undecodable for what the mapping has no text for."""
     _check_strings(message)
+    pool: Any = message.DESCRIPTOR.file.pool  # of types that an Any may have
     try:
-        mapped = json_format.MessageToDict(
-            message, preserving_proto_field_name=True, descriptor_pool=message.DESCRIPTOR.file.pool
-        )
+        mapped = json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
     except (json_format.Error, ValueError, TypeError) as error:
         raise Undecodable(f"a {message.DESCRIPTOR.full_name} in it has no JSON text ({error})") from None
     return json.dumps(mapped, ensure_ascii=False, separators=(",", ":"))
@@ -43,10 +45,18 @@ def json_of(message: Message) -> str:
 
 def fill_from_json(message: Message, text: str) -> None:
     """Fill an empty message with what a JSON text says. Raises ValueError for a text that does not fit."""
+    pool: Any = message.DESCRIPTOR.file.pool
+    name = message.DESCRIPTOR.full_name
+    if name not in JSON_VALUES and not text.lstrip().startswith("{"):
+        raise ValueError(f"no JSON object, as {name} has it")
     try:
-        json_format.Parse(text, message, descriptor_pool=message.DESCRIPTOR.file.pool)
+        json_format.Parse(text, message, descriptor_pool=pool)
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"no JSON that fits {message.DESCRIPTOR.full_name} ({error})") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        if len(reason) > _SHOWN:
+            # The cause is at the end, behind the names of all fields on the way.
+            reason = f"...{reason[-_SHOWN:]}"
+        raise ValueError(f"no JSON that fits {name} ({reason})") from None
 
 
 def _check_strings(message: Any) -> None:

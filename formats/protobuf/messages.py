@@ -73,7 +73,9 @@ class _Files:
         self._given: dict[str, descriptor_pb2.FileDescriptorProto] = {}
         for file in files:
             if self._given.setdefault(file.name, file) != file:
-                raise InvalidSchemaError(f"the Protobuf schema '{message}' has two files named {file.name} that differ")
+                raise InvalidSchemaError(
+                    f"the Protobuf schema '{message}' has two files named {file.name} that differ"
+                )
         self._pool = DescriptorPool()
         self._added: set[str] = set()
         self._missing: set[str] = set()
@@ -101,9 +103,10 @@ class _Files:
             self._pool.AddSerializedFile(self._without_missing(file).SerializeToString())
         except (TypeError, ValueError) as error:
             if self._missing:
+                missing = ", ".join(sorted(self._missing))
                 raise InvalidSchemaError(
-                    f"the Protobuf schema '{self._message}' imports {', '.join(sorted(self._missing))}, which is not in "
-                    f"its file descriptor set ({error}); register it with a set that has all files"
+                    f"the Protobuf schema '{self._message}' imports {missing}, which is not in its file descriptor set "
+                    f"({error}); register it with a set that has all files"
                 ) from None
             raise InvalidSchemaError(
                 f"the Protobuf schema '{self._message}' is wrong in file {name}: {error}"

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
-from google.protobuf.message import Message
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
@@ -95,7 +94,7 @@ def _micros(value: Any) -> int:
     return micros
 
 
-def missing_fields(message: Message, path: str = "") -> Iterator[str]:
+def missing_fields(message: Any, path: str = "") -> Iterator[str]:
     """Iterate over the paths of required fields that a message lacks.
 
     The library's own FindInitializationErrors ends the process at a map's key that is not UTF-8 (protobuf 7.36);

@@ -1,7 +1,7 @@
 """Generated Protobuf schemas, what is written with them on the wire, and which row Java's JSON text stands for.
 
-A schema is made as proto2 or proto3, and as the edition that says the same with features. Nothing here asks the Protobuf
-library about a schema or a message, so that it shares no mistake with what is tested.
+A schema is made as proto2 or proto3, and as the edition that says the same with features. Nothing here asks the
+Protobuf library about a schema or a message, so that it shares no mistake with what is tested.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import json
 import random
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -31,6 +30,7 @@ SPARK = {
 }  # fmt: skip
 EDGES = [0, 1, 2, 5, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 TEXTS = ["", "a", "größe", "日本 🙂", '"\\/\n\0', "x" * 200, "1.5", "null"]
+FLOATS = (0.0, -0.0, 1.5, 0.1, float("nan"), float("inf"), -float("inf"))
 GOOGLE = "google.protobuf."
 
 
@@ -155,7 +155,8 @@ def _field(
         made.known = not proto3
     elif not proto3 and made.message in messages and made.label != "member" and chance.random() < 0.3:
         made.kind, made.name = "group", f"g{number}"
-        made.message = Message(f"{owner.name}.G{number}", [Field("x", 1, "sint32", "optional"), Field("y", 2, "message", "optional", message=owner)])
+        inner = [Field("x", 1, "sint32", "optional"), Field("y", 2, "message", "optional", message=owner)]
+        made.message = Message(f"{owner.name}.G{number}", inner)
     if made.kind == "message" and made.label == "implicit":
         made.label = "optional"
     if made.label == "repeated" and not made.key and made.kind not in ("string", "bytes", "message", "group"):
@@ -218,8 +219,8 @@ def _describe(into: d.DescriptorProto, message: Message, proto3: bool, edition: 
                 described.label = d.FieldDescriptorProto.LABEL_REQUIRED
         if each.packed is not None:
             if edition:
-                encodings = d.FeatureSet.RepeatedFieldEncoding
-                described.options.features.repeated_field_encoding = encodings.Value("PACKED" if each.packed else "EXPANDED")
+                encoding = d.FeatureSet.PACKED if each.packed else d.FeatureSet.EXPANDED
+                described.options.features.repeated_field_encoding = encoding
             else:
                 described.options.packed = each.packed
         if each.default:
@@ -271,7 +272,8 @@ def payload_of(chance: random.Random, message: Message, depth: int = 0) -> bytes
             records += [_record(chance, each, depth) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
     if chance.random() < 0.1:
         number = chance.choice([each.number for each in message.fields] or [3])
-        records.append(chance.choice((b"\xfa\x7f\x02ab", tag(number, 5) + b"abcd", tag(number, 0) + b"\7", b"\xfb\x7f\x08\1\xfc\x7f")))
+        unknown = [b"\xf2\x7f\x02ab", tag(number, 5) + b"abcd", tag(number, 0) + b"\7", b"\xf3\x7f\x08\1\xf4\x7f"]
+        records.append(chance.choice(unknown))
     chance.shuffle(records)
     return b"".join(records)
 
@@ -334,15 +336,17 @@ def _scalar(chance: random.Random, each: Field) -> bytes:
         spare = max(9 - max(1, -(-number.bit_length() // 7)), 0)
         return varint(number, chance.randrange(spare + 1) if chance.random() < 0.1 else 0)
     if each.kind == "float":
-        return struct.pack("<f", chance.choice((0.0, -0.0, 1.5, 0.1, -3.4e38, 1e-45, float("nan"), float("inf"), chance.random())))
+        return struct.pack("<f", chance.choice((*FLOATS, -3.4e38, 1e-45, chance.random())))
     if each.kind == "double":
-        return struct.pack("<d", chance.choice((0.0, -0.0, 1.5, 0.1, 1e300, 5e-324, float("nan"), -float("inf"), chance.random(), 1e15)))
+        return struct.pack("<d", chance.choice((*FLOATS, 1e300, 5e-324, 1e15, chance.random())))
     if each.kind in FIXED32:
         return struct.pack("<I", chance.choice(EDGES) % 2**32)
     if each.kind in FIXED64:
         return struct.pack("<Q", chance.choice(EDGES))
+    if each.kind == "string" and chance.random() < 0.02:
+        return chance.choice((b"\xff", b"\xed\xa0\x80", b"a\xc3"))
     if each.kind == "string":
-        return chance.choice((b"\xff", b"\xed\xa0\x80", b"a\xc3")) if chance.random() < 0.02 else chance.choice(TEXTS).encode()
+        return chance.choice(TEXTS).encode()
     return chance.choice((b"", b"\0\xff", b"abc"))
 
 
@@ -352,11 +356,7 @@ def _scalar(chance: random.Random, each: Field) -> bytes:
 def type_of(message: Message, opened: tuple[str, ...] = ()) -> str:
     """The type that a message's columns make together, as docs/formats/protobuf.md says."""
     opened = (*opened, message.name)
-    return f"struct<{','.join(f'{each.name}:{_column_type(each, opened)}' for each in _by_place(message))}>"
-
-
-def _by_place(message: Message) -> Iterator[Field]:
-    yield from message.fields
+    return f"struct<{','.join(f'{each.name}:{_column_type(each, opened)}' for each in message.fields)}>"
 
 
 def _column_type(each: Field, opened: tuple[str, ...]) -> str:
