@@ -52,7 +52,7 @@ def fill_from_json(message: Message, text: str) -> None:
     try:
         json_format.Parse(text, message, descriptor_pool=pool)
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = " ".join(str(error).split()).partition(" Available Fields")[0].rstrip(".")
         if len(reason) > _SHOWN:
             # The cause is at the end, behind the names of all fields on the way.
             reason = f"...{reason[-_SHOWN:]}"

@@ -51,6 +51,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.schema_texts import LARGEST_SCHEMA
+from ..core.spark_schema import DEEPEST
 from ..core.spark_visitor import child_path
 from .messages import message_type
 
@@ -120,6 +121,8 @@ class _Mapping:
 
     def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> StructType:
         within = (*within, message.full_name)
+        if len(within) > DEEPEST:
+            raise InvalidSchemaError(f"the Protobuf schema has messages within one another on more than {DEEPEST} levels")
         fields = []
         for field in message.fields:
             self._count += 1

@@ -162,8 +162,8 @@ def test_metrics_of_sparkplug(spark: SparkSession, client_config: ClientConfig, 
             spark.sql(
                 f"INSERT INTO {table} SELECT timestamp, transform(metrics, m -> struct("
                 f"{','.join(f'm.{each}' for each in members.split(','))}, m.string_value, m.dataset_value, "
-                f"struct('' AS version, array('{wrong}') AS metrics, m.template_value.parameters, true AS is_definition)"
-                f" AS template_value)), seq, uuid, body FROM {table}"
+                f"struct('' AS version, array('{wrong}') AS metrics, m.template_value.parameters, true AS is_definition"
+                f") AS template_value)), seq, uuid, body FROM {table}"
             )
         assert "column 'metrics' is" in str(caught.value) and why in str(caught.value)
 

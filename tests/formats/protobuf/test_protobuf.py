@@ -295,6 +295,19 @@ class TestRefusals:
         text = set_text(file("a.proto", ("gogo.proto", "b.proto"), (0, 1), b=".p.B"), file("b.proto", message="B"))
         assert PROTOBUF.spark_schema(text).simpleString() == "struct<i:int,b:struct<i:int>>"
 
+    @pytest.mark.parametrize(
+        ("levels", "members", "message"),
+        [(500, 1, "messages within one another on more than 60 levels"), (30, 2, "more than 10000 columns")],
+    )
+    def test_schemas_that_are_too_large(self, levels: int, members: int, message: str) -> None:
+        made = file("a.proto", **{f"f{place}": ".p.M1" for place in range(members)})
+        for level in range(1, levels):
+            inner = file("b.proto", (), (), f"M{level}", **{f"f{n}": f".p.M{level + 1}" for n in range(members)})
+            made.message_type.append(inner.message_type[0])
+        made.message_type.append(file("b.proto", message=f"M{levels}").message_type[0])
+        with pytest.raises(InvalidSchemaError, match=message):
+            PROTOBUF.spark_schema(set_text(made))
+
     def test_files(self) -> None:
         one = file("a.proto")
         assert PROTOBUF.spark_schema(set_text(one, one)).simpleString() == "struct<i:int>"
