@@ -122,7 +122,10 @@ class _Mapping:
     def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> StructType:
         within = (*within, message.full_name)
         if len(within) > DEEPEST:
-            raise InvalidSchemaError(f"the Protobuf schema has messages within one another on more than {DEEPEST} levels")
+            raise InvalidSchemaError(
+                f"the Protobuf schema has messages within one another on more than {DEEPEST} levels, at "
+                f"'{path[:60]}...'"
+            )
         fields = []
         for field in message.fields:
             self._count += 1

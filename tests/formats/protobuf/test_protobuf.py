@@ -300,10 +300,11 @@ class TestRefusals:
         [(500, 1, "messages within one another on more than 60 levels"), (30, 2, "more than 10000 columns")],
     )
     def test_schemas_that_are_too_large(self, levels: int, members: int, message: str) -> None:
-        made = file("a.proto", **{f"f{place}": ".p.M1" for place in range(members)})
-        for level in range(1, levels):
-            inner = file("b.proto", (), (), f"M{level}", **{f"f{n}": f".p.M{level + 1}" for n in range(members)})
-            made.message_type.append(inner.message_type[0])
+        made = file("a.proto")
+        made.ClearField("message_type")
+        for level, name in enumerate(["A", *(f"M{level}" for level in range(1, levels))], 1):
+            fields: dict[str, Any] = {f"f{place}": f".p.M{level}" for place in range(members)}
+            made.message_type.append(file("b.proto", message=name, **fields).message_type[0])
         made.message_type.append(file("b.proto", message=f"M{levels}").message_type[0])
         with pytest.raises(InvalidSchemaError, match=message):
             PROTOBUF.spark_schema(set_text(made))
