@@ -26,7 +26,7 @@ from pyspark_pravega.datasource.scan.reader import PlannedReader
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
-from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
 from pyspark_pravega.sql import options as o
 
 from ..changes import asked_for
@@ -68,7 +68,7 @@ class ScanTask:
                 batch = batch.filter(self.condition)
             if batch.num_rows:
                 columns = [batch.column(name) for name in self.schema.names]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                yield record_batch(columns, self.schema, batch.num_rows)
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,11 @@ def new_scan(
 
 
 def check_columns(described: TableDescription, names: Sequence[str]) -> None:
-    """Raise InvalidSchemaError for columns that a table does not have, and for none."""
+    """Raise InvalidSchemaError for columns that a table does not have, and for none of a table that has some."""
     hidden = [column.name for column in described.metadata_columns]
     known = [*described.schema.names, *hidden]
-    if isinstance(names, str) or not names or len(set(names)) < len(names):
+    nothing = not names and bool(described.schema.names)
+    if isinstance(names, str) or nothing or len(set(names)) < len(names):
         raise InvalidSchemaError(
             f"'columns' is {names!r}; name one column or more, each once, for example columns=['{known[0]}']."
         )

@@ -226,7 +226,8 @@ def choose_columns(
             f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but the query's schema has "
             f"{', '.join(demanded)} as NOT NULL. Leave NOT NULL out."
         )
-    return required if required.fields else _strings(StructType([table.schema.fields[0]])), StructType(columns)
+    # Of messages without fields there is no column.
+    return required if required.fields else _strings(StructType(table.schema.fields[:1])), StructType(columns)
 
 
 def full_schema(table: StreamTable, options: o.Options | None = None) -> StructType:

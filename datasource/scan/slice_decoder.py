@@ -14,6 +14,7 @@ from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
+from pyspark_pravega.formats.core.arrow_types import record_batch
 from pyspark_pravega.formats.core.events import EventBuffer, Positions, every
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import encoding_ids
@@ -241,7 +242,7 @@ class SliceDecoder:
         if self._plan.positioned:
             # Behind the last row all events have been read, and before any other row those that are before it.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return record_batch(arrays, self._schema, count)
 
     def _change(self, field: pa.Field, offsets: Positions) -> pa.Array:
         """Make a column of changes: of an ordinary table every event is a row inserted."""

@@ -28,6 +28,14 @@ def arrow_type_of(data_type: DataType) -> pa.DataType:
     return to_arrow_type(strings_for_char_types(data_type), timezone="UTC")
 
 
+def record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """Return a batch of columns; one without columns has its number of rows all the same."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    nothing = pa.array([{}] * rows, pa.struct([]))
+    return pa.RecordBatch.from_struct_array(nothing).replace_schema_metadata(schema.metadata)
+
+
 def strings_for_char_types(data_type: DataType) -> DataType:
     """Replace char(n) and varchar(n) by string anywhere in a type, as Spark does before it reads or writes."""
     if isinstance(data_type, (CharType, VarcharType)):

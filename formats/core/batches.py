@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
 
-from .arrow_types import arrow_schema
+from .arrow_types import arrow_schema, record_batch
 from .columns import Problems
 from .events import EventBuffer, Positions, every
 from .format import BadEvent, Resolve, WriterSchema
@@ -136,15 +136,12 @@ class BatchDecoder(ABC):
             good[list(reasons)] = False
             kept = np.flatnonzero(good[done])
             wanted = kept[np.argsort(done[kept], kind="stable")]
-        if len(self.schema) == 0:
-            rows = pa.array([{}] * (count - len(reasons)), pa.struct([]))
-            return pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(self.schema.metadata)
         columns = []
         for place, field in enumerate(self.schema):
             parts = [piece[place] for piece in pieces]
             array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return record_batch(columns, self.schema, count - len(reasons))
 
     def _sorted_by_source(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[Positions, _Source]]:
         if self._resolve is None:

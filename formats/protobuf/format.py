@@ -4,9 +4,9 @@ A message is read by the table's schema, fields by their numbers, as Protobuf's 
 did not know have their defaults, those that the table does not know are passed over. A writer's schema in which a
 number has another kind of value makes its events bad. Read by the protobuf library, event by event.
 
-An empty event is a message without any field set. Bytes that follow a message cannot be told from fields; after
-decompression trailing NULs, which the official serializers leave there, are taken away if the message cannot be read
-with them.
+An empty event is a message without any field set. Bytes that follow a message cannot be told from fields, but for NULs,
+which begin none: behind the registry's header they are padding, because writers send their whole buffer. An event
+without header is read as it is.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, constant
+from .json_text import NOT_UTF_8
 from .messages import message_class, message_name, message_type
-from .schema_to_spark import protobuf_to_spark
-from .values import field_of, getter, setter
+from .schema_to_spark import has_json_texts, protobuf_to_spark
+from .values import field_of, getter, missing_fields, setter
+from .wire import length_without_padding
 
-_MOST_NULS = 64
-"""Trailing NULs that a message may end with and yet be told from padding."""
+_DEEPEST = 100
+"""Levels of messages within one another that Protobuf's readers take, this library's and Java's."""
 
 _F = FieldDescriptor
 _KINDS = (
@@ -115,7 +117,7 @@ class ProtobufDecoder(BatchDecoder):
         self._message = message_type(table_schema_text)
         struct = strings_for_char_types(reader_schema)
         assert isinstance(struct, StructType)
-        self._reader = _MessageReader(self._message, struct, self.schema)
+        self._reader = _MessageReader(self._message, struct, self.schema, framed=resolve is not None)
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
@@ -147,8 +149,9 @@ def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str
 
 
 class _MessageReader(PayloadReader):
-    def __init__(self, message: Descriptor, struct: StructType, schema: pa.Schema) -> None:
+    def __init__(self, message: Descriptor, struct: StructType, schema: pa.Schema, *, framed: bool) -> None:
         self._parse = message_class(message).FromString
+        self._framed = framed
         self._types = [field.type for field in schema]
         self._getters = [getter(field_of(message, column), column.dataType) for column in struct.fields]
 
@@ -157,36 +160,40 @@ class _MessageReader(PayloadReader):
         rows = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                rows.append(self._values(payload, padded))
+                rows.append(self._values(payload))
             except Undecodable as error:
                 problems.add(row, str(error))
                 rows.append(nothing)
         columns = zip(*rows, strict=True) if rows else [()] * len(self._types)
         return [pa.array(list(values), data_type) for values, data_type in zip(columns, self._types, strict=True)]
 
-    def _values(self, payload: bytes, padded: bool) -> list[Any]:
+    def _values(self, payload: bytes) -> list[Any]:
         try:
-            message = self._message(payload, padded)
+            message = self._message(payload)
             if not message.IsInitialized():
-                raise Undecodable(f"it lacks required fields: {', '.join(message.FindInitializationErrors())}")
+                raise Undecodable(f"it lacks required fields: {', '.join(missing_fields(message))}")
             return [get(message) for get in self._getters]
         except DecodeError as error:
-            raise Undecodable(f"it is no message of the table's type ({error})") from None
+            raise Undecodable(_why_unreadable(error)) from None
+        except UnicodeDecodeError:
+            # Of maps the library tells it only when their entries are taken out.
+            raise Undecodable(NOT_UTF_8) from None
 
-    def _message(self, payload: bytes, padded: bool) -> Any:
+    def _message(self, payload: bytes) -> Any:
         try:
             return self._parse(payload)
         except DecodeError:
-            stripped = payload.rstrip(b"\0")
-            if not padded or len(stripped) == len(payload):
+            length = length_without_padding(payload) if self._framed else len(payload)
+            if length == len(payload):
                 raise
-        # A NUL is no beginning of a field, so that the first length with which the message can be read is its own.
-        for nuls in range(min(_MOST_NULS, len(payload) - len(stripped)) + 1):
-            try:
-                return self._parse(stripped + bytes(nuls))
-            except DecodeError:
-                continue
-        raise DecodeError("cut off, or followed by something else")
+        return self._parse(payload[:length])
+
+
+def _why_unreadable(error: DecodeError) -> str:
+    text = str(error)
+    if "depth" in text.lower() or "nesting" in text or "recursion" in text:
+        return f"it has messages within one another on more than {_DEEPEST} levels, the limit of Protobuf's readers"
+    return f"it is no message of the table's type ({text})"
 
 
 class ProtobufEncoder(BatchEncoder):
@@ -198,8 +205,15 @@ class ProtobufEncoder(BatchEncoder):
         table = protobuf_to_spark(schema_text)
         struct = strings_for_char_types(schema)
         assert isinstance(struct, StructType)
+        if not table.fields:
+            # Spark and Arrow lose the number of rows that have no columns.
+            raise UnsupportedOperationError(
+                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be "
+                "read and counted"
+            )
         _check_rows(struct, table)
         self._class = message_class(message)
+        self._has_json_texts = has_json_texts(message)
         self._setters = [
             (place, setter(field_of(message, column), column.dataType), table[column.name].nullable, column.name)
             for place, column in enumerate(struct.fields)
@@ -228,9 +242,14 @@ class ProtobufEncoder(BatchEncoder):
             except (ValueError, TypeError, OverflowError) as error:
                 raise InvalidRowError(f"row {row} of the batch cannot be written: column '{name}' is {error}") from None
         try:
-            return bytes(message.SerializeToString(deterministic=True))
-        except EncodeError as error:
-            raise InvalidRowError(f"row {row} of the batch cannot be written: {error}") from None
+            payload = bytes(message.SerializeToString(deterministic=True))
+            if self._has_json_texts:
+                # What is deeper than any reader takes is written all the same.
+                self._class.FromString(payload)
+        except (EncodeError, DecodeError) as error:
+            reason = _why_unreadable(error) if isinstance(error, DecodeError) else str(error)
+            raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}") from None
+        return payload
 
 
 def _check_rows(rows: StructType, table: StructType) -> None:

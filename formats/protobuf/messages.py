@@ -2,7 +2,7 @@
 
 As text (where other formats have their schema text) such a schema is the message's name, a blank, and the set in
 base64. The official serializers put only the file of the message itself into the set: files of Google's well-known
-types are found here, any other that is missing makes the schema unusable.
+types are found here, any other that is missing makes the schema unusable if a type of it is used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import binascii
 import functools
 import importlib
+from collections.abc import Iterable
 
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor import Descriptor
@@ -46,11 +47,7 @@ def message_type(text: str) -> Descriptor:
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except (binascii.Error, DecodeError) as error:
         raise InvalidSchemaError(f"the Protobuf schema '{name}' is no file descriptor set ({error})") from None
-    pool = DescriptorPool()
-    given = {file.name: file for file in files}
-    added: set[str] = set()
-    for file in files:
-        _add(pool, file.name, given, added, name, ())
+    pool = _Files(name, files).pool()
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError:
@@ -64,36 +61,80 @@ def message_type(text: str) -> Descriptor:
         ) from None
 
 
-def _add(
-    pool: DescriptorPool,
-    name: str,
-    given: dict[str, descriptor_pb2.FileDescriptorProto],
-    added: set[str],
-    message: str,
-    within: tuple[str, ...],
-) -> None:
-    """Add a file behind those that it imports."""
-    if name in added:
-        return
-    if name in within:
-        raise InvalidSchemaError(f"the Protobuf schema '{message}' has files that import each other: {name}")
-    file = given.get(name)
-    if file is None:
+class _Files:
+    """The files of a set, for one message; each is added behind those that it imports.
+
+    Files that hold nothing but options, like those of code generators and validators, are mostly left out of sets. What
+    is not there is not imported, and only a type that is not found makes the schema unusable.
+    """
+
+    def __init__(self, message: str, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
+        self._message = message
+        self._given: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+        for file in files:
+            if self._given.setdefault(file.name, file) != file:
+                raise InvalidSchemaError(
+                    f"the Protobuf schema '{message}' has two files named {file.name} that differ"
+                )
+        self._pool = DescriptorPool()
+        self._added: set[str] = set()
+        self._missing: set[str] = set()
+
+    def pool(self) -> DescriptorPool:
+        """Return a pool that has them all. Raises InvalidSchemaError naming what is wrong or missing."""
+        for name in self._given:
+            self._add(name, ())
+        return self._pool
+
+    def _add(self, name: str, within: tuple[str, ...]) -> None:
+        if name in self._added:
+            return
+        if name in within:
+            raise InvalidSchemaError(
+                f"the Protobuf schema '{self._message}' has files that import each other: {name}"
+            )
+        file = self._file(name)
+        if file is None:
+            self._missing.add(name)
+            return
+        for needed in file.dependency:
+            self._add(needed, (*within, name))
+        try:
+            self._pool.AddSerializedFile(self._without_missing(file).SerializeToString())
+        except (TypeError, ValueError) as error:
+            if self._missing:
+                missing = ", ".join(sorted(self._missing))
+                raise InvalidSchemaError(
+                    f"the Protobuf schema '{self._message}' imports {missing}, which is not in its file descriptor set "
+                    f"({error}); register it with a set that has all files"
+                ) from None
+            raise InvalidSchemaError(
+                f"the Protobuf schema '{self._message}' is wrong in file {name}: {error}"
+            ) from None
+        self._added.add(name)
+
+    def _file(self, name: str) -> descriptor_pb2.FileDescriptorProto | None:
+        """Return a file of the set, or one of Google's."""
+        if name in self._given:
+            return self._given[name]
         module = _MODULES.get(name)
         if module is None:
-            raise InvalidSchemaError(
-                f"the Protobuf schema '{message}' imports {name}, which is not in its file descriptor set; register it "
-                "with a set that has all files"
-            )
+            return None
         file = descriptor_pb2.FileDescriptorProto()
         importlib.import_module(module).DESCRIPTOR.CopyToProto(file)
-    for needed in file.dependency:
-        _add(pool, needed, given, added, message, (*within, name))
-    try:
-        pool.AddSerializedFile(file.SerializeToString())
-    except (TypeError, ValueError) as error:
-        raise InvalidSchemaError(f"the Protobuf schema '{message}' is wrong in file {name}: {error}") from None
-    added.add(name)
+        return file
+
+    def _without_missing(self, file: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorProto:
+        there = [name for name in file.dependency if name not in self._missing]
+        if len(there) == len(file.dependency):
+            return file
+        found = descriptor_pb2.FileDescriptorProto()
+        found.CopyFrom(file)
+        public = [file.dependency[place] for place in file.public_dependency]
+        del found.dependency[:], found.public_dependency[:], found.weak_dependency[:]
+        found.dependency.extend(there)
+        found.public_dependency.extend(there.index(name) for name in public if name in there)
+        return found
 
 
 def message_class(descriptor: Descriptor) -> type[Message]:

@@ -18,11 +18,14 @@
 | google.protobuf.BoolValue, Int32Value, ... | nullable column of the wrapped type |
 | google.protobuf.Struct, Value, ListValue | string: JSON |
 | google.protobuf.Duration, Any and others | struct of their fields |
-| a message that contains itself | refused, named |
+| a message within one of its own type | string: JSON |
 
 A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null when it
 was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields. Members of
 structs have defaults likewise, but are nullable.
+
+Spark has no recursive types: where a message would hold one of a type that is open already, the column ends, with the
+text of what is below in Protobuf's own JSON mapping.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.schema_texts import LARGEST_SCHEMA
+from ..core.spark_schema import DEEPEST
 from ..core.spark_visitor import child_path
 from .messages import message_type
 
@@ -80,10 +84,23 @@ def protobuf_to_spark(text: str) -> StructType:
     return _Mapping().struct(message_type(text), "", ())
 
 
+def has_json_texts(message: Descriptor) -> bool:
+    """Tell whether columns of a message's table, or parts of them, hold texts of JSON."""
+    mapping = _Mapping()
+    mapping.struct(message, "", ())
+    return mapping.json_texts
+
+
 def is_repeated(field: FieldDescriptor) -> bool:
     """Tell whether a field may have several values, in the way that the library's release allows."""
     found = getattr(field, "is_repeated", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
+
+
+def is_required(field: FieldDescriptor) -> bool:
+    """Tell whether a message without the field is none, in the way that the library's release allows."""
+    found = getattr(field, "is_required", None)
+    return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
 
 
 def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
@@ -100,14 +117,15 @@ def is_map(field: FieldDescriptor) -> bool:
 class _Mapping:
     def __init__(self) -> None:
         self._count = 0
+        self.json_texts = False
 
     def struct(self, message: Descriptor, path: str, within: tuple[str, ...]) -> StructType:
-        if message.full_name in within:
-            raise InvalidSchemaError(
-                f"the Protobuf message '{message.full_name}' contains itself (at '{path}'); Spark has no recursive "
-                "types"
-            )
         within = (*within, message.full_name)
+        if len(within) > DEEPEST:
+            raise InvalidSchemaError(
+                f"the Protobuf schema has messages within one another on more than {DEEPEST} levels, at "
+                f"'{path[:60]}...'"
+            )
         fields = []
         for field in message.fields:
             self._count += 1
@@ -136,15 +154,13 @@ class _Mapping:
             return _SCALARS[field.type]
         if message.full_name == TIMESTAMP:
             return TimestampType()
-        if message.full_name in JSON_VALUES:
-            return StringType()
         if message.full_name in WRAPPERS:
             return _SCALARS[message.fields_by_name["value"].type]
+        if message.full_name in JSON_VALUES or message.full_name in within:
+            self.json_texts = True
+            return StringType()
         return self.struct(message, path, within)
 
 
 def _nullable(field: FieldDescriptor) -> bool:
-    required = getattr(field, "is_required", None)
-    if required is None:
-        required = getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED
-    return bool(field.has_presence) and not required
+    return bool(field.has_presence) and not is_required(field)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
-from google.protobuf.message import Message
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.framing import Undecodable
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
-from .schema_to_spark import JSON_VALUES, TIMESTAMP, WRAPPERS, entry_fields, is_map, is_repeated
+from .json_text import fill_from_json, json_of, text_of
+from .schema_to_spark import TIMESTAMP, WRAPPERS, entry_fields, is_map, is_repeated, is_required
 
 FromMessage = Callable[[Any], Any]
 ToMessage = Callable[[Any, Any], None]
@@ -60,15 +58,15 @@ def _reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
         if field.enum_type is not None:
             return _enum_name(field.enum_type)
         if field.type == FieldDescriptor.TYPE_STRING:
-            return _text
+            return text_of
         return Decimal if isinstance(data_type, DecimalType) else _same
     if message.full_name == TIMESTAMP:
         return _micros
-    if message.full_name in JSON_VALUES:
-        return lambda value: json.dumps(json_format.MessageToDict(value), ensure_ascii=False, separators=(",", ":"))
     if message.full_name in WRAPPERS:
         read = _reader(message.fields_by_name["value"], data_type)
         return lambda value: read(value.value)
+    if isinstance(data_type, StringType):
+        return json_of
     assert isinstance(data_type, StructType)
     members = [(column.name, getter(field_of(message, column), column.dataType)) for column in data_type.fields]
     return lambda value: {name: get(value) for name, get in members}
@@ -78,15 +76,11 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> Any:
-    """Return a string. The library checks strings of proto3; those of proto2 that are not UTF-8 come as bytes."""
-    if isinstance(value, bytes):
-        raise Undecodable("a string in it is not UTF-8 text")
-    return value
-
-
 def _enum_name(enum: EnumDescriptor) -> FromMessage:
-    names = {number: value.name for number, value in enum.values_by_number.items()}
+    """Return what names a number of an enum: the first of several names, as Protobuf's own JSON mapping does."""
+    names: dict[int, str] = {}
+    for value in enum.values:
+        names.setdefault(value.number, value.name)
     return lambda number: names.get(number) or str(number)
 
 
@@ -100,24 +94,49 @@ def _micros(value: Any) -> int:
     return micros
 
 
+def missing_fields(message: Any, path: str = "") -> Iterator[str]:
+    """Iterate over the paths of required fields that a message lacks.
+
+    The library's own FindInitializationErrors ends the process at a map's key that is not UTF-8 (protobuf 7.36);
+    here such a key raises UnicodeDecodeError.
+    """
+    for field in message.DESCRIPTOR.fields:
+        if is_required(field) and not message.HasField(field.name):
+            yield f"{path}{field.name}"
+    for field, found in message.ListFields():
+        if field.message_type is None:
+            continue
+        here = f"{path}{field.name}"
+        if is_map(field):
+            if entry_fields(field)[1].message_type is not None:
+                for key, value in found.items():
+                    yield from missing_fields(value, f"{here}[{key!r}].")
+        elif is_repeated(field):
+            for place, value in enumerate(found):
+                yield from missing_fields(value, f"{here}[{place}].")
+        else:
+            yield from missing_fields(found, f"{here}.")
+
+
 def setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     """Return what writes a field of a message; it raises ValueError or TypeError for a value that does not fit."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
-        _, value_field = entry_fields(field)
+        key_field, value_field = entry_fields(field)
+        of_key = _writer(key_field, data_type.keyType)
         if value_field.message_type is not None:
             fill = _filler(value_field, data_type.valueType)
 
             def set_messages(message: Any, value: Any) -> None:
                 for key, each in value:
-                    fill(getattr(message, name)[key], each)
+                    fill(getattr(message, name)[of_key(key)], each)
 
             return set_messages
         scalar = _writer(value_field, data_type.valueType)
 
         def set_map(message: Any, value: Any) -> None:
-            getattr(message, name).update({key: scalar(each) for key, each in value})
+            getattr(message, name).update({of_key(key): scalar(each) for key, each in value})
 
         return set_map
     if field.message_type is not None:
@@ -157,18 +176,11 @@ def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
             target.nanos = micros * 1000
 
         return fill_timestamp
-    if message.full_name in JSON_VALUES:
-
-        def fill_json(target: Message, value: str) -> None:
-            try:
-                json_format.Parse(value, target)
-            except json_format.ParseError as error:
-                raise ValueError(f"no JSON that fits {message.full_name} ({error})") from None
-
-        return fill_json
     if message.full_name in WRAPPERS:
         scalar = _writer(message.fields_by_name["value"], data_type)
         return lambda target, value: setattr(target, "value", scalar(value))
+    if isinstance(data_type, StringType):
+        return fill_from_json
     assert isinstance(data_type, StructType)
     members = [(column.name, setter(field_of(message, column), column.dataType)) for column in data_type.fields]
 
@@ -183,8 +195,7 @@ def _filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
 def _writer(field: FieldDescriptor, data_type: DataType) -> FromMessage:
     enum = field.enum_type
     if enum is not None:
-        numbers = {value.name: number for number, value in enum.values_by_number.items()}
-        numbers |= {value.name: value.number for value in enum.values}
+        numbers = {value.name: value.number for value in enum.values}
 
         def number_of(text: str) -> int:
             if text in numbers:

@@ -8,6 +8,9 @@ import com.google.protobuf.Descriptors.Descriptor;
 import com.google.protobuf.Descriptors.DescriptorValidationException;
 import com.google.protobuf.Descriptors.FileDescriptor;
 import com.google.protobuf.DynamicMessage;
+import com.google.protobuf.TypeRegistry;
+import com.google.protobuf.UninitializedMessageException;
+import com.google.protobuf.util.JsonFormat;
 import io.pravega.client.BatchClientFactory;
 import io.pravega.client.ClientConfig;
 import io.pravega.client.EventStreamClientFactory;
@@ -115,7 +118,12 @@ public class Foreign {
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
             try {
-                new Foreign(JSON.readTree(line)).run(answer);
+                JsonNode request = JSON.readTree(line);
+                if (request.get("operation").asText().equals("protobuf-json")) {
+                    protobufAsJson(request, answer.putArray("results"));
+                } else {
+                    new Foreign(request).run(answer);
+                }
             } catch (Exception | LinkageError e) {
                 e.printStackTrace();
                 answer.put("error", e.toString());
@@ -474,6 +482,39 @@ public class Foreign {
         byte[] bytes = new byte[buffer.remaining()];
         buffer.get(bytes);
         return bytes;
+    }
+
+    // ---- Protobuf's JSON mapping, without servers
+
+    /** For each case's messages: their JSON; or why they cannot be parsed; or why what was parsed has no JSON. */
+    private static void protobufAsJson(JsonNode request, ArrayNode results) throws IOException {
+        for (JsonNode each : request.get("cases")) {
+            byte[] set = Base64.getDecoder().decode(each.get("schema").asText());
+            FileDescriptorSet files = FileDescriptorSet.parseFrom(set);
+            Descriptor type = message(files, each.get("type").asText());
+            TypeRegistry.Builder types = TypeRegistry.newBuilder().add(type);
+            for (FileDescriptor file : type.getFile().getDependencies()) {
+                types.add(file.getMessageTypes());
+            }
+            JsonFormat.Printer printer = JsonFormat.printer().usingTypeRegistry(types.build())
+                    .preservingProtoFieldNames().omittingInsignificantWhitespace();
+            ArrayNode answers = results.addArray();
+            for (JsonNode payload : each.get("messages")) {
+                ObjectNode answer = answers.addObject();
+                DynamicMessage parsed;
+                try {
+                    parsed = DynamicMessage.parseFrom(type, HEX.parseHex(payload.asText()));
+                } catch (IOException | UninitializedMessageException e) {
+                    answer.put("unreadable", e.getMessage());
+                    continue;
+                }
+                try {
+                    answer.put("json", printer.print(parsed));
+                } catch (IOException | IllegalArgumentException e) {
+                    answer.put("unprintable", String.valueOf(e.getMessage()));
+                }
+            }
+        }
     }
 
     // ---- registry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -251,11 +252,28 @@ def test_padding_of_compressed_events(codec: str) -> None:
     assert batch["i32"].to_pylist() == [7] * 3 + [0] * 12
 
 
+def file(
+    name: str, imports: Sequence[str] = (), public: Sequence[int] = (), message: str = "A", **fields: str
+) -> descriptor_pb2.FileDescriptorProto:
+    """A file with one message that has an int and fields of other messages' types."""
+    made = descriptor_pb2.FileDescriptorProto(name=name, package="p", dependency=imports, public_dependency=public)
+    described = made.message_type.add(name=message)
+    described.field.add(name="i", number=1, type="TYPE_INT32", label="LABEL_OPTIONAL")
+    for number, (member, kind) in enumerate(fields.items(), 2):
+        described.field.add(name=member, number=number, type="TYPE_MESSAGE", type_name=kind, label="LABEL_OPTIONAL")
+    return made
+
+
+def set_text(*files: descriptor_pb2.FileDescriptorProto) -> str:
+    """The schema text of a message p.A in a set of files."""
+    data = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
+    return f"p.A {base64.b64encode(data).decode('ascii')}"
+
+
 class TestRefusals:
     def test_schemas(self) -> None:
         data = base64.b64encode(descriptor_set(PROTO3)).decode()
         for text, message in [
-            (f"acme.one.Tree {data}", "'acme.one.Tree' contains itself (at 'children.element')"),
             (
                 f"acme.one.None {data}",
                 "has no message 'acme.one.None'; its messages are acme.one.Point, acme.one.Event",
@@ -269,15 +287,38 @@ class TestRefusals:
             assert message in str(caught.value)
 
     def test_a_missing_file_is_named(self) -> None:
-        file = descriptor_pb2.FileDescriptorProto(
-            name="a.proto",
-            dependency=["b.proto"],
-            syntax="proto3",
-            message_type=[descriptor_pb2.DescriptorProto(name="A")],
-        )
-        data = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
         with pytest.raises(InvalidSchemaError, match="imports b.proto, which is not in its file descriptor set"):
-            PROTOBUF.spark_schema(f"A {base64.b64encode(data).decode()}")
+            PROTOBUF.spark_schema(set_text(file("a.proto", ("b.proto",), b=".p.B")))
+
+    def test_a_missing_file_that_is_not_needed(self) -> None:
+        """As those of validators and code generators, which hold options."""
+        text = set_text(file("a.proto", ("gogo.proto", "b.proto"), (0, 1), b=".p.B"), file("b.proto", message="B"))
+        assert PROTOBUF.spark_schema(text).simpleString() == "struct<i:int,b:struct<i:int>>"
+
+    @pytest.mark.parametrize(
+        ("levels", "members", "message"),
+        [(500, 1, "messages within one another on more than 60 levels"), (30, 2, "more than 10000 columns")],
+    )
+    def test_schemas_that_are_too_large(self, levels: int, members: int, message: str) -> None:
+        made = file("a.proto")
+        made.ClearField("message_type")
+        for level, name in enumerate(["A", *(f"M{level}" for level in range(1, levels))], 1):
+            fields: dict[str, Any] = {f"f{place}": f".p.M{level}" for place in range(members)}
+            made.message_type.append(file("b.proto", message=name, **fields).message_type[0])
+        made.message_type.append(file("b.proto", message=f"M{levels}").message_type[0])
+        with pytest.raises(InvalidSchemaError, match=message):
+            PROTOBUF.spark_schema(set_text(made))
+
+    def test_files(self) -> None:
+        one = file("a.proto")
+        assert PROTOBUF.spark_schema(set_text(one, one)).simpleString() == "struct<i:int>"
+        for files, message in [
+            ((one, file("a.proto", message="B")), "has two files named a.proto that differ"),
+            ((one, file("b.proto")), "is wrong in file b.proto: .*duplicate symbol 'p.A'"),
+            ((file("a.proto", ("b.proto",)), file("b.proto", ("a.proto",), message="B")), "import each other: a.proto"),
+        ]:
+            with pytest.raises(InvalidSchemaError, match=message):
+                PROTOBUF.spark_schema(set_text(*files))
 
     def test_well_known_files_need_not_be_there(self) -> None:
         assert files_of(descriptor_set(PROTO3)) == ["test.proto"]

@@ -51,8 +51,11 @@ record PythonReaders(PythonTask task) implements ColumnarReaders {
     @Override
     public ColumnarBatch get() {
       ColumnarBatch batch = batches.next();
-      StructVector struct = (StructVector) ((ArrowColumnVector) batch.column(0)).getValueVector();
-      List<FieldVector> columns = struct.getChildrenFromFields();
+      // Spark's worker wraps no columns of no rows as nulls.
+      List<FieldVector> columns =
+          ((ArrowColumnVector) batch.column(0)).getValueVector() instanceof StructVector struct
+              ? struct.getChildrenFromFields()
+              : List.of();
       ColumnVector[] lent = new ColumnVector[columns.size()];
       for (int index = 0; index < lent.length; index++) {
         lent[index] = new LentColumn(new ArrowColumnVector(columns.get(index)));
