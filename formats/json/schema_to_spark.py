@@ -23,6 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from ..core.schema_texts import ROOT_COLUMN
 from . import schema_model as model
+from .schema_parser import parse_json_schema
 
 
 def json_schema_to_spark(text: str) -> StructType:
@@ -30,7 +31,7 @@ def json_schema_to_spark(text: str) -> StructType:
 
     Raises InvalidSchemaError if the text is no JSON schema, contains itself or refers to something else.
     """
-    return spark_struct(model.parse_json_schema(text))
+    return spark_struct(parse_json_schema(text).root)
 
 
 def spark_struct(root: model.Node) -> StructType:
@@ -62,4 +63,4 @@ def _struct(node: model.Object) -> StructType:
 
 def comment_of_json_schema(text: str) -> str | None:
     """Return the table's comment: the "description" of the root."""
-    return model.parse_json_schema(text).comment
+    return parse_json_schema(text).root.comment
