@@ -72,6 +72,9 @@ class JsonFormat:
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)
 
+    def unread(self, schema_text: str) -> Sequence[str]:
+        return parse_json_schema(schema_text).unread
+
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:

@@ -31,7 +31,7 @@ from .node_rules import NodeRules
 from .portable_schema import full_schema
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
 from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
-from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_CONTAINS_NULL
+from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     name: tuple(kind for kind, written in PRIMITIVES.items() if written["type"] == name)
@@ -105,7 +105,7 @@ class _Parser:
         return Array(_contained(element, parts), **annotations)
 
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
-        properties = _properties(parts, path)
+        properties = _properties(parts)
         if not properties:
             self.rules.map(parts, path)
             values = [Source(part.value["additionalProperties"], part.unsure) for part in _with_values(parts)]
@@ -191,14 +191,15 @@ def _shown(types: frozenset[str]) -> str:
     return " or ".join(sorted(types - {"integer"} if "number" in types else types))
 
 
-def _properties(parts: Parts, path: str) -> dict[str, list[Source]]:
+def _properties(parts: Parts) -> dict[str, list[Source]]:
     """Return what all parts say of each property."""
+    order = [name for part in parts.having(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
     found: dict[str, list[Source]] = {}
     for part in parts.having("properties"):
         properties = part.value["properties"]
         for name, each in properties.items() if isinstance(properties, dict) else ():
             found.setdefault(name, []).append(Source(each, part.unsure))
-    return found
+    return {name: found[name] for name in (*order, *found) if name in found}
 
 
 def _required(parts: Parts) -> set[str]:
