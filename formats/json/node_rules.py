@@ -15,7 +15,7 @@ from ..core.spark_visitor import child_path
 from . import schema_model as model
 from .schema_parts import Part, Parts, Splitter, besides_null, choices_of, joined_schemas
 
-_RESTRICTING = (
+_RESTRICTING = frozenset({
     "enum", "const", "not", "if", "disallow",
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "divisibleBy",
     "minLength", "maxLength", "pattern",
@@ -24,7 +24,7 @@ _RESTRICTING = (
     "minProperties", "maxProperties", "propertyNames", "patternProperties", "dependencies", "dependentRequired",
     "dependentSchemas", "unevaluatedProperties",
     "$dynamicRef", "$recursiveRef",
-)  # fmt: skip
+})  # fmt: skip
 """Keywords of any draft that refuse values whose types are right."""
 
 _CHECKED_FORMATS = frozenset(
@@ -88,14 +88,14 @@ class NodeRules:
                 self._rule("required", path)
             self._note_object(part, path, found)
         for value in parts.ignored:
-            names = _listed(self._missing({key: each for key, each in value.items() if key != "$ref"}, found, ""))
+            names = _listed(self._missing(value, found, "", set(), below=False))
             if names:
                 self._note("properties", path, f"those beside $ref do not count before draft 2019-09: {names}")
 
     def _note_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
         for keyword, schemas in _alternatives(value):
-            if names := _listed(name for each in schemas for name in self._missing(each, found, "")):
+            if names := _listed(name for each in schemas for name in self._missing(each, found, "", set())):
                 self._note(keyword, path, f"no columns are made of {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
@@ -108,14 +108,19 @@ class NodeRules:
             if keyword in value:
                 self._note(keyword, path, f"what '{value[keyword]}' adds is not known before the values are")
 
-    def _missing(self, value: Any, node: model.Node, path: str, seen: frozenset[int] = frozenset()) -> Iterator[str]:
-        """Go through the properties that a schema names and a node lacks."""
-        if not isinstance(value, dict) or id(value) in seen:
+    def _missing(
+        self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True
+    ) -> Iterator[str]:
+        """Go through the properties that a schema names and a node lacks; `below`: also where its `$ref` leads."""
+        if not isinstance(value, dict) or (id(value), id(node)) in seen:
             return
-        seen |= {id(value)}
+        seen.add((id(value), id(node)))
         inner = [*joined_schemas(value), *(each for _, schemas in _alternatives(value) for each in schemas)]
-        if isinstance(reference := value.get("$ref"), str):
-            inner.append(self._splitter.references.find(reference, value, path))
+        if below and isinstance(reference := value.get("$ref"), str):
+            target = self._splitter.references.known(reference, value)
+            if target is None:
+                yield f"'{reference}'"
+            inner.append(target)
         for _, choices in choices_of(value):
             inner += choices
         for each in inner:
@@ -132,8 +137,10 @@ class NodeRules:
 
     def _values(self, parts: Parts, path: str) -> None:
         """Note rules that any value may be under."""
-        for keyword in _RESTRICTING:
-            if parts.having(keyword):
+        if self.first is not None:
+            return
+        for part in parts.found:
+            for keyword in part.value.keys() & _RESTRICTING:
                 self._rule(keyword, path)
         if any(part.unsure for part in parts.found):
             self._rule("$ref", path)

@@ -116,6 +116,7 @@ class Splitter:
     def __init__(self, root: Any) -> None:
         self.references = References(root)
         self._siblings = siblings_of(root)
+        self._types: dict[int, frozenset[str]] = {}
 
     def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
         """Return the parts of a value that fits all sources. `around`: ids of the references' targets that it is in.
@@ -178,11 +179,16 @@ class Splitter:
             add(source.value, source.unsure, False, ())
         return parts
 
-    def types(self, value: Any, within: frozenset[int] = frozenset()) -> frozenset[str]:
-        """Return the types that values which fit a schema can have; all of them at a schema that is open (`within`)."""
-        if not isinstance(value, dict) or id(value) in within:
+    def types(self, value: Any) -> frozenset[str]:
+        """Return the types of the values which fit a schema; of a recursive one, those that are not ruled out."""
+        if not isinstance(value, dict):
             return TYPES if value is not False else frozenset()
-        within |= {id(value)}
+        if id(value) not in self._types:
+            self._types[id(value)] = TYPES  # to what is within it
+            self._types[id(value)] = self._types_of(value)
+        return self._types[id(value)]
+
+    def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
         found = named_types(value.get("type"))
         found = TYPES if found is None else found
         if isinstance(value.get("enum"), list):
@@ -190,11 +196,11 @@ class Splitter:
         if "const" in value:
             found &= _types_of_value(value["const"])
         for each in joined_schemas(value):
-            found &= self.types(each, within)
+            found &= self.types(each)
         for _, choices in choices_of(value):
-            found &= frozenset[str]().union(*(self.types(each, within) for each in choices))
+            found &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):
-            target = self.types(self.references.find(reference, value, ""), within)
+            target = self.types(self.references.known(reference, value))
             return target if self._siblings is Siblings.NONE or not target & found else target & found
         return found
 

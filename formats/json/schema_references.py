@@ -62,11 +62,14 @@ class References:
 
     def find(self, reference: str, within: dict[str, Any], path: str) -> Any:
         """Return the schema that a reference in `within` stands for. Raises InvalidSchemaError naming it."""
-        resource = self._resources[id(within)]
-        found = self._target(reference, resource)
+        found = self.known(reference, within)
         if found is None:
             raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
         return found
+
+    def known(self, reference: str, within: dict[str, Any]) -> Any:
+        """Return the schema that a reference in `within` stands for, None if it is not in the text."""
+        return self._target(reference, self._resources[id(within)])
 
     def _target(self, reference: str, resource: _Resource) -> Any:
         if reference == "#":
@@ -97,7 +100,7 @@ class References:
             value = left.pop()
             inner = [each for key, each in value.items() if key not in DATA | DEFINITIONS]
             if isinstance(reference := value.get("$ref"), str):
-                inner.append(self._target(reference, self._resources[id(value)]))
+                inner.append(self.known(reference, value))
             while inner:
                 each = inner.pop()
                 if isinstance(each, list):

@@ -162,12 +162,15 @@ class _Object(JsonCells):
 
     def _parts_of_some(self, values: Sequence[Any], count: int) -> list[Any]:
         """Return the parts of objects some of whose members are left out: the first one there has no comma."""
-        members = []
+        parts: list[Any] = [constant(b"{")]
+        begun = np.zeros(count, bool)
         for (begin, _, _), column in zip(self._members, values, strict=True):
-            member = joined([constant(b"," + begin.as_py()[1:]), column], count)
-            members.append(member.fill_null(_NOTHING) if member.null_count else member)
-        body = pc.binary_slice(joined(members, count), 1) if members else constant(b"")
-        return [constant(b"{"), body, constant(b"}")]
+            name = begin.as_py()[1:]
+            names = pc.if_else(pa.array(begun), constant(b"," + name), constant(name))
+            member = joined([names, column], count)
+            parts.append(member.fill_null(_NOTHING) if member.null_count else member)
+            begun |= column.is_valid().to_numpy(zero_copy_only=False)
+        return [*parts, constant(b"}")]
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return joined(self.parts(array, rows), len(array))
