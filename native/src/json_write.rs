@@ -78,7 +78,8 @@ enum Values {
     Epoch(arrow_array::TimestampMicrosecondArray, i64),
     List(Vec<i64>, Box<Cells>),
     Map(Vec<i64>, Strings, Box<Cells>),
-    Object(Vec<Cells>),
+    /// Its members, and whether any may be left out.
+    Object(Vec<Cells>, bool),
 }
 
 /// Texts or bytes, with offsets of either width.
@@ -193,7 +194,8 @@ impl Cells {
             (Shape::Object(members), DataType::Struct(fields)) if fields.len() == members.len() => {
                 let columns = array.as_struct().columns();
                 let cells = members.iter().zip(columns).map(|(each, column)| Cells::new(each, column));
-                Values::Object(cells.collect::<Accept<Vec<_>>>()?)
+                let gaps = members.is_empty() || members.iter().any(|each| each.missing == Nulls::LeftOut);
+                Values::Object(cells.collect::<Accept<Vec<_>>>()?, gaps)
             }
             _ => return Err(Reject),
         };
@@ -267,15 +269,17 @@ impl Cells {
                 }
                 out.push(b'}');
             }
-            Values::Object(members) => {
+            Values::Object(members, gaps) => {
                 let begin = out.len();
                 for member in members {
                     member.write(row, out)?;
                 }
-                // The first that is written begins the object, whichever it is.
-                match out.get_mut(begin) {
-                    Some(separator) => *separator = b'{',
-                    None => out.push(b'{'),
+                if *gaps {
+                    // The first that is written begins the object, whichever it is.
+                    match out.get_mut(begin) {
+                        Some(separator) => *separator = b'{',
+                        None => out.push(b'{'),
+                    }
                 }
                 out.push(b'}');
             }

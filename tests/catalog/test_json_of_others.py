@@ -95,10 +95,12 @@ def test_a_recursive_schema(spark: SparkSession, pravega: Pravega, scope: str) -
     found = spark.sql(f"SELECT title, properties['kids'] AS kids, not FROM {table} WHERE title = 'Tree'").collect()
     assert found == [("Tree", '{"type":"array","items":{"$ref":"#"}}', '{"required":["bird"]}')]
     spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
-    assert sorted(map(json.dumps, events(spark, table)))[::2] == sorted(map(json.dumps, events(spark, table)))[1::2]
-    for each in events(spark, table):
+    found = events(spark, table)
+    for each in found:
         jsonschema.Draft4Validator.check_schema(each)
-    assert [each for each in events(spark, table) if each in (tree, schema)] != []
+        if each.get("default", {}) is None:  # which may have any value, so that null is written
+            del each["default"]
+    assert sorted(found, key=lambda each: len(str(each))) == [tree, tree, schema, schema]
     with pytest.raises(PySparkException, match="takes the text of a JSON value there"):
         spark.sql(f"INSERT INTO {table} (title, not) VALUES ('x', 'no JSON')")
     with pytest.raises(PySparkException, match="which the JSON schema refuses"):
