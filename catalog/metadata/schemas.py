@@ -8,7 +8,9 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.errors import InvalidSchemaError, SchemaNotFoundError
+from pyspark_pravega.datasource.tables.unread_parts import unread_parts
+from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, SchemaNotFoundError
+from pyspark_pravega.formats.core.format import format_of_registry
 
 from ..table_properties import shown_policy
 from .table import MetadataTable, Rows, column
@@ -28,7 +30,15 @@ def _schemas(pravega: Pravega, stream: Stream) -> Rows:
             text = each.schema.text
         except InvalidSchemaError:
             text = None  # of a format that another program has made
-        yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy
+        unread = None if text is None else _unread(each.schema.format, text)
+        yield each.version.version, each.version.id, each.version.type, each.version.format, text, policy, unread
+
+
+def _unread(registry_format: str, text: str) -> str | None:
+    try:
+        return "; ".join(unread_parts(format_of_registry(registry_format), text)) or None
+    except (InvalidOptionError, InvalidSchemaError):
+        return None  # there are no columns
 
 
 def _encodings(pravega: Pravega, stream: Stream) -> Rows:
@@ -56,6 +66,7 @@ SCHEMAS = MetadataTable(
             column("format", StringType(), "Avro, Json, Protobuf, ...", nullable=False),
             column("schema", StringType(), "its text; of Protobuf the file descriptors in base64"),
             column("compatibility", StringType(), "the group's policy, as the table property names it"),
+            column("unread", StringType(), "what a JSON schema says of values that are in no column"),
         ]
     ),
     _schemas,

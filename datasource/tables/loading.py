@@ -23,6 +23,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX
 
 from .stream_table import RAW_SCHEMA, Kind, StreamTable, kind_of_format
+from .unread_parts import tell_unread
 
 TYPE_SIGN = "$"
 """Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
@@ -77,6 +78,7 @@ def load_table(
         ) from None
     settings = _settings(stored)
     columns = found.spark_schema(schema.schema.text)
+    tell_unread(stream, found, schema.schema.text)
     kind = kind_of_format(found.name)
     if kind is Kind.EVENTS and event_type is not None:
         kind = Kind.TYPED_EVENTS

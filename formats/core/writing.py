@@ -69,6 +69,9 @@ def spread(cells: pa.Array, there: npt.NDArray[np.bool_]) -> pa.Array:
 class Cells(ABC):
     """Turns one column into binary cells."""
 
+    no_null = "null, but the column is NOT NULL"
+    """What is said of a null where none may be."""
+
     def __init__(self, path: str) -> None:
         self.path = path
 
@@ -82,7 +85,7 @@ class Cells(ABC):
             return self.present(array, rows)
         there = array.is_valid().to_numpy(zero_copy_only=False)
         if not nullable:
-            self.refuse(rows[np.flatnonzero(~there)[0]], "null, but the column is NOT NULL")
+            self.refuse(rows[np.flatnonzero(~there)[0]], self.no_null)
         return spread(self.present(array.drop_null(), rows[there]), there)
 
     def refuse(self, row: int, value: str) -> None:

@@ -41,7 +41,7 @@ class DocumentParser:
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:
                 raise Undecodable(self._nothing)
-        if len(text) > DEEPEST and _depth_over_limit(text):
+        if len(text) > DEEPEST and depth_over_limit(text):
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
         return text
 
@@ -74,7 +74,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f'{name} is no JSON; write "{name}"')
 
 
-def _depth_over_limit(text: str) -> bool:
+def depth_over_limit(text: str) -> bool:
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = 0

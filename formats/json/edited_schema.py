@@ -1,4 +1,8 @@
-"""Edits the properties of a JSON Schema, so that readers of the new schema read events of the old one."""
+"""Edits the properties of a JSON Schema, so that readers of the new schema read events of the old one.
+
+An object of which other parts of the schema say something too (`allOf`, `$ref`) keeps them as they are. Its own
+properties can be changed, and new ones come among them; a column of another part is refused.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +15,50 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.schema_texts import SPARK_METADATA, split_comment
+from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_visitor import child_path
 from .defaults import json_defaults
-from .portable_schema import full_schema, portable
-from .spark_to_schema import SPARK_CONTAINS_NULL, spark_to_json_schema
+from .portable_schema import full_schema, portable, portable_foreign
+from .schema_to_spark import json_schema_to_spark
+from .spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
 from .timestamps import ISO
+
+_PARTS = ("$ref", "allOf", "extends", "anyOf", "oneOf")
+"""What brings other parts into an object."""
+
+_TYPES = frozenset({"type", "format", "contentEncoding", SPARK_TYPE})
 
 
 def edited_json(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str) -> str:
     """Return the schema with these columns as its properties; one that stays keeps all that is said of it."""
-    root = full_schema(json.loads(text))
+    old = json.loads(text)
+    root = full_schema(old)
     if not isinstance(root, dict) or not isinstance(root.get("properties"), dict):
         raise UnsupportedOperationError("Its JSON schema has no properties that could be changed.")
+    ours = json.loads(portable(json.dumps(root))) == old
+    if any(key in root for key in _PARTS):
+        _check_other_parts(root["properties"], json_schema_to_spark(text), columns)
     root = _object(root, columns, timestamps, "")
     if revision is not None:
         root[REVISION] = revision
-    return portable(json.dumps(root, ensure_ascii=False))
+    edited = json.dumps(root, ensure_ascii=False)
+    return portable(edited) if ours else portable_foreign(edited)
+
+
+def _check_other_parts(own: dict[str, Any], before: StructType, columns: Sequence[EditedColumn]) -> None:
+    """Refuse to change or drop a column that is no property of the root itself."""
+    kept = {column.source: column for column in columns}
+    for field in before:
+        if field.name in own:
+            continue
+        column = kept.get(field.name)
+        if column is None or column.changed or column.field != field:
+            raise UnsupportedOperationError(_elsewhere(field.name))
 
 
 def _object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, path: str) -> dict[str, Any]:
     old, new = node["properties"], {}
+    has_parts = any(key in node for key in _PARTS)
     for column in columns:
         here = child_path(path, column.source or column.field.name)
         if column.source not in (None, column.field.name):
@@ -39,9 +66,16 @@ def _object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: s
                 f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and "
                 "events that were written before would have none of the new name. Select it under another name."
             )
+        if column.source is not None and column.source not in old:
+            continue  # it stays where it is
         new[column.field.name] = _property(column, old.get(column.source), timestamps, here)
     edited = {key: value for key, value in node.items() if key != "required"} | {"properties": new}
-    required = [each.field.name for each in columns if not each.field.nullable]
+    demanded = {each.field.name for each in columns if not each.field.nullable}
+    required = [each.field.name for each in columns if each.field.name in demanded & new.keys()]
+    if has_parts:
+        others = node.get("required")
+        required += [each for each in others if each not in old] if isinstance(others, list) else []
+        edited[SPARK_COLUMNS] = [each.field.name for each in columns]
     return edited | {"required": required} if required else edited  # draft 4 does not allow an empty list
 
 
@@ -60,8 +94,10 @@ def _property(column: EditedColumn, node: Any, timestamps: str, path: str) -> An
 def _value(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
     """Return what a schema says of the values of a column, or of the elements or values of one."""
     if column.retyped:
-        default = {"default": node["default"]} if isinstance(node, dict) and "default" in node else {}
-        return _fresh(column, timestamps) | default
+        if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
+            raise UnsupportedOperationError(_elsewhere(path))
+        kept = {key: each for key, each in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
+        return kept | _fresh(column, timestamps) | {key: kept[key] for key in ("default",) if key in kept}
     if column.parts is not None:
         node = _container(column, column.parts, node, timestamps, path)
     if column.relaxed and isinstance(node, dict) and "type" in node:
@@ -74,7 +110,7 @@ def _container(
     column: EditedColumn, parts: Sequence[EditedColumn], node: Any, timestamps: str, path: str
 ) -> dict[str, Any]:
     if isinstance(node, dict) and isinstance(column.field.dataType, StructType):
-        if isinstance(node.get("properties"), dict):
+        if isinstance(node.get("properties"), dict) and not any(key in node for key in _PARTS):
             return _object(node, parts, timestamps, path)
     elif isinstance(node, dict):
         inner, name = ("items", ELEMENT) if "items" in node else ("additionalProperties", VALUE)
@@ -83,9 +119,13 @@ def _container(
             if parts[-1].relaxed:
                 edited.pop(SPARK_CONTAINS_NULL, None)
             return edited
-    raise UnsupportedOperationError(
-        f"Column {path} is one of several types, or of one that the schema describes elsewhere, in a schema made by "
-        "another program, and so nothing in it can be changed here."
+    raise UnsupportedOperationError(_elsewhere(path))
+
+
+def _elsewhere(path: str) -> str:
+    return (
+        f"Column {path} is one of several types, or of one that the schema describes elsewhere (allOf, $ref), in a "
+        "schema made by another program, and so nothing in it can be changed here."
     )
 
 

@@ -40,6 +40,7 @@ from .documents import DEEPEST, DocumentParser
 from .edited_schema import edited_json
 from .native_plan import json_column, json_struct
 from .portable_schema import portable
+from .schema_parser import parse_json_schema
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import spark_to_json_schema
 from .timestamps import ISO, timestamp_format
@@ -79,6 +80,9 @@ class JsonFormat:
 
     def spark_schema(self, schema_text: str) -> StructType:
         return json_schema_to_spark(schema_text)
+
+    def unread(self, schema_text: str) -> Sequence[str]:
+        return parse_json_schema(schema_text).unread
 
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
@@ -138,7 +142,7 @@ class JsonDecoder(BatchDecoder):
         settings: Settings = NO_SETTINGS,
     ) -> None:
         super().__init__(reader_schema, resolve)
-        root = model.parse_json_schema(table_schema_text) if table_schema_text else None
+        root = parse_json_schema(table_schema_text).root if table_schema_text else None
         reference = _JsonReader(reader_schema, root, timestamp_format(settings))
         self._reader = native_reader(reference, reference.plan, "JSON")
 

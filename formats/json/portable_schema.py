@@ -22,6 +22,8 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 REL = "spark-schema"
 _PREFIX = "data:application/schema+json;base64,"
+_BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
+"""Keywords whose values have schemas by names, which are no keywords."""
 _SHARED = ("title", "description", "format", "default")
 
 
@@ -29,6 +31,29 @@ def portable(text: str) -> str:
     """Return the text to register for a schema of our own."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     return json.dumps(_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
+
+
+def portable_foreign(text: str) -> str:
+    """Return the text to register for another program's schema that was edited here: all of it but our keywords."""
+    link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
+    root = _without_ours(json.loads(text))
+    links = root.get("links")
+    others = [each for each in links if not (isinstance(each, dict) and each.get("rel") == REL)] if links else []
+    return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
+
+
+def _without_ours(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_ours(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {name: _without_ours(each) for name, each in inner.items()}
+        if key in _BY_NAME and isinstance(inner, dict)
+        else _without_ours(inner)
+        for key, inner in value.items()
+        if not key.startswith("spark.")
+    }
 
 
 def full_schema(root: Any) -> Any:
@@ -46,11 +71,13 @@ def full_schema(root: Any) -> Any:
     return root
 
 
-def _shared(node: dict[str, Any]) -> dict[str, Any]:
+def _shared(node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {}
     kind = node.get("type")
     if isinstance(kind, list):
-        kind = next(each for each in kind if each != "null")
-    result = {"type": kind} | {key: node[key] for key in _SHARED if key in node}
+        kind = next((each for each in kind if each != "null"), "null")
+    result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
     if "properties" in node:
         result["properties"] = {name: _shared(each) for name, each in node["properties"].items()}
     for key in ("items", "additionalProperties"):

@@ -10,7 +10,9 @@
 | array | array |
 | object with properties | struct |
 | object without properties | map<string, what additionalProperties says> |
-| several types, "any", no type | string: strings as they are, other values as their JSON text |
+| several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
+| a schema that it stands in (recursion) | string: the JSON text of what is there |
+| allOf, $ref | what all of them and the schema itself say; see `schema_parts` |
 | a root that is no object with properties | one column `value` |
 
 A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if
@@ -23,14 +25,16 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from ..core.schema_texts import ROOT_COLUMN
 from . import schema_model as model
+from .schema_parser import parse_json_schema
 
 
 def json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no JSON schema, contains itself or refers to something else.
+    Raises InvalidSchemaError if the text is no JSON schema, has parts that no value fits together, or refers to
+    something else.
     """
-    return spark_struct(model.parse_json_schema(text))
+    return spark_struct(parse_json_schema(text).root)
 
 
 def spark_struct(root: model.Node) -> StructType:
@@ -62,4 +66,4 @@ def _struct(node: model.Object) -> StructType:
 
 def comment_of_json_schema(text: str) -> str | None:
     """Return the table's comment: the "description" of the root."""
-    return model.parse_json_schema(text).comment
+    return parse_json_schema(text).root.comment

@@ -53,6 +53,9 @@ from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 
+SPARK_COLUMNS = "spark.columns"
+"""The order of an object's columns, where its properties are in several parts of a schema that was edited here."""
+
 PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     BooleanType: {"type": "boolean"},
     **{kind: {"type": "integer"} for kind in WHOLE_NUMBERS},

@@ -22,6 +22,8 @@ pub enum Shape {
     Integer,
     Decimal,
     Float,
+    /// Numbers only: infinity and NaN are refused.
+    Finite,
     Text,
     Base64,
     Date,
@@ -35,18 +37,27 @@ pub enum Shape {
     Object(Vec<Member>),
 }
 
+/// What is written of a null.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Nulls {
+    Refused,
+    Written,
+    /// Nothing, not even the name; in objects only.
+    LeftOut,
+}
+
 /// A column; `begin` stands before its value.
 #[derive(Clone)]
 pub struct Member {
     pub begin: Vec<u8>,
-    pub nullable: bool,
+    pub missing: Nulls,
     pub shape: Shape,
 }
 
 /// The values of a column of one batch.
 struct Cells {
     begin: Vec<u8>,
-    nullable: bool,
+    missing: Nulls,
     nulls: Option<NullBuffer>,
     values: Values,
 }
@@ -67,7 +78,8 @@ enum Values {
     Epoch(arrow_array::TimestampMicrosecondArray, i64),
     List(Vec<i64>, Box<Cells>),
     Map(Vec<i64>, Strings, Box<Cells>),
-    Object(Vec<Cells>),
+    /// Its members, and whether any may be left out.
+    Object(Vec<Cells>, bool),
 }
 
 /// Texts or bytes, with offsets of either width.
@@ -133,6 +145,11 @@ pub fn write(member: &Member, array: &ArrayRef, header: &[u8]) -> Accept<(Vec<u8
     Ok((out, ends))
 }
 
+/// The numbers if all are finite, also those under nulls.
+fn finite<T: Clone>(values: &T, all: bool) -> Accept<T> {
+    if all { Ok(values.clone()) } else { Err(Reject) }
+}
+
 impl Cells {
     fn new(member: &Member, array: &ArrayRef) -> Accept<Cells> {
         let values = match (&member.shape, array.data_type()) {
@@ -145,6 +162,14 @@ impl Cells {
                 Values::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
             }
             (Shape::Float, DataType::Float32) => Values::Float32(array.as_primitive::<Float32Type>().clone()),
+            (Shape::Finite, DataType::Float32) => {
+                let values = array.as_primitive::<Float32Type>();
+                Values::Float32(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            }
+            (Shape::Finite, DataType::Float64) => {
+                let values = array.as_primitive::<Float64Type>();
+                Values::Float64(finite(values, values.values().iter().all(|each| each.is_finite()))?)
+            }
             (Shape::Float, DataType::Float64) => Values::Float64(array.as_primitive::<Float64Type>().clone()),
             (Shape::Text, DataType::Utf8 | DataType::LargeUtf8) => Values::Text(Strings::text(array)?),
             (Shape::Base64, DataType::Binary | DataType::LargeBinary) => Values::Base64(Strings::new(array)?),
@@ -169,27 +194,32 @@ impl Cells {
             (Shape::Object(members), DataType::Struct(fields)) if fields.len() == members.len() => {
                 let columns = array.as_struct().columns();
                 let cells = members.iter().zip(columns).map(|(each, column)| Cells::new(each, column));
-                Values::Object(cells.collect::<Accept<Vec<_>>>()?)
+                let gaps = members.is_empty() || members.iter().any(|each| each.missing == Nulls::LeftOut);
+                Values::Object(cells.collect::<Accept<Vec<_>>>()?, gaps)
             }
             _ => return Err(Reject),
         };
         Ok(Cells {
             begin: member.begin.clone(),
-            nullable: member.nullable,
+            missing: member.missing,
             nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
             values,
         })
     }
 
     fn write(&self, row: usize, out: &mut Vec<u8>) -> Accept<()> {
-        out.extend_from_slice(&self.begin);
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            if !self.nullable {
-                return Err(Reject);
+            match self.missing {
+                Nulls::Refused => return Err(Reject),
+                Nulls::LeftOut => {}
+                Nulls::Written => {
+                    out.extend_from_slice(&self.begin);
+                    out.extend_from_slice(b"null");
+                }
             }
-            out.extend_from_slice(b"null");
             return Ok(());
         }
+        out.extend_from_slice(&self.begin);
         match &self.values {
             Values::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
             Values::Int8(values) => numbers::integer(i64::from(values.value(row)), out),
@@ -239,9 +269,17 @@ impl Cells {
                 }
                 out.push(b'}');
             }
-            Values::Object(members) => {
+            Values::Object(members, gaps) => {
+                let begin = out.len();
                 for member in members {
                     member.write(row, out)?;
+                }
+                if *gaps {
+                    // The first that is written begins the object, whichever it is.
+                    match out.get_mut(begin) {
+                        Some(separator) => *separator = b'{',
+                        None => out.push(b'{'),
+                    }
                 }
                 out.push(b'}');
             }

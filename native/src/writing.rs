@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::columns::{Accept, Reject};
-use crate::json_write::{self, Member, Shape, Strings};
+use crate::json_write::{self, Member, Nulls, Shape, Strings};
 use crate::spec::{deeper, imported_array, item, unsupported};
 use crate::{Batch, routing, slice};
 
@@ -52,7 +52,7 @@ impl JsonEncoder {
     }
 }
 
-/// (begin, nullable, kind, ...): "moment" with whether it is UTC, "epoch" with its unit, "list" and "map" with a member,
+/// (begin, nulls, kind, ...), nulls being 0 if they are refused, 1 if written, 2 if left out: "moment" with whether it is UTC, "epoch" with its unit, "list" and "map" with a member,
 /// "object" with a list of them.
 fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
     let depth = deeper(depth)?;
@@ -62,6 +62,7 @@ fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
         "integer" => Shape::Integer,
         "decimal" => Shape::Decimal,
         "float" => Shape::Float,
+        "finite" => Shape::Finite,
         "text" => Shape::Text,
         "base64" => Shape::Base64,
         "date" => Shape::Date,
@@ -78,7 +79,13 @@ fn member(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Member> {
         }
         other => return Err(unsupported(format!("nothing writes '{other}'"))),
     };
-    Ok(Member { begin: item(spec, 0)?, nullable: item(spec, 1)?, shape })
+    let missing = match item::<u8>(spec, 1)? {
+        0 => Nulls::Refused,
+        1 => Nulls::Written,
+        2 => Nulls::LeftOut,
+        other => return Err(unsupported(format!("nothing is done with nulls by '{other}'"))),
+    };
+    Ok(Member { begin: item(spec, 0)?, missing, shape })
 }
 
 /// The positions of keys, a string array, as the bytes of doubles. None if one is null, no text or too long.

@@ -34,7 +34,7 @@ def test_formats_know_types_of_spark_only(path: Path) -> None:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {name: ROOT / folder for name, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()}
-MODULES = {"grpcio": "grpc", "protobuf": "google"}
+MODULES = {"grpcio": "grpc", "jsonschema-rs": "jsonschema_rs", "protobuf": "google"}
 """The modules of distributions that are named otherwise."""
 
 

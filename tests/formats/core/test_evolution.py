@@ -306,7 +306,7 @@ def test_roots_that_are_no_record() -> None:
     payloads = AVRO.encoder(schema, text).encode(batch).to_pylist()
     assert payloads == [b"\2\2x", b"\0"]
     assert AVRO.decoder(schema, text).decode(EventBuffer.of(payloads)).equals(batch)
-    text = '{"type": ["array", "null"], "items": {"type": "integer"}}'
+    text = '{"type": ["array", "null"], "items": {"type": ["integer", "null"]}}'
     schema = JSON.spark_schema(text)
     batch = pa.RecordBatch.from_pydict({"value": [[1, None], None, []]}, schema=arrow_schema(schema))
     payloads = JSON.encoder(schema, text).encode(batch).to_pylist()

@@ -333,7 +333,9 @@ def test_json_schema_references() -> None:
         ("[1]", "neither an object nor"),
         ('{"properties": {"a": 1}}', "invalid at 'a'"),
         ('{"properties": {"a": {"$ref": "#/nowhere"}}}', "refers to '#/nowhere'"),
-        ('{"properties": {"a": {"$ref": "#"}}}', "'#' contains itself"),
+        ('{"$ref": "#"}', "'#' is a part of itself"),
+        ('{"properties": {"a": {"allOf": [{"$ref": "#/b"}]}}, "b": {"$ref": "#/properties/a"}}', "is a part of itself"),
+        ('{"allOf": [{"$ref": "https://example.org/base.json"}]}', "refers to 'https://example.org/base.json'"),
     ],
 )
 def test_invalid_json_schema(text: str, reason: str) -> None:

@@ -1,0 +1,147 @@
+"""Checks documents before they are written, by all that a JSON Schema says and the types of columns do not promise.
+
+For a schema with such keywords (enum, pattern, minimum, oneOf, ...) each document is parsed and validated, which takes
+longer than writing it. The schema of a table that was made here has none, and costs nothing. A schema without `$schema`
+may be of any draft; then a document has to fit it as draft 7 (or 4) and as draft 2020-12, as far as it is one of them.
+Formats are checked up to draft 7, as Java's validators do; from 2019-09 on they are remarks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, shorten
+
+from . import schema_model as model
+from .documents import DEEPEST, depth_over_limit
+from .draft3 import as_draft4, is_draft3
+from .kept_text import CONTAINERS
+from .schema_parser import schema_in
+from .timestamps import ISO
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+_DRAFTS = (
+    ("draft-03", ("Draft4Validator",)),
+    ("draft-04", ("Draft4Validator",)),
+    ("draft-05", ("Draft4Validator",)),
+    ("draft-06", ("Draft6Validator",)),
+    ("draft-07", ("Draft7Validator",)),
+    ("2019-09", ("Draft201909Validator",)),
+    ("2020-12", ("Draft202012Validator",)),
+)
+"""Which validators a `$schema` asks for."""
+
+_OLD = ("Draft7Validator", "Draft4Validator")
+_NEW = "Draft202012Validator"
+_WITH_FORMATS = {"Draft4Validator", "Draft6Validator", "Draft7Validator"}
+
+
+def document_rules(schema: model.Schema, text: str, timestamps: str) -> DocumentRules | None:
+    """Return what checks the documents of a table, None if nothing is to be checked.
+
+    Raises InvalidSchemaError if a document has to be checked and the schema is not a valid one.
+    """
+    nodes = list(_nodes(schema.root))
+    rule = schema.rules
+    if timestamps != ISO and any(_is_foreign_timestamp(each) for each in nodes):
+        rule = rule or "'format'"
+    deep = any(isinstance(each, model.Anything) and each.types & CONTAINERS for each in nodes)
+    if rule is None and not deep:
+        return None
+    return DocumentRules([] if rule is None else _validators(schema_in(text), rule), deep)
+
+
+class DocumentRules:
+    """Refuses documents that a validator refuses, and those nested too deeply (`deep`: some may be)."""
+
+    def __init__(self, validators: Sequence[jsonschema_rs.Validator], deep: bool) -> None:
+        self._validators = validators
+        self._deep = deep
+
+    def check(self, payloads: pa.LargeBinaryArray, begin: int) -> None:
+        """Raise InvalidRowError for the first document that is refused; it stands behind `begin` bytes."""
+        for row, payload in enumerate(payloads.to_pylist()):
+            document = payload[begin:]
+            if self._deep and len(document) > DEEPEST and depth_over_limit(document.decode()):
+                _refuse(row, f"its arrays and objects are nested more than {DEEPEST} deep")
+            if not self._validators:
+                continue
+            value = json.loads(document)
+            for each in self._validators:
+                error = next(each.iter_errors(value), None)
+                if error is not None:
+                    _refuse(row, _reason(error))
+
+
+def _refuse(row: int, reason: str) -> NoReturn:
+    raise InvalidRowError(f"row {row} of the batch cannot be written: {reason}")
+
+
+def _reason(error: jsonschema_rs.ValidationError) -> str:
+    path = ""
+    for each in error.instance_path:
+        path += f"[{each}]" if isinstance(each, int) else f".{each}" if path else each
+    value = shorten(json.dumps(error.instance, ensure_ascii=False, default=str))
+    where = f"column '{path}' is {value}" if path else "the row"
+    rule = "/".join(map(str, error.schema_path))
+    return f"{where}, which the JSON schema refuses at '{rule}': {shorten(error.message)}"
+
+
+def _validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise InvalidSchemaError(
+            f"the JSON schema says {rule}, so that each row is checked before it is written, and Python has no package "
+            "jsonschema-rs to do it; install it on all machines"
+        ) from None
+    draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
+    named = next((names for sign, names in _DRAFTS if sign in draft), None)
+    if isinstance(root, dict):
+        root = {key: each for key, each in root.items() if key != "$schema"}
+    if "draft-03" in draft or (named is None and is_draft3(root)):
+        root, named = as_draft4(root), ("Draft4Validator",)
+    found: list[jsonschema_rs.Validator] = []
+    reasons: list[str] = []
+    for name in named or (*_OLD, _NEW):
+        if name in _OLD and found:
+            continue  # draft 4 is what older drafts than 7 have, where it is no draft 7
+        try:
+            make: Callable[..., jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
+            found.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_nothing_else))
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            reasons.append(str(error).split("\n", 1)[0])
+    if not found:
+        raise InvalidSchemaError(
+            f"the JSON schema says {rule}, so that each row is checked before it is written, but nothing can "
+            f"be checked by it: {shorten(reasons[0])}"
+        )
+    return found
+
+
+def _nothing_else(address: str) -> NoReturn:
+    raise ValueError(f"'{address}' is not in its text")
+
+
+def _is_foreign_timestamp(node: model.Node) -> bool:
+    return isinstance(node, model.Scalar) and node.foreign and isinstance(node.type, (TimestampType, TimestampNTZType))
+
+
+def _nodes(root: model.Node) -> Iterator[model.Node]:
+    left = [root]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, model.Object):
+            left += node.properties.values()
+        elif isinstance(node, model.Array):
+            left.append(node.items)
+        elif isinstance(node, model.Map):
+            left.append(node.values)

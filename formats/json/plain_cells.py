@@ -1,0 +1,198 @@
+"""Writes plain values as JSON: what stands for a number, a text, a date."""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+)
+
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from ..core.writing import BINARY, Cells, Rows, constant, joined, valid_text
+from ..native.plans import Spec, Unplanned
+from .kept_text import json_value
+from .timestamps import EPOCH_UNITS, ISO, epoch_cells
+
+_QUOTE = constant(b'"')
+
+_ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
+    (bytes([code]), json.dumps(chr(code)).strip('"').encode()) for code in range(0x20)
+]
+"""What may not stand in a string, backslash first because the replacements bring more of them."""
+
+
+class JsonCells(Cells):
+    """Turns a column into JSON values, and tells the native encoder how to."""
+
+    native: Spec | None = None
+
+    def plan(self) -> Spec:
+        """Return the kind of the values for the native encoder. Raises Unplanned if it does not know it."""
+        if self.native is None:
+            raise Unplanned(f"column '{self.path}' has a kind that the native encoder does not know")
+        return self.native
+
+
+class TextCells(JsonCells):
+    """Writes a type whose cells are what Arrow's cast to string gives."""
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return array.cast(pa.large_string()).cast(BINARY)
+
+    def quoted(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        return joined([_QUOTE, cells, _QUOTE], len(cells))
+
+
+class IntegralCells(TextCells):
+    native = ("integer",)
+
+
+class DecimalCells(TextCells):
+    native = ("decimal",)
+
+
+class StringCells(TextCells):
+    native: Spec | None = ("text",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return self.quoted(_escaped(valid_text(array, self, rows)))
+
+
+class KeptCells(StringCells):
+    """Writes texts of which some are kept JSON, as the values that they are."""
+
+    native: Spec | None = None
+
+    def __init__(self, path: str, types: frozenset[str]) -> None:
+        super().__init__(path)
+        self._types = types
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        texts = valid_text(array, self, rows)
+        values = [json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
+        for row, value in zip(rows, values, strict=True):
+            if isinstance(value, str):
+                self.refuse(row, value)
+        strings = self.quoted(_escaped(texts))
+        return pc.coalesce(pa.array(values, BINARY), strings)
+
+
+def _escaped(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    buffer = cells.buffers()[2]
+    found = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
+    # Looking through the bytes once is much cheaper than looking for each of 34 characters.
+    special = np.unique(found[(found < 0x20) | (found == ord('"')) | (found == ord("\\"))])
+    for character, replacement in _ESCAPES:
+        if character[0] in special:
+            cells = pc.replace_substring(cells, pattern=character, replacement=replacement)
+    return cells
+
+
+class BooleanCells(JsonCells):
+    native = ("boolean",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return pc.if_else(array, constant(b"true"), constant(b"false"))
+
+
+class FloatingCells(TextCells):
+    """Writes the shortest digits that give the same number back. Integral numbers get ".0", as in Java and Python."""
+
+    native = ("float",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        text = array.cast(pa.large_string())
+        if pa.types.is_float32(array.type):
+            # A reader may go by way of double, so the digits must survive that too.
+            same = pc.equal(text.cast(pa.float64()).cast(pa.float32(), safe=False), array)
+            if not pc.all(same).as_py():
+                text = pc.if_else(same, text, array.cast(pa.float64()).cast(pa.large_string()))
+        cells = text.cast(BINARY)
+        integral = pc.match_substring_regex(text, "^-?[0-9]+$")
+        if pc.any(integral).as_py():
+            tail = pc.if_else(integral, constant(b".0"), constant(b""))
+            cells = joined([cells, tail], len(cells))
+        finite = pc.is_finite(array)
+        if pc.all(finite).as_py() is False:
+            negative = pc.if_else(pc.less(array, 0), constant(b'"-Infinity"'), constant(b'"Infinity"'))
+            special = pc.if_else(pc.is_nan(array), constant(b'"NaN"'), negative)
+            cells = pc.if_else(finite, cells, special)
+        return cells
+
+
+class FiniteCells(FloatingCells):
+    """Writes numbers by a schema that has no strings for those which JSON lacks."""
+
+    native = ("finite",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
+        self.refuse_first(wrong, rows, "NaN or infinite, which is no number in JSON")
+        return super().present(array, rows)
+
+
+class BinaryCells(TextCells):
+    native = ("base64",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        cells = [binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
+        return self.quoted(pa.array(cells, BINARY))
+
+
+class DateCells(TextCells):
+    native = ("date",)
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        days = array.view(pa.int32()).to_numpy()
+        self.refuse_first((days < FIRST_DAY) | (days > LAST_DAY), rows, _YEARS.format("date"))
+        return self.quoted(super().present(array, rows))
+
+
+class TimestampCells(TextCells):
+    """Writes ISO 8601 with microseconds (Arrow writes a blank for the T), or a number since 1970."""
+
+    def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
+        super().__init__(path)
+        self._type = pa.timestamp("us", zone)
+        self._epoch = None if timestamps == ISO else epoch_cells(timestamps)
+        self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        micros = array.view(pa.int64())
+        numbers = micros.to_numpy()
+        wrong = (numbers < FIRST_MICROS) | (numbers > LAST_MICROS)
+        self.refuse_first(wrong, rows, _YEARS.format("timestamp"))
+        if self._epoch is not None:
+            return self._epoch(micros).cast(BINARY)
+        # The session's time zone is part of Spark's type, but not of the instant.
+        text = micros.view(self._type).cast(pa.large_string())
+        return self.quoted(pc.replace_substring(text, " ", "T").cast(BINARY))
+
+
+_YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
+
+
+LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {
+    BooleanType: BooleanCells,
+    IntegralType: IntegralCells,
+    DecimalType: DecimalCells,
+    FloatType: FloatingCells,
+    DoubleType: FloatingCells,
+    StringType: StringCells,
+    BinaryType: BinaryCells,
+    DateType: DateCells,
+}

@@ -1,0 +1,258 @@
+"""Parses JSON Schemas: drafts 3 to 2020-12, as far as they say what a value looks like.
+
+A value that several parts of the schema describe (see `schema_parts`) has what all of them allow. What restricts values
+alone (minimum, pattern, ...) does not matter for columns; `document_rules` checks it where rows are written. Where a
+schema leads to itself, there is a value of any type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    TimestampType,
+)
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ..core.schema_texts import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE
+from ..core.spark_names import spark_type_named
+from ..core.spark_visitor import child_path
+from .node_rules import NodeRules
+from .portable_schema import full_schema
+from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
+from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
+from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
+
+_SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
+    name: tuple(kind for kind, written in PRIMITIVES.items() if written["type"] == name)
+    + (NUMBERS_TOO if name == "number" else ())
+    for name in ("boolean", "integer", "number", "string")
+}
+"""Which "spark.type" may refine which JSON type; others are ignored."""
+
+
+def parse_json_schema(text: str) -> Schema:
+    """Parse a schema text. Raises InvalidSchemaError naming what is wrong."""
+    root = schema_in(text)
+    try:
+        parser = _Parser(root)
+        node = parser.node([Source(root)], "", frozenset())
+    except RecursionError:
+        raise InvalidSchemaError("the JSON schema is nested too deeply") from None
+    return Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
+
+
+def schema_in(text: str) -> Any:
+    """Return the full schema that a text has or carries. Raises InvalidSchemaError if it has none."""
+    try:
+        root = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
+    root = full_schema(root)
+    if not isinstance(root, (dict, bool)):
+        raise InvalidSchemaError("the JSON schema is neither an object nor true or false")
+    return root
+
+
+class _Parser:
+    def __init__(self, root: Any) -> None:
+        self._splitter = Splitter(root)
+        self.rules = NodeRules(self._splitter)
+        self._count = 0
+
+    def node(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Node:
+        """Return what a value looks like that fits all sources; `around` are the schemas that it is in."""
+        self._count += 1
+        if self._count > LARGEST_SCHEMA:
+            raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
+        parts = self._splitter.split(sources, path, around)
+        annotations = _annotations(sources, parts)
+        possible = TYPES.intersection(*(self._splitter.types(each.value) for each in sources if not each.unsure))
+        annotations["takes_null"] = "null" in possible
+        kind, nullable = _kind(parts, path)
+        around |= parts.inside
+        node: Node | None = None
+        if parts.recursive or parts.never:
+            self.rules.whole(parts, path)
+        elif kind == "object":
+            node = self._object(parts, path, around, annotations | {"nullable": nullable})
+        elif kind == "array":
+            node = self._array(parts, path, around, annotations | {"nullable": nullable})
+        elif kind is not None and (found := _scalar_of(kind, parts)) is not None:
+            node = Scalar(*found, **annotations | {"nullable": nullable})
+            self.rules.scalar(parts, path, node.type)
+        if node is None:
+            self.rules.anything(parts, path)
+            return Anything(possible, **annotations | {"nullable": True})
+        return node
+
+    def _array(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
+        entries = _entries(parts)
+        if entries is not None:
+            return Scalar(entries, **annotations)
+        self.rules.array(parts, path)
+        items = [Source(part.value["items"], part.unsure) for part in parts.having("items")]
+        if parts.having("prefixItems") or any(isinstance(each.value, list) for each in items):
+            items = []  # each place has a type of its own
+        element = self.node(items or [Source(True)], child_path(path, "element"), around)
+        return Array(_contained(element, parts), **annotations)
+
+    def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
+        properties = _properties(parts)
+        if not properties:
+            self.rules.map(parts, path)
+            values = [Source(part.value["additionalProperties"], part.unsure) for part in _with_values(parts)]
+            if parts.having("patternProperties"):
+                values = []  # those of some keys have a type of their own
+            node = self.node(values or [Source(True)], child_path(path, "value"), around)
+            return Map(_contained(node, parts), **annotations)
+        required = _required(parts)
+        members = {}
+        for name, sources in properties.items():
+            node = self.node(sources, child_path(path, name), around)
+            # Draft 3 has "required": true in the property itself.
+            demanded = name in required or any(
+                isinstance(each, dict) and each.get("required") is True and not unsure for each, unsure in sources
+            )
+            members[name] = _replaced(node, nullable=node.nullable or not demanded)
+            if demanded:
+                required.add(name)
+        found = Object(members, required, **annotations)
+        self.rules.object(parts, path, found)
+        return found
+
+
+def _annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
+    """Return what a schema remarks of a value; the nearest to the value counts."""
+    annotations: dict[str, Any] = {}
+    for value in [*(each.value for each in sources), *(part.value for part in parts.found)]:
+        if not isinstance(value, dict):
+            continue
+        if isinstance(value.get("description"), str):
+            annotations.setdefault("comment", value["description"])
+        if isinstance(value.get(SPARK_METADATA), dict):
+            annotations.setdefault("metadata", value[SPARK_METADATA])
+        if SPARK_TYPE in value:
+            annotations.setdefault("default", value.get("default"))
+    return annotations
+
+
+def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
+    """Return the only type besides null that all parts allow, None for any; and whether null may stand there.
+
+    Raises InvalidSchemaError if they allow none together.
+    """
+    enums = [part.value["enum"] for part in parts.having("enum") if isinstance(part.value["enum"], list)]
+    nullable = any(None in each for each in enums) or any(part.value.get("nullable") is True for part in parts.found)
+    stated = [part for part in parts.found if part.types() is not None]
+    sure = [part for part in stated if not part.unsure] or stated[:1]
+    if not sure:
+        kind = _implied(parts, enums)
+        return kind, nullable or any(part.or_null for part in parts.found)
+    names = sure[0].types() or TYPES
+    for part in sure[1:]:
+        both = names & (part.types() or TYPES)
+        if not both:
+            raise InvalidSchemaError(
+                f"the JSON schema allows no value at '{path}': one part of it says {_shown(names)}, and another "
+                f"{_shown(part.types() or TYPES)}"
+            )
+        names = both
+    nullable |= "null" in names
+    names -= {"null"}
+    if names == {"integer", "number"}:
+        names = frozenset({"number"})
+    return (next(iter(names)) if len(names) == 1 else None), nullable
+
+
+def _implied(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
+    """Return the type that is meant where no part names one."""
+    if parts.having("properties"):
+        return "object"
+    if any(len(besides_null(choices)) != 1 for part in parts.found for _, choices in choices_of(part.value)):
+        return None
+    if parts.having("additionalProperties"):
+        return "object"
+    if parts.having("items"):
+        return "array"
+    if any(all(isinstance(each, (str, type(None))) for each in values) for values in enums):
+        return "string"
+    return None
+
+
+def _shown(types: frozenset[str]) -> str:
+    return " or ".join(sorted(types - {"integer"} if "number" in types else types))
+
+
+def _properties(parts: Parts) -> dict[str, list[Source]]:
+    """Return what all parts say of each property."""
+    order = [name for part in parts.having(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
+    found: dict[str, list[Source]] = {}
+    for part in parts.having("properties"):
+        properties = part.value["properties"]
+        for name, each in properties.items() if isinstance(properties, dict) else ():
+            found.setdefault(name, []).append(Source(each, part.unsure))
+    return {name: found[name] for name in (*order, *found) if name in found}
+
+
+def _required(parts: Parts) -> set[str]:
+    lists = [part.value["required"] for part in parts.having("required") if not part.unsure]
+    return {name for each in lists if isinstance(each, list) for name in each if isinstance(name, str)}
+
+
+def _entries(parts: Parts) -> MapType | None:
+    """Return the type of a map whose entries are in a list, if an annotation says so."""
+    for part in parts.having(SPARK_MAP):
+        try:
+            return MapType.fromJson(part.value[SPARK_MAP])
+        except (LookupError, TypeError, ValueError, AttributeError):
+            continue  # the word of another program
+    return None
+
+
+def _with_values(parts: Parts) -> list[Part]:
+    return [part for part in parts.found if isinstance(part.value.get("additionalProperties"), dict)]
+
+
+def _contained(node: Node, parts: Parts) -> Node:
+    # Data often does not keep to its schema here (Java writes nulls into lists of strings), so only a
+    # schema of our own can promise that there are no nulls.
+    return _replaced(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
+
+
+def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
+    """Return the type of plain values, and whether another program's schema says so."""
+    for part in parts.having(SPARK_TYPE):
+        own = spark_type_named(part.value[SPARK_TYPE])
+        if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
+            return own, False
+    if name == "boolean":
+        return BooleanType(), True
+    if name == "integer":
+        return LongType(), True
+    if name == "number":
+        return DoubleType(), True
+    if name != "string":
+        return None
+    if any(part.value["contentEncoding"] == "base64" for part in parts.having("contentEncoding")):
+        return BinaryType(), True
+    formats = {part.value["format"] for part in parts.having("format") if part.value["format"] in _FORMATS}
+    return (_FORMATS[formats.pop()] if len(formats) == 1 else StringType()), True
+
+
+_FORMATS = {"date": DateType(), "date-time": TimestampType()}
+
+
+def _replaced(node: Node, **changes: Any) -> Node:
+    return type(node)(**node.__dict__ | changes)

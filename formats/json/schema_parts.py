@@ -1,0 +1,223 @@
+"""Splits a JSON Schema into the parts that all say something of one value: itself, `allOf`, what `$ref` leads to.
+
+A value has to fit each part. What stands beside `$ref` is a part from draft 2019-09 on, and is ignored up to draft 7.
+Where `$schema` does not say which draft counts, either may be meant. Then what stands there is a part that adds
+columns, and promises nothing: none of its columns is NOT NULL for it, and its types count only where no other part has
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from .schema_references import References
+
+TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+ANY = "any"
+"""The type of draft 3 that all values have."""
+
+
+_REMARKS = frozenset(
+    {"$ref", "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
+     "examples", "deprecated", "readOnly", "writeOnly"}
+)  # fmt: skip
+"""What says nothing of the values, beside a reference."""
+
+
+class Siblings(Enum):
+    """What counts of the keywords beside `$ref`."""
+
+    NONE = auto()
+    ALL = auto()
+    UNKNOWN = auto()
+
+
+class Source(NamedTuple):
+    """A schema, and whether it may be ignored by some readers."""
+
+    value: Any
+    unsure: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A schema without what `$ref` and `allOf` in it bring. `or_null`: null fits, whatever it says."""
+
+    value: dict[str, Any]
+    unsure: bool
+    or_null: bool
+
+    def types(self) -> frozenset[str] | None:
+        """Return the types that its "type" names, None if it does not restrict them."""
+        found = named_types(self.value.get("type"))
+        return found if found is None or not self.or_null else found | {"null"}
+
+
+@dataclass
+class Parts:
+    """All parts of one value."""
+
+    found: list[Part] = field(default_factory=list)
+    inside: set[int] = field(default_factory=set)
+    """The ids of all schemas that were gone through."""
+    ignored: list[dict[str, Any]] = field(default_factory=list)
+    """Schemas whose keywords beside `$ref` do not count."""
+    recursive: bool = False
+    """A part is one that is open already, around this value."""
+    never: bool = False
+    """A part is `false`, which no value fits."""
+
+    def having(self, *keywords: str) -> list[Part]:
+        """Return the parts with one of these keywords."""
+        return [part for part in self.found if any(each in part.value for each in keywords)]
+
+
+def siblings_of(root: Any) -> Siblings:
+    """Return what the text's `$schema` says of keywords beside `$ref`."""
+    draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
+    if any(each in draft for each in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
+        return Siblings.NONE
+    return Siblings.ALL if any(each in draft for each in ("2019-09", "2020-12")) else Siblings.UNKNOWN
+
+
+def named_types(kind: Any) -> frozenset[str] | None:
+    """Return the types that a "type" allows, None if all; a number may be an integer."""
+    names = {kind} if isinstance(kind, str) else set(kind) if _all_texts(kind) else set()
+    if not names or not names <= TYPES:
+        return None
+    return frozenset(names | {"integer"} if "number" in names else names)
+
+
+def _all_texts(kind: Any) -> bool:
+    return isinstance(kind, list) and all(isinstance(each, str) for each in kind)
+
+
+def choices_of(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Return the alternatives in a schema: of `anyOf`, of `oneOf`, and of a "type" of draft 3 that lists schemas."""
+    found = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
+    if isinstance(value.get("type"), list) and not _all_texts(value["type"]):
+        found.append(("type", [{"type": each} if isinstance(each, str) else each for each in value["type"]]))
+    return found
+
+
+def besides_null(choices: Sequence[Any]) -> list[Any]:
+    """Return the alternatives without that of null."""
+    return [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
+
+
+class Splitter:
+    """Splits the schemas of one text."""
+
+    def __init__(self, root: Any) -> None:
+        self.references = References(root)
+        self._siblings = siblings_of(root)
+        self._types: dict[int, frozenset[str]] = {}
+
+    def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
+        """Return the parts of a value that fits all sources. `around`: ids of the references' targets that it is in.
+
+        Raises InvalidSchemaError for what is no schema, and for a schema that is its own part.
+        """
+        parts = Parts()
+        seen: set[tuple[int, bool, bool]] = set()
+
+        def add(value: Any, unsure: bool, or_null: bool, chain: tuple[int, ...]) -> None:
+            if isinstance(value, bool):
+                parts.never |= not value and not unsure
+                return
+            if not isinstance(value, dict):
+                raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is no schema")
+            if (id(value), unsure, or_null) in seen:
+                return
+            seen.add((id(value), unsure, or_null))
+            chain = (*chain, id(value))
+            parts.inside.add(id(value))
+            reference = value.get("$ref")
+            if not isinstance(reference, str):
+                add_keywords(value, unsure, or_null, chain)
+                return
+            if value.keys() <= _REMARKS:
+                pass  # nothing stands beside it
+            elif self._siblings is Siblings.NONE:
+                parts.ignored.append(value)
+            else:
+                add_keywords(value, unsure or self._siblings is Siblings.UNKNOWN, or_null, chain)
+            add_target(self.references.find(reference, value, path), unsure, or_null, chain, reference)
+
+        def add_target(target: Any, unsure: bool, or_null: bool, chain: tuple[int, ...], reference: str) -> None:
+            if id(target) in chain:
+                raise InvalidSchemaError(
+                    f"the JSON schema '{reference}' is a part of itself (at '{path}'), so that no value can be checked "
+                    "by it"
+                )
+            if id(target) in around and self.references.recursive(target):
+                parts.recursive = True
+                return
+            add(target, unsure, or_null, chain)
+
+        def add_keywords(value: dict[str, Any], unsure: bool, or_null: bool, chain: tuple[int, ...]) -> None:
+            own = Part(value, unsure, or_null)
+            keys = list(value)
+            first = "properties" in value and not {"allOf", "extends"} & {*keys[: keys.index("properties")]}
+            if first:  # columns in the order of the text
+                parts.found.append(own)
+            for each in joined_schemas(value):
+                add(each, unsure, or_null, chain)
+            for _, choices in choices_of(value):
+                rest = besides_null(choices)
+                if len(rest) == 1:
+                    add(rest[0], unsure, or_null or len(choices) > 1, chain)
+            if not first:
+                parts.found.append(own)
+
+        for source in sources:
+            add(source.value, source.unsure, False, ())
+        return parts
+
+    def types(self, value: Any) -> frozenset[str]:
+        """Return the types of the values which fit a schema; of a recursive one, those that are not ruled out."""
+        if not isinstance(value, dict):
+            return TYPES if value is not False else frozenset()
+        if id(value) not in self._types:
+            self._types[id(value)] = TYPES  # to what is within it
+            self._types[id(value)] = self._types_of(value)
+        return self._types[id(value)]
+
+    def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
+        found = named_types(value.get("type"))
+        found = TYPES if found is None else found
+        if isinstance(value.get("enum"), list):
+            found &= frozenset[str]().union(*map(_types_of_value, value["enum"]))
+        if "const" in value:
+            found &= _types_of_value(value["const"])
+        for each in joined_schemas(value):
+            found &= self.types(each)
+        for _, choices in choices_of(value):
+            found &= frozenset[str]().union(*map(self.types, choices))
+        if isinstance(reference := value.get("$ref"), str):
+            target = self.types(self.references.known(reference, value))
+            return target if self._siblings is Siblings.NONE or not target & found else target & found
+        return found
+
+
+def joined_schemas(value: dict[str, Any]) -> list[Any]:
+    """Return the schemas of `allOf`, and of `extends` of draft 3, which may be a single one."""
+    found: list[Any] = []
+    for key in ("allOf", "extends"):
+        inner = value.get(key, [])
+        found += inner if isinstance(inner, list) else [inner]
+    return found
+
+
+def _types_of_value(value: Any) -> frozenset[str]:
+    if isinstance(value, bool):
+        return frozenset({"boolean"})
+    if isinstance(value, (int, float)):
+        return frozenset({"integer", "number"} if value == value // 1 else {"number"})
+    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    return frozenset({kinds.get(type(value), "null")})

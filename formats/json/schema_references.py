@@ -1,0 +1,137 @@
+"""Finds what the references of a JSON Schema stand for: pointers, anchors and ids, all within its text.
+
+An `$id` (`id` up to draft 4) names a schema, and gives the base of the references and pointers below it; the official
+serializer of Pravega writes `urn:jsonschema:Point`. Nothing is fetched: a reference out of the text is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+DATA = frozenset({"enum", "const", "default", "examples", "example"})
+"""Keywords whose values are no schemas, whatever they look like."""
+
+DEFINITIONS = frozenset({"definitions", "$defs"})
+
+
+@dataclass(frozen=True)
+class _Resource:
+    """A schema with an id of its own, or the whole text: what pointers below it begin at."""
+
+    base: str
+    root: Any
+
+
+class References:
+    """The names in one schema text."""
+
+    def __init__(self, root: Any) -> None:
+        self._named: dict[str, Any] = {}
+        self._resources: dict[int, _Resource] = {}
+        self._recursive: dict[int, bool] = {}
+        self._whole = _Resource("", root)
+        left: list[tuple[Any, _Resource]] = [(root, self._whole)]
+        while left:
+            value, resource = left.pop()
+            if isinstance(value, dict):
+                resource = self._resources[id(value)] = self._note(value, resource)
+                left += [(each, resource) for key, each in reversed(value.items()) if key not in DATA]
+            elif isinstance(value, list):
+                left += [(each, resource) for each in reversed(value)]
+
+    def _note(self, value: dict[str, Any], resource: _Resource) -> _Resource:
+        for key in ("$id", "id"):
+            name = value.get(key)
+            # A definition, not another mention of it; and not a property that is called "id".
+            if isinstance(name, str) and "$ref" not in value:
+                self._named.setdefault(name, value)
+                address = _joined(resource.base, name)
+                self._named.setdefault(address, value)
+                if not name.startswith("#"):  # which is an anchor, up to draft 7
+                    resource = _Resource(address.removesuffix("#"), value)
+                    self._named.setdefault(resource.base, value)
+        for key in ("$anchor", "$dynamicAnchor"):
+            if isinstance(name := value.get(key), str):
+                self._named.setdefault(f"{resource.base}#{name}", value)
+        return resource
+
+    def find(self, reference: str, within: dict[str, Any], path: str) -> Any:
+        """Return the schema that a reference in `within` stands for. Raises InvalidSchemaError naming it."""
+        found = self.known(reference, within)
+        if found is None:
+            raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
+        return found
+
+    def known(self, reference: str, within: dict[str, Any]) -> Any:
+        """Return the schema that a reference in `within` stands for, None if it is not in the text."""
+        return self._target(reference, self._resources[id(within)])
+
+    def _target(self, reference: str, resource: _Resource) -> Any:
+        if reference == "#":
+            return resource.root
+        for address in (reference, _joined(resource.base, reference)):
+            if address in self._named:
+                return self._named[address]
+            base, pointer = urldefrag(address)
+            root = resource.root if not base or base == resource.base else self._named.get(base)
+            found = None if root is None else _pointed(root, pointer)
+            if found is None and not base:  # some write pointers from the whole text below an id, too
+                found = _pointed(self._whole.root, pointer)
+            if found is not None:
+                return found
+        return None
+
+    def recursive(self, schema: dict[str, Any]) -> bool:
+        """Tell whether a schema leads to itself."""
+        if id(schema) not in self._recursive:
+            self._recursive[id(schema)] = any(each is schema for each in self._below(schema))
+        return self._recursive[id(schema)]
+
+    def _below(self, schema: dict[str, Any]) -> Iterator[Any]:
+        """Go through what a schema leads to; itself only if it does."""
+        seen: set[int] = set()
+        left: list[Any] = [schema]
+        while left:
+            value = left.pop()
+            inner = [each for key, each in value.items() if key not in DATA | DEFINITIONS]
+            if isinstance(reference := value.get("$ref"), str):
+                inner.append(self.known(reference, value))
+            while inner:
+                each = inner.pop()
+                if isinstance(each, list):
+                    inner += each
+                elif isinstance(each, dict):
+                    yield each
+                    if id(each) not in seen:
+                        seen.add(id(each))
+                        left.append(each)
+
+
+def _joined(base: str, name: str) -> str:
+    """Return an address from its base; `urljoin` knows no URNs."""
+    if name.startswith("#"):
+        return base.partition("#")[0] + name
+    return urljoin(base, name)
+
+
+def _pointed(root: Any, pointer: str) -> Any:
+    """Return what a JSON pointer (RFC 6901, in a fragment) leads to, None if there is nothing."""
+    if pointer == "":
+        return root
+    if not pointer.startswith("/"):
+        return None
+    found: Any = root
+    for part in pointer[1:].split("/"):
+        key = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        elif isinstance(found, dict) and key in found:
+            found = found[key]
+        else:
+            return None
+    return found
