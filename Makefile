@@ -165,6 +165,7 @@ fuzz: jar native ## Damage a million events per format, and ask 100,000 generate
 	export FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM}; echo "FUZZ_SEED=$$FUZZ_SEED"; \
 	FUZZ_EVENTS=$${FUZZ_EVENTS:-1000000} FUZZ_QUERIES=$${FUZZ_QUERIES:-100000} $(BIN)/python -m pytest --timeout 0 \
 	  tests/formats/core/test_fuzz.py tests/formats/native/test_fuzz.py tests/formats/changes/test_native_reader.py \
+	  tests/formats/avro/test_resolution_of_java.py \
 	  tests/catalog/test_equality.py tests/catalog/test_equality_of_bad_events.py tests/catalog/test_equality_of_versions.py \
 	  $(PYTEST_ARGS)
 

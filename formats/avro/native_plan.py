@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
 from ..native.plans import Spec, Unplanned
 from . import schema_model as avro
-from .resolution import Constant
+from .union_columns import Constant
 
 
 def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
@@ -31,6 +31,7 @@ def avro_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
     if isinstance(writer, avro.Record) and type(column) is StructColumn:
         return _record(writer, column, nullable)
     if isinstance(writer, avro.Array) and type(column) is ListColumn:
+        _check_weight(writer, f"column '{column.path}'")
         spec, plan = avro_column(writer.items, column.element, column.element_nullable)
         return ("list", column.type, nullable, spec), ("array", plan)
     if isinstance(writer, avro.Map) and type(column) is MapColumn:
@@ -97,15 +98,24 @@ _READ_AS = {
 }
 
 
-def _skip(node: avro.Node) -> Spec:
+def _check_weight(node: avro.Array, where: str) -> None:
+    # Natively their number is bounded by the bytes that follow, otherwise by a number of its own.
+    if avro.takes_no_bytes(node.items):
+        raise Unplanned(f"{where} is an array of elements that take no bytes")
+
+
+def _skip(node: avro.Node, inside: tuple[avro.Node, ...] = ()) -> Spec:
     if isinstance(node, avro.Record):
-        return ("record", [_skip(field.type) for field in node.fields])
+        if any(node is outer for outer in inside):
+            raise Unplanned(f"the record '{node.name}' contains itself")
+        return ("record", [_skip(field.type, (*inside, node)) for field in node.fields])
     if isinstance(node, avro.Array):
-        return ("array", _skip(node.items))
+        _check_weight(node, "a field that is not wanted")
+        return ("array", _skip(node.items, inside))
     if isinstance(node, avro.Map):
-        return ("map", _skip(node.values))
+        return ("map", _skip(node.values, inside))
     if isinstance(node, avro.Union):
-        return ("union", [_skip(branch) for branch in node.branches])
+        return ("union", [_skip(branch, inside) for branch in node.branches])
     if isinstance(node, avro.Enum):
         return ("enum", len(node.symbols))
     if isinstance(node, avro.Fixed):

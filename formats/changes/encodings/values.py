@@ -59,9 +59,9 @@ from ...core.columns import (
     StructColumn,
     kind_of,
 )
+from ...core.json_text import json_text
 from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, from_base64
 from ...core.spark_visitor import child_path
-from ...json.values import json_text
 from . import kafka_connect_schema
 from .decimals import decimal_column, decimal_text
 from .kafka_connect_schema import FieldSchema
