@@ -104,24 +104,50 @@ def _check_weight(node: avro.Array, where: str) -> None:
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 
 
-def _skip(node: avro.Node, inside: tuple[avro.Node, ...] = ()) -> Spec:
-    if isinstance(node, avro.Record):
-        if any(node is outer for outer in inside):
-            raise Unplanned(f"the record '{node.name}' contains itself")
-        return ("record", [_skip(field.type, (*inside, node)) for field in node.fields])
-    if isinstance(node, avro.Array):
-        _check_weight(node, "a field that is not wanted")
-        return ("array", _skip(node.items, inside))
-    if isinstance(node, avro.Map):
-        return ("map", _skip(node.values, inside))
-    if isinstance(node, avro.Union):
-        return ("union", [_skip(branch, inside) for branch in node.branches])
-    if isinstance(node, avro.Enum):
-        return ("enum", len(node.symbols))
-    if isinstance(node, avro.Fixed):
-        return ("fixed", node.size)
-    assert isinstance(node, avro.Primitive)
-    return {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name) or (_READ_AS[node.name],)
+class _Skips:
+    """Plans values that are not wanted. Records that contain each other, and themselves, are listed and numbered."""
+
+    def __init__(self) -> None:
+        self._records: list[avro.Record] = []
+        self._listing = False
+
+    def plan(self, node: avro.Node) -> Spec:
+        """Plan a value of any type. Raises Unplanned."""
+        if isinstance(node, avro.Record):
+            return self._record(node)
+        if isinstance(node, avro.Array):
+            _check_weight(node, "a field that is not wanted")
+            return ("array", self.plan(node.items))
+        if isinstance(node, avro.Map):
+            return ("map", self.plan(node.values))
+        if isinstance(node, avro.Union):
+            return ("union", [self.plan(branch) for branch in node.branches])
+        if isinstance(node, avro.Enum):
+            return ("enum", len(node.symbols))
+        if isinstance(node, avro.Fixed):
+            return ("fixed", node.size)
+        assert isinstance(node, avro.Primitive)
+        found = {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name)
+        return found or (_READ_AS[node.name],)
+
+    def _record(self, node: avro.Record) -> Spec:
+        if not self._listing and not avro.contains_itself(node):
+            return ("record", [self.plan(field.type) for field in node.fields])
+        if self._listing:
+            if not any(node is each for each in self._records):
+                self._records.append(node)
+            return ("again", next(place for place, each in enumerate(self._records) if each is node))
+        self._listing = True
+        self._records = [node]
+        plans: list[list[Spec]] = []
+        while len(plans) < len(self._records):
+            plans.append([self.plan(field.type) for field in self._records[len(plans)].fields])
+        self._listing = False
+        return ("recursive", plans)
+
+
+def _skip(node: avro.Node) -> Spec:
+    return _Skips().plan(node)
 
 
 def avro_skipped(writer: avro.Node) -> Spec:

@@ -157,6 +157,31 @@ def takes_no_bytes(node: Node) -> bool:
     return is_null(node)
 
 
+def contains_itself(record: Record) -> bool:
+    """Tell whether a record, or one that it contains, contains itself."""
+    done: set[int] = set()
+
+    def repeats(node: Node, inside: tuple[Node, ...]) -> bool:
+        match node:
+            case Record():
+                if id(node) in done:
+                    return False
+                if any(node is outer for outer in inside):
+                    return True
+                found = any(repeats(each.type, (*inside, node)) for each in node.fields)
+                done.add(id(node))
+                return found
+            case Array():
+                return repeats(node.items, inside)
+            case Map():
+                return repeats(node.values, inside)
+            case Union():
+                return any(repeats(branch, inside) for branch in node.branches)
+        return False
+
+    return repeats(record, ())
+
+
 def parse_avro(text: str) -> Node:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong and where."""
     try:
