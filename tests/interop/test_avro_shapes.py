@@ -109,7 +109,7 @@ def test_columns_of_a_recursive_table_are_altered(spark: SparkSession, java: For
 
 def test_cloud_events(spark: SparkSession, java: ForeignClient, scope: str) -> None:
     java.create_stream(scope, "cloud")
-    data = {"map": {"k": {"io.cloudevents.AvroCloudEventData": {"value": {"x": {"array": [{"value": {}}]}}}}}}
+    data: Any = {"map": {"k": {"io.cloudevents.AvroCloudEventData": {"value": {"x": {"array": [{"value": {}}]}}}}}}
     event = {"attribute": {"id": {"string": "1"}}, "data": data}
     java.write_avro(scope, "cloud", CLOUD_EVENT, [("k", event)])
     table = f"pravega.`{scope}`.cloud"
