@@ -171,6 +171,7 @@ fuzz: jar native ## Damage a million events per format, and ask 100,000 generate
 	  tests/interop/test_connect_fuzz.py \
 	  tests/formats/protobuf/test_json_mapping.py \
 	  tests/formats/json/test_against_validator.py \
+	  tests/formats/avro/test_resolution_of_java.py \
 	  tests/catalog/test_equality.py tests/catalog/test_equality_of_bad_events.py tests/catalog/test_equality_of_versions.py \
 	  $(PYTEST_ARGS)
 

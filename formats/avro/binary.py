@@ -16,8 +16,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark_pravega.errors import InvalidSchemaError
-
 from ..core.framing import Undecodable
 from . import schema_model as avro
 
@@ -95,7 +93,8 @@ def _read_double(data: bytes, at: int) -> tuple[float, int]:
     return _unpack_double(data, at)[0], at + 8
 
 
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Read bytes, or a string as bytes, with their length before them."""
     length = data[at]
     if length < 128 and not length & 1:
         # The usual case, a length below 64, without a call.
@@ -117,30 +116,32 @@ _PRIMITIVES: dict[str, Reader] = {
     "long": read_long,
     "float": _read_float,
     "double": _read_double,
-    "bytes": _read_bytes,
-    "string": _read_bytes,
+    "bytes": read_bytes,
+    "string": read_bytes,
 }
 
 
 def reader_of(node: avro.Node) -> Reader:
-    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
+    """Return a reader for values of a type that are not wanted but have to be skipped."""
     return _Unwanted().read(node)
 
 
 class _Unwanted:
-    """Makes readers for values that are not wanted but have to be skipped."""
+    """Makes readers, one for each record; from where a record would contain itself, values are skipped in a loop."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
+        self._records: dict[int, Reader] = {}
 
     def read(self, node: avro.Node) -> Reader:
         if isinstance(node, avro.Record):
-            if any(node is outer for outer in self._inside):
-                raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
-            self._inside.append(node)
-            reader = record_reader([(self.read(each.type), False) for each in node.fields])
-            self._inside.pop()
-            return reader
+            if id(node) not in self._records:
+                if any(node is outer for outer in self._inside):
+                    return _skipper(node)
+                self._inside.append(node)
+                self._records[id(node)] = record_reader([(self.read(each.type), False) for each in node.fields])
+                self._inside.pop()
+            return self._records[id(node)]
         if isinstance(node, avro.Array):
             return array_reader(node, self.read(node.items))
         if isinstance(node, avro.Map):
@@ -148,6 +149,38 @@ class _Unwanted:
         if isinstance(node, avro.Union):
             return union_reader([self.read(branch) for branch in node.branches])
         return scalar_reader(node)
+
+
+def _skipper(record: avro.Record) -> Reader:
+    """Return what skips values that may be nested as deep as the data is long."""
+
+    def skip(data: bytes, at: int) -> tuple[None, int]:
+        # What is left to skip, the next at the end: a type, and how many items of it a block still has.
+        left: list[tuple[avro.Node, int | None]] = [(record, None)]
+        while left:
+            node, count = left.pop()
+            if isinstance(node, avro.Record):
+                left += [(each.type, None) for each in reversed(node.fields)]
+            elif isinstance(node, avro.Union):
+                branch, at = read_long(data, at)
+                if not 0 <= branch < len(node.branches):
+                    raise Undecodable(f"it has the branch number {branch} of a union of {len(node.branches)} types")
+                left.append((node.branches[branch], None))
+            elif not isinstance(node, avro.Array | avro.Map):
+                _, at = scalar_reader(node)(data, at)
+            elif not count:
+                weightless = isinstance(node, avro.Array) and avro.takes_no_bytes(node.items)
+                count, at = bounded_block(data, at, weightless)
+                if count:
+                    left.append((node, count))
+            else:
+                left.append((node, count - 1))
+                if isinstance(node, avro.Map):
+                    _, at = read_bytes(data, at)
+                left.append((node.items if isinstance(node, avro.Array) else node.values, None))
+        return None, at
+
+    return skip
 
 
 def scalar_reader(node: avro.Node) -> Reader:
@@ -204,12 +237,9 @@ def record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
 
 
 def array_reader(node: avro.Array, item: Reader) -> Reader:
-    """Return a reader for blocks of items up to the empty block.
-
-    Raises InvalidSchemaError for items that take no bytes: a few bytes could claim billions of them.
-    """
-    if _takes_no_bytes(node.items):
-        raise InvalidSchemaError("the Avro schema has an array whose elements take no bytes")
+    """Return a reader for blocks of items up to the empty block."""
+    if avro.takes_no_bytes(node.items):
+        return _weightless_reader(item)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         values: list[Any] = []
@@ -227,6 +257,32 @@ def array_reader(node: avro.Array, item: Reader) -> Reader:
     return read
 
 
+def _weightless_reader(item: Reader) -> Reader:
+    """Return a reader for arrays whose elements take no bytes, of which a few bytes could claim billions."""
+    # Which event was read last, how far, and how many elements it had so far. Threads that disturb each other here
+    # count too few, never too many.
+    last: tuple[bytes, int, int] = (b"", 0, 0)
+
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        nonlocal last
+        values: list[Any] = []
+        while True:
+            count, at = block_count(data, at)
+            if count == 0:
+                return values, at
+            event, where, before = last
+            last = data, at, count + (before if event is data and at > where else 0)
+            if last[2] > MOST_WEIGHTLESS:
+                raise Undecodable(f"it has more than {MOST_WEIGHTLESS:,} elements that take no bytes")
+            values += [item(data, at)[0] for _ in range(count)]
+
+    return read
+
+
+MOST_WEIGHTLESS = 10_000
+"""Elements without bytes, such as records without fields, that an event may have in arrays."""
+
+
 def map_reader(item: Reader) -> Reader:
     """Return a reader for blocks of keys and values. If a key occurs twice, its last value counts."""
 
@@ -239,7 +295,7 @@ def map_reader(item: Reader) -> Reader:
             if count > len(data) - at:
                 raise Undecodable(f"it has a map that claims {count} more entries than there can be")
             for _ in range(count):
-                key, at = _read_bytes(data, at)
+                key, at = read_bytes(data, at)
                 values[key], at = item(data, at)
 
     return read
@@ -253,6 +309,14 @@ def block_count(data: bytes, at: int) -> tuple[int, int]:
         if size < 0:
             raise Undecodable("it has a block of negative size")
         count = -count
+    return count, at
+
+
+def bounded_block(data: bytes, at: int, weightless: bool = False) -> tuple[int, int]:
+    """Read how many items follow, which cannot be more than bytes are left; MOST_WEIGHTLESS if they take no bytes."""
+    count, at = block_count(data, at)
+    if count > (MOST_WEIGHTLESS if weightless else len(data) - at):
+        raise Undecodable(f"it has a block that claims {count} more items than there can be")
     return count, at
 
 
@@ -287,11 +351,3 @@ def union_reader(branches: Sequence[Reader]) -> Reader:
         return (branch, value), at
 
     return read
-
-
-def _takes_no_bytes(node: avro.Node) -> bool:
-    if isinstance(node, avro.Record):
-        return all(_takes_no_bytes(each.type) for each in node.fields)
-    if isinstance(node, avro.Fixed):
-        return node.size == 0
-    return avro.is_null(node)

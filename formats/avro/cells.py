@@ -1,14 +1,39 @@
-"""Writes columns of numbers as Avro's bytes, a whole column at a time."""
+"""Writes columns of numbers as Avro's bytes, a whole column at a time, and the base of what writes any column."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..core.writing import BINARY
+from ..core.writing import BINARY, Cells, Rows, joined
 
 Numbers = npt.NDArray[np.int64]
+
+Parts = list[Any]
+"""Binary arrays and constants that make up the bytes of each row, in this order."""
+
+
+class ValueCells(Cells):
+    """Writes the values of one type."""
+
+    def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
+        """Return the parts of an array that may have nulls, which most types refuse."""
+        if array.null_count:
+            place = pc.index(array.is_null(), True).as_py()
+            self.refuse(rows[place], "null, but the column is NOT NULL")
+        return self.parts(array, rows)
+
+    @abstractmethod
+    def parts(self, array: pa.Array, rows: Rows) -> Parts:
+        """Return the parts of an array without nulls."""
+
+    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return joined(self.parts(array, rows), len(array))
 
 
 def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:
@@ -18,6 +43,17 @@ def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int
     # The buffer's address matters, so that it must be one piece.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(BINARY, count, buffers)
+
+
+def varint(number: int) -> bytes:
+    """Write one number of at most 64 bits, as `varint_cells` writes many."""
+    zigzag = (number << 1) ^ (number >> 63)
+    octets = bytearray()
+    while zigzag > 127:
+        octets.append(zigzag & 127 | 128)
+        zigzag >>= 7
+    octets.append(zigzag)
+    return bytes(octets)
 
 
 def varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:

@@ -44,20 +44,25 @@ def former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
     return found
 
 
-def _collect_aliases(node: avro.Node, path: tuple[str, ...], found: dict[tuple[str, ...], Sequence[str]]) -> None:
+def _collect_aliases(
+    node: avro.Node,
+    path: tuple[str, ...],
+    found: dict[tuple[str, ...], Sequence[str]],
+    inside: tuple[avro.Node, ...] = (),
+) -> None:
     branches = targets(node)
     if len(branches) != 1:
         return
     match branches[0]:
-        case avro.Record() as record:
+        case avro.Record() as record if not any(record is outer for outer in inside):
             for field in record.fields:
                 if field.aliases:
                     found[*path, field.name] = field.aliases
-                _collect_aliases(field.type, (*path, field.name), found)
+                _collect_aliases(field.type, (*path, field.name), found, (*inside, record))
         case avro.Array() as array:
-            _collect_aliases(array.items, (*path, ELEMENT), found)
+            _collect_aliases(array.items, (*path, ELEMENT), found, inside)
         case avro.Map() as pairs:
-            _collect_aliases(pairs.values, (*path, VALUE), found)
+            _collect_aliases(pairs.values, (*path, VALUE), found, inside)
 
 
 def _record(

@@ -26,8 +26,8 @@ from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum
 
-_MILLIS = ("timestamp-millis", "local-timestamp-millis")
-_PROMOTED: dict[str, tuple[str, ...]] = {
+MILLIS = ("timestamp-millis", "local-timestamp-millis")
+PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int": ("int",),
     "long": ("int", "long"),
@@ -46,13 +46,9 @@ def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) 
 
     Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
     """
-    if isinstance(reader, avro.Enum) or isinstance(writer, avro.Enum):
+    check_resolves(writer, reader, path)
+    if isinstance(writer, avro.Enum) or isinstance(reader, avro.Enum):
         return _enum(writer, reader, data_type, path)
-    if isinstance(reader, avro.Fixed) or isinstance(writer, avro.Fixed):
-        if not (isinstance(reader, avro.Fixed) and isinstance(writer, avro.Fixed)) or reader.size != writer.size:
-            raise unresolved(writer, reader, path)
-    elif writer.name not in _PROMOTED.get(reader.name, ()):
-        raise unresolved(writer, reader, path)
     make = _by_reader(writer, reader)
     column = make(path, data_type)
     if column is None:
@@ -60,6 +56,20 @@ def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) 
             f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"
         )
     return column
+
+
+def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
+    """Raise InvalidSchemaError if values of the writer's type cannot be read as the reader's."""
+    if isinstance(writer, avro.Primitive) and isinstance(reader, avro.Primitive):
+        fits = writer.name in PROMOTED.get(reader.name, ())
+    elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
+        fits = reader.name == "string"
+    elif isinstance(writer, avro.Fixed) and isinstance(reader, avro.Fixed):
+        fits = reader.called(writer) and reader.size == writer.size
+    else:
+        fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.called(writer)
+    if not fits:
+        raise unresolved(writer, reader, path)
 
 
 def unresolved(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
@@ -96,7 +106,7 @@ def _by_reader(writer: avro.Primitive | avro.Fixed, reader: avro.Primitive | avr
         return _date
     if reader.logical is not None:
         unit = writer.logical if writer.logical and "timestamp" in writer.logical else reader.logical
-        return lambda path, data_type: _timestamp(path, data_type, unit in _MILLIS)
+        return lambda path, data_type: _timestamp(path, data_type, unit in MILLIS)
     if reader.name in ("float", "double"):
         integral = writer.name in ("int", "long")
         return lambda path, data_type: _floating(path, data_type, integral)
@@ -224,9 +234,7 @@ def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | Non
 
 def _enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
     """Take symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
-    is_string = isinstance(reader, avro.Primitive) and reader.name == "string"
-    if not isinstance(writer, avro.Enum) or not (is_string or isinstance(reader, avro.Enum)):
-        raise unresolved(writer, reader, path)
+    assert isinstance(writer, avro.Enum)
     if not data_type.simpleString().startswith("string"):
         raise InvalidSchemaError(
             f"column '{path}' is to be read as {data_type.simpleString()}, but the table's schema says {named(reader)}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
 from ..native.plans import Spec, Unplanned
 from . import schema_model as avro
-from .resolution import Constant
+from .union_columns import Constant
 
 
 def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:
@@ -31,6 +31,7 @@ def avro_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
     if isinstance(writer, avro.Record) and type(column) is StructColumn:
         return _record(writer, column, nullable)
     if isinstance(writer, avro.Array) and type(column) is ListColumn:
+        _check_weight(writer, f"column '{column.path}'")
         spec, plan = avro_column(writer.items, column.element, column.element_nullable)
         return ("list", column.type, nullable, spec), ("array", plan)
     if isinstance(writer, avro.Map) and type(column) is MapColumn:
@@ -97,21 +98,56 @@ _READ_AS = {
 }
 
 
+def _check_weight(node: avro.Array, where: str) -> None:
+    # Natively their number is bounded by the bytes that follow, otherwise by a number of its own.
+    if avro.takes_no_bytes(node.items):
+        raise Unplanned(f"{where} is an array of elements that take no bytes")
+
+
+class _Skips:
+    """Plans values that are not wanted. Records that contain each other, and themselves, are listed and numbered."""
+
+    def __init__(self) -> None:
+        self._records: list[avro.Record] = []
+        self._listing = False
+
+    def plan(self, node: avro.Node) -> Spec:
+        """Plan a value of any type. Raises Unplanned."""
+        if isinstance(node, avro.Record):
+            return self._record(node)
+        if isinstance(node, avro.Array):
+            _check_weight(node, "a field that is not wanted")
+            return ("array", self.plan(node.items))
+        if isinstance(node, avro.Map):
+            return ("map", self.plan(node.values))
+        if isinstance(node, avro.Union):
+            return ("union", [self.plan(branch) for branch in node.branches])
+        if isinstance(node, avro.Enum):
+            return ("enum", len(node.symbols))
+        if isinstance(node, avro.Fixed):
+            return ("fixed", node.size)
+        assert isinstance(node, avro.Primitive)
+        found = {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name)
+        return found or (_READ_AS[node.name],)
+
+    def _record(self, node: avro.Record) -> Spec:
+        if not self._listing and not avro.contains_itself(node):
+            return ("record", [self.plan(field.type) for field in node.fields])
+        if self._listing:
+            if not any(node is each for each in self._records):
+                self._records.append(node)
+            return ("again", next(place for place, each in enumerate(self._records) if each is node))
+        self._listing = True
+        self._records = [node]
+        plans: list[list[Spec]] = []
+        while len(plans) < len(self._records):
+            plans.append([self.plan(field.type) for field in self._records[len(plans)].fields])
+        self._listing = False
+        return ("recursive", plans)
+
+
 def _skip(node: avro.Node) -> Spec:
-    if isinstance(node, avro.Record):
-        return ("record", [_skip(field.type) for field in node.fields])
-    if isinstance(node, avro.Array):
-        return ("array", _skip(node.items))
-    if isinstance(node, avro.Map):
-        return ("map", _skip(node.values))
-    if isinstance(node, avro.Union):
-        return ("union", [_skip(branch) for branch in node.branches])
-    if isinstance(node, avro.Enum):
-        return ("enum", len(node.symbols))
-    if isinstance(node, avro.Fixed):
-        return ("fixed", node.size)
-    assert isinstance(node, avro.Primitive)
-    return {"null": ("null",), "float": ("fixed", 4), "double": ("fixed", 8)}.get(node.name) or (_READ_AS[node.name],)
+    return _Skips().plan(node)
 
 
 def avro_skipped(writer: avro.Node) -> Spec:

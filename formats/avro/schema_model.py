@@ -7,7 +7,6 @@ without precision, a timestamp on an int) are ignored, as the specification want
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -18,8 +17,8 @@ from ..core.spark_names import valid_decimal
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
-_NAME_PART = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-"""With `$`, which the specification forbids and Java's reflection writes for nested classes."""
+_MARKS = "_$"
+"""With `$`, which Java's reflection writes for nested classes."""
 
 _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "date": ("int",),
@@ -136,6 +135,53 @@ def without_null(node: Node) -> tuple[list[Node], bool]:
     return ([], True) if is_null(node) else ([node], False)
 
 
+def valid_name(text: str, more: str = "_") -> bool:
+    """Tell whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
+
+    The specification has A-Z and a-z alone; Java's `NameValidator.UTF_VALIDATOR` is its default and the registry's. It
+    looks at units of UTF-16, of which the halves of a pair are no letters.
+    """
+
+    def letter(character: str) -> bool:
+        return (character.isalpha() and character <= "\uffff") or character in more
+
+    return text != "" and letter(text[0]) and all(letter(each) or each.isdecimal() for each in text[1:])
+
+
+def takes_no_bytes(node: Node) -> bool:
+    """Tell whether all values of a type are written as nothing at all."""
+    if isinstance(node, Record):
+        return all(takes_no_bytes(each.type) for each in node.fields)
+    if isinstance(node, Fixed):
+        return node.size == 0
+    return is_null(node)
+
+
+def contains_itself(record: Record) -> bool:
+    """Tell whether a record, or one that it contains, contains itself."""
+    done: set[int] = set()
+
+    def repeats(node: Node, inside: tuple[Node, ...]) -> bool:
+        match node:
+            case Record():
+                if id(node) in done:
+                    return False
+                if any(node is outer for outer in inside):
+                    return True
+                found = any(repeats(each.type, (*inside, node)) for each in node.fields)
+                done.add(id(node))
+                return found
+            case Array():
+                return repeats(node.items, inside)
+            case Map():
+                return repeats(node.values, inside)
+            case Union():
+                return any(repeats(branch, inside) for branch in node.branches)
+        return False
+
+    return repeats(record, ())
+
+
 def parse_avro(text: str) -> Node:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong and where."""
     try:
@@ -147,7 +193,10 @@ def parse_avro(text: str) -> Node:
         else:
             raise InvalidSchemaError(f"the Avro schema is not JSON: {error}") from None
     try:
-        return _Parser().node(value, "", "")
+        parser = _Parser()
+        node = parser.node(value, "", "")
+        parser.check_ends()
+        return node
     except RecursionError:
         raise InvalidSchemaError("the Avro schema is nested too deeply") from None
 
@@ -155,6 +204,26 @@ def parse_avro(text: str) -> Node:
 class _Parser:
     def __init__(self) -> None:
         self._names: dict[str, Named] = {}
+        self._open: list[Named] = []
+        self._recursive = False
+
+    def check_ends(self) -> None:
+        """Raise InvalidSchemaError for a record that contains itself in every value, so that no value ends."""
+        if not self._recursive:
+            return
+        records = [each for each in self._names.values() if isinstance(each, Record)]
+        ending: set[int] = set()
+
+        def ends(node: Node) -> bool:
+            if isinstance(node, Union):
+                return any(map(ends, node.branches))
+            return not isinstance(node, Record) or id(node) in ending
+
+        while found := [each for each in records if id(each) not in ending and all(ends(f.type) for f in each.fields)]:
+            ending.update(map(id, found))
+        for each in records:
+            if id(each) not in ending:
+                _wrong("", f"each value of the record '{each.name}' contains another one, without end")
 
     def node(self, value: Any, namespace: str, where: str) -> Node:
         if isinstance(value, str):
@@ -192,7 +261,9 @@ class _Parser:
             return Primitive(name)
         for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full_name in self._names:
-                return self._names[full_name]
+                found = self._names[full_name]
+                self._recursive = self._recursive or any(found is each for each in self._open)
+                return found
         _wrong(where, f"the type '{name}' is not defined before its use")
 
     def _union(self, value: list[Any], namespace: str, where: str) -> Node:
@@ -218,9 +289,9 @@ class _Parser:
             own_namespace = ""
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
         full_name = full_name.removeprefix(".")
-        for part in full_name.split("."):
-            if not _NAME_PART.fullmatch(part):
-                _wrong(where, f"'{full_name}' is no valid name")
+        # Namespaces may hold anything in the Avro 1.11 that the registry and its serializers have.
+        if not valid_name(full_name.rpartition(".")[2], _MARKS):
+            _wrong(where, f"'{full_name}' is no valid name")
         if full_name in self._names:
             _wrong(where, f"the type '{full_name}' is defined twice")
         inner = full_name.rpartition(".")[0]
@@ -231,13 +302,14 @@ class _Parser:
         name, aliases, inner = self._name(value, namespace, where)
         record = Record(name, aliases=aliases, attributes=value)
         self._names[name] = record
+        self._open.append(record)
         fields = value.get("fields")
         if not isinstance(fields, list):
             _wrong(where, f"the record '{name}' has no 'fields'")
         seen = set()
         for each in fields:
             field_name = each.get("name") if isinstance(each, dict) else None
-            if not isinstance(field_name, str) or not _NAME_PART.fullmatch(field_name):
+            if not isinstance(field_name, str) or not valid_name(field_name, _MARKS):
                 _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is no valid name")
             here = f"{where}.{field_name}" if where else field_name
             if field_name in seen:
@@ -255,6 +327,7 @@ class _Parser:
                     each,
                 )
             )
+        self._open.pop()
         return record
 
     def _enum(self, value: dict[str, Any], namespace: str, where: str) -> Node:

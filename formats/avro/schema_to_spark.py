@@ -13,6 +13,7 @@
 | array, map, record | array, map<string, v>, struct |
 | [null, T], [T, null] | T, nullable |
 | [int, long]; [float, double] | bigint; double |
+| a record within itself | string, the JSON text of the inner record |
 | other unions | struct of nullable member0, member1, ... of which one is set |
 | a root that is no record | one column `value` |
 """
@@ -71,8 +72,7 @@ _LOGICAL: dict[str, DataType] = {
 def avro_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no Avro schema, contains itself (naming the record) or has
-    parts that no column can hold.
+    Raises InvalidSchemaError if the text is no Avro schema or has parts that no column can hold.
     """
     return spark_struct(avro.parse_avro(text))
 
@@ -121,6 +121,8 @@ class _AvroToSpark:
 
     def _single(self, node: avro.Node, path: str) -> DataType:
         if isinstance(node, avro.Record):
+            if any(node is outer for outer in self._inside):
+                return StringType()  # of JSON, because Spark has no recursive types
             return self.record(node, path)
         if isinstance(node, avro.Array):
             element, nullable = self.visit(node.items, child_path(path, "element"))
@@ -153,12 +155,6 @@ class _AvroToSpark:
         return PRIMITIVES[node.name]
 
     def record(self, record: avro.Record, path: str) -> StructType:
-        if any(record is outer for outer in self._inside):
-            raise InvalidSchemaError(
-                f"the Avro record '{record.name}' contains itself (at '{path}'); Spark has no recursive types"
-            )
-        if not record.fields:
-            raise InvalidSchemaError(f"the Avro record '{record.name}' has no fields, so there is no column to read")
         self._inside.append(record)
         fields = []
         for each in record.fields:

@@ -52,8 +52,7 @@ from ..core.format import Settings
 from ..core.schema_texts import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_names import valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+from .schema_model import valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
     BooleanType: "boolean",
@@ -113,7 +112,7 @@ def spark_field_to_avro(field: StructField, full_name: str, timestamps: str = MI
 
 def _record_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if _NAME.fullmatch(name) else "_" + name
+    return name if valid_name(name) else "_" + name
 
 
 def _with_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
@@ -173,10 +172,10 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
 
 
 def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
-    if not _NAME.fullmatch(field.name):
+    if not valid_name(field.name):
         raise InvalidNameError(
             f"column '{child_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
-            "A-Z, a-z, 0-9 and _ and do not begin with a digit; use format json, or give the column another "
+            "letters, digits and _ and do not begin with a digit; use format json, or give the column another "
             f"name (SELECT `{field.name}` AS {_record_name(field.name)})"
         )
     result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}

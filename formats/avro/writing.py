@@ -7,14 +7,12 @@ struct of which exactly one member is set.
 from __future__ import annotations
 
 import uuid
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
@@ -23,7 +21,6 @@ from ..core.spark_visitor import child_path
 from ..core.writing import (
     BINARY,
     BatchEncoder,
-    Cells,
     Rows,
     constant,
     joined,
@@ -33,12 +30,10 @@ from ..core.writing import (
     valid_text,
 )
 from . import schema_model as avro
-from .cells import binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
+from .cells import Parts, ValueCells, binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
 from .leaves import named
+from .nested_writing import JsonText
 from .schema_to_spark import spark_struct, targets
-
-Parts = list[Any]
-"""Binary arrays and constants that make up the bytes of each row, in this order."""
 
 _MICROS_PER_MILLI = 1000
 
@@ -57,11 +52,11 @@ class AvroEncoder(BatchEncoder):
         struct = strings_for_char_types(schema)
         assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
-        # Refuses schemas that contain themselves.
+        # Refuses what no column can hold.
         spark_struct(node)
         self._wrapped = not isinstance(node, avro.Record)
         if isinstance(node, avro.Record):
-            self._root: _Value = _Record("", node, struct)
+            self._root: ValueCells = _Record("", node, struct)
         else:
             self._root = _value(node, struct[0].dataType, struct[0].name)
 
@@ -72,25 +67,7 @@ class AvroEncoder(BatchEncoder):
         return self.framed(self._root.all_parts(root, rows), len(struct))
 
 
-class _Value(Cells):
-    """Writes the values of one type."""
-
-    def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Return the parts of an array that may have nulls, which most types refuse."""
-        if array.null_count:
-            place = pc.index(array.is_null(), True).as_py()
-            self.refuse(rows[place], "null, but the column is NOT NULL")
-        return self.parts(array, rows)
-
-    @abstractmethod
-    def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Return the parts of an array without nulls."""
-
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return joined(self.parts(array, rows), len(array))
-
-
-class _Record(_Value):
+class _Record(ValueCells):
     def __init__(self, path: str, record: avro.Record, struct: StructType) -> None:
         super().__init__(path)
         names = {field.name: place for place, field in enumerate(struct.fields)}
@@ -106,13 +83,15 @@ class _Record(_Value):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         children = array.flatten()
+        if not children:
+            return [pa.array([b""] * len(array), BINARY)]
         return [part for place, value in self._fields for part in value.all_parts(children[place], rows)]
 
 
-class _Union(_Value):
+class _Union(ValueCells):
     """Writes null or a value of one type. `null_branch` is None if there is no null."""
 
-    def __init__(self, path: str, null_branch: int | None, branch: int, value: _Value) -> None:
+    def __init__(self, path: str, null_branch: int | None, branch: int, value: ValueCells) -> None:
         super().__init__(path)
         self._null_branch = null_branch
         self._null = None if null_branch is None else _branch_number(null_branch)
@@ -132,10 +111,10 @@ class _Union(_Value):
         return [numbers, spread(cells, present).fill_null(constant(b""))]
 
 
-class _Members(_Value):
+class _Members(ValueCells):
     """Writes a union of several types, from a struct with a member for each."""
 
-    def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, _Value]]) -> None:
+    def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, ValueCells]]) -> None:
         super().__init__(path)
         self._null = None if null_branch is None else _branch_number(null_branch)
         self._members = members
@@ -160,8 +139,8 @@ class _Members(_Value):
         return parts
 
 
-class _Array(_Value):
-    def __init__(self, path: str, element: _Value) -> None:
+class _Array(ValueCells):
+    def __init__(self, path: str, element: ValueCells) -> None:
         super().__init__(path)
         self._element = element
 
@@ -172,8 +151,8 @@ class _Array(_Value):
         return _block(cells, offsets, lengths)
 
 
-class _Map(_Value):
-    def __init__(self, path: str, value: _Value) -> None:
+class _Map(ValueCells):
+    def __init__(self, path: str, value: ValueCells) -> None:
         super().__init__(path)
         self._key = _String(child_path(path, "key"))
         self._value = value
@@ -193,12 +172,12 @@ def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
     return [varint_cells(lengths), joined_lists(cells, offsets, b""), end]
 
 
-class _Boolean(_Value):
+class _Boolean(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         return [pc.if_else(array, constant(b"\1"), constant(b"\0"))]
 
 
-class _Integer(_Value):
+class _Integer(ValueCells):
     """Writes integers, and dates and timestamps in microseconds: Avro writes what Arrow stores."""
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -216,7 +195,7 @@ class _Millis(_Integer):
         return super().numbers(array) // _MICROS_PER_MILLI
 
 
-class _Floating(_Value):
+class _Floating(ValueCells):
     def __init__(self, path: str, stored: str) -> None:
         super().__init__(path)
         self._stored = np.dtype(stored)
@@ -226,13 +205,13 @@ class _Floating(_Value):
         return [binary_cells(data, self._stored.itemsize, len(array))]
 
 
-class _Bytes(_Value):
+class _Bytes(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         lengths = pc.binary_length(array).to_numpy().astype(np.int64)
         return [varint_cells(lengths), array.cast(BINARY)]
 
 
-class _String(_Value):
+class _String(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         cells = valid_text(array, self, rows)
         return [varint_cells(pc.binary_length(cells).to_numpy()), cells]
@@ -255,7 +234,7 @@ class _Uuid(_String):
         return [pa.array(cells, BINARY)] if self._as_bytes else super().parts(array, rows)
 
 
-class _Enum(_Value):
+class _Enum(ValueCells):
     def __init__(self, path: str, enum: avro.Enum) -> None:
         super().__init__(path)
         self._enum = enum
@@ -272,7 +251,7 @@ class _Enum(_Value):
         return [varint_cells(numbers.to_numpy().astype(np.int64))]
 
 
-class _Fixed(_Value):
+class _Fixed(ValueCells):
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path)
         self._size = size
@@ -283,7 +262,7 @@ class _Fixed(_Value):
         return [array.cast(BINARY)]
 
 
-class _Decimal(_Value):
+class _Decimal(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         cells, lengths = decimal_cells(array)
         return [varint_cells(lengths), cells]
@@ -300,7 +279,7 @@ def _branch_number(branch: int) -> pa.Scalar:
     return constant(varint_cells(np.array([branch], np.int64))[0].as_py())
 
 
-def _value(node: avro.Node, data_type: DataType, path: str) -> _Value:
+def _value(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     """Return what writes a column of `data_type` as `node`. Raises InvalidSchemaError if nothing can."""
     if not isinstance(node, avro.Union):
         return _single(node, data_type, path)
@@ -324,9 +303,11 @@ def _kind(node: avro.Node) -> str:
     return node.name if isinstance(node, avro.Primitive | avro.Named) else type(node).__name__
 
 
-def _single(node: avro.Node, data_type: DataType, path: str) -> _Value:
+def _single(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     if isinstance(node, avro.Record) and isinstance(data_type, StructType):
         return _Record(path, node, data_type)
+    if isinstance(node, avro.Record) and isinstance(data_type, StringType):
+        return JsonText(path, node)
     if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
         return _Array(path, _value(node.items, data_type.elementType, child_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
@@ -347,7 +328,7 @@ def _mismatch(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaE
     )
 
 
-def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> _Value | None:
+def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
     """Return what writes plain values. `name` is the Spark type's."""
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
@@ -368,7 +349,7 @@ def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> _Value |
     return None if make is None else make(path)
 
 
-_PRIMITIVES: dict[tuple[str, str], Callable[[str], _Value]] = {
+_PRIMITIVES: dict[tuple[str, str], Callable[[str], ValueCells]] = {
     ("boolean", "boolean"): _Boolean,
     ("int", "tinyint"): _Integer,
     ("int", "smallint"): _Integer,

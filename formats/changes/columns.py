@@ -28,9 +28,9 @@ from pyspark.sql.types import (
 from ..core.arrow_types import arrow_schema, strings_for_char_types
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.events import EventBuffer, Positions
+from ..core.json_text import json_text
 from ..core.scalars import FIRST_MICROS, LAST_MICROS
 from ..core.spark_visitor import leaf_types
-from ..json.values import json_text
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import image_column

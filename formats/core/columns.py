@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Rows = npt.NDArray[np.int64]
 """For each value the event it belongs to; several values of a list belong to the same."""
@@ -181,7 +182,8 @@ class StructColumn(Column):
 
     def _assemble(self, children: list[pa.Array], count: int, mask: pa.Array | None = None) -> pa.Array:
         if not children:
-            return pa.array([None if mask is not None and mask[i].as_py() else {} for i in range(count)], self.type)
+            validity = None if mask is None else pc.invert(mask).buffers()[1]
+            return pa.Array.from_buffers(self.type, count, [validity])
         return pa.StructArray.from_arrays(children, fields=list(self.type), mask=mask)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
+from ..core.json_text import json_text
 from ..core.scalars import shortened
 from .documents import DocumentParser
-from .values import json_text
 
 CONTAINERS = frozenset({"object", "array"})
 _PARSER = DocumentParser(exact_numbers=True)

@@ -7,11 +7,8 @@ and doubles may be the strings "NaN", "Infinity" and "-Infinity", for which JSON
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +36,8 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import arrow_type_of
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
+from ..core.iso_times import days_of, micros_of
+from ..core.json_text import json_text
 from ..core.scalars import (
     FIRST_DAY,
     FIRST_MICROS,
@@ -48,7 +47,6 @@ from ..core.scalars import (
     SPECIAL_FLOATS,
     exact_decimal,
     from_base64,
-    leap_second_counts,
     shortened,
 )
 from ..core.spark_visitor import child_path, map_with_other_keys
@@ -64,11 +62,6 @@ _STRINGS = _or_none(str)
 _NATIVE = ("leaf",)
 """The native decoder goes by the Arrow type."""
 _FLOATS = _or_none(float)
-
-_TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?", re.ASCII
-)
-
 
 def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
     """Return the column of a Spark type. `node`: what the table's schema text says about its values, if known.
@@ -167,36 +160,6 @@ def _anything(path: str) -> Column:
     return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
 
 
-def json_text(value: Any) -> str:
-    """Return the JSON text of a parsed value, compact, with the digits that numbers came with."""
-    parts: list[str] = []
-    left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
-    while left:
-        each = left.pop()
-        if isinstance(each, _Written | NumberText):
-            parts.append(each.text if isinstance(each, _Written) else each.decode())
-        elif isinstance(each, dict):
-            parts.append("{")
-            left.append(_Written("}"))
-            for place, (key, member) in reversed(list(enumerate(each.items()))):
-                left += [member, _Written(("," if place else "") + json.dumps(key, ensure_ascii=False) + ":")]
-        elif isinstance(each, list):
-            parts.append("[")
-            left.append(_Written("]"))
-            for place, member in reversed(list(enumerate(each))):
-                left += [member, _Written("," if place else "")]
-        else:
-            parts.append(json.dumps(each, ensure_ascii=False))
-    return "".join(parts)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A text that stands between values."""
-
-    text: str
-
-
 def _boolean(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bool:
         if type(value) is not bool:
@@ -289,7 +252,7 @@ def _date(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a date as a string, found {kind_of(value)}")
-        days = _days(value)
+        days = days_of(value)
         if days is None:
             raise Misfit(f"the string '{shortened(value)}' is no date such as 2024-01-31")
         return days
@@ -305,14 +268,6 @@ def _date(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
-def _days(text: str) -> int | None:
-    try:
-        days = pa.scalar(text).cast(pa.date32()).value
-    except (pa.ArrowInvalid, ValueError):
-        return None
-    return int(days) if FIRST_DAY <= days <= LAST_DAY else None
-
-
 def _timestamp(path: str, data_type: DataType) -> Column:
     zoned = isinstance(data_type, TimestampType)
     arrow_type = pa.timestamp("us", "UTC" if zoned else None)
@@ -321,7 +276,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a timestamp as a string, found {kind_of(value)}")
-        micros = _micros(value, zoned)
+        micros = micros_of(value, zoned)
         if micros is None:
             rule = "with Z or an offset" if zoned else "without Z or offset"
             raise Misfit(f"the string '{shortened(value)}' is no timestamp {rule}, such as {example}")
@@ -336,30 +291,6 @@ def _timestamp(path: str, data_type: DataType) -> Column:
         return array
 
     return Leaf(path, arrow_type, exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
-
-
-def _micros(text: str, zoned: bool) -> int | None:
-    """Return microseconds since 1970 (in UTC, or of the local time). Digits beyond microseconds are cut off."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
-        return None
-    days = _days(match[1])
-    hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
-    if days is None or hours > 23 or minutes > 59 or seconds > 60:
-        return None
-    offset = 0
-    if match[6] is not None and match[6] not in "Zz":
-        digits = match[6][1:].replace(":", "").ljust(4, "0")
-        offset_hours, offset_minutes = int(digits[:2]), int(digits[2:])
-        if offset_hours > 23 or offset_minutes > 59:
-            return None
-        offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
-    fraction = int((match[5] or "").ljust(6, "0")[:6])
-    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not (zoned and leap_second_counts(whole)):
-        return None
-    micros = whole * 1_000_000 + fraction
-    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
 def _check_range(array: pa.Array, first: int, last: int) -> None:

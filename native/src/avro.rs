@@ -24,7 +24,14 @@ pub enum Skip {
     Array(Box<Skip>),
     Map(Box<Skip>),
     Union(Vec<Skip>),
+    /// The first of some records that contain each other, and themselves.
+    Recursive(Vec<Vec<Skip>>),
+    /// Another one of these records, by its place.
+    Again(usize),
 }
+
+/// Records within records that are skipped here at most, for the sake of the stack; the reference knows no limit.
+const DEEPEST: u32 = 1000;
 
 /// How a value goes into its column.
 pub enum Read {
@@ -158,7 +165,13 @@ impl<'a> Cursor<'a> {
 }
 
 impl Skip {
+    #[inline]
     fn skip(&self, cursor: &mut Cursor) -> Accept<()> {
+        self.skip_among(cursor, &[], DEEPEST)
+    }
+
+    /// `records` are those that contain each other around here.
+    fn skip_among(&self, cursor: &mut Cursor, records: &[Vec<Skip>], depth: u32) -> Accept<()> {
         match self {
             Skip::Null => Ok(()),
             Skip::Boolean => cursor.boolean().map(|_| ()),
@@ -170,14 +183,14 @@ impl Skip {
                 let symbol = cursor.long()?;
                 if (0..*count).contains(&symbol) { Ok(()) } else { Err(Reject) }
             }
-            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip(cursor)),
+            Skip::Record(fields) => fields.iter().try_for_each(|field| field.skip_among(cursor, records, depth)),
             Skip::Array(item) => loop {
                 let count = cursor.block()?;
                 if count == 0 {
                     return Ok(());
                 }
                 for _ in 0..count {
-                    item.skip(cursor)?;
+                    item.skip_among(cursor, records, depth)?;
                 }
             },
             Skip::Map(item) => loop {
@@ -187,12 +200,18 @@ impl Skip {
                 }
                 for _ in 0..count {
                     cursor.bytes()?;
-                    item.skip(cursor)?;
+                    item.skip_among(cursor, records, depth)?;
                 }
             },
             Skip::Union(branches) => {
                 let branch = usize::try_from(cursor.long()?).map_err(|_| Reject)?;
-                branches.get(branch).ok_or(Reject)?.skip(cursor)
+                branches.get(branch).ok_or(Reject)?.skip_among(cursor, records, depth)
+            }
+            Skip::Recursive(records) => Skip::Again(0).skip_among(cursor, records, DEEPEST),
+            Skip::Again(place) => {
+                let left = depth.checked_sub(1).ok_or(Reject)?;
+                let fields = records.get(*place).ok_or(Reject)?;
+                fields.iter().try_for_each(|field| field.skip_among(cursor, records, left))
             }
         }
     }

@@ -178,6 +178,12 @@ fn skip(spec: &Bound<PyTuple>, depth: usize) -> PyResult<Skip> {
         "array" => Skip::Array(inner(1)?),
         "map" => Skip::Map(inner(1)?),
         "union" => Skip::Union(several()?),
+        "recursive" => {
+            let records: Vec<Vec<Bound<PyTuple>>> = item(spec, 1)?;
+            let fields = |specs: &Vec<Bound<PyTuple>>| specs.iter().map(|each| skip(each, depth)).collect();
+            Skip::Recursive(records.iter().map(fields).collect::<PyResult<Vec<_>>>()?)
+        }
+        "again" => Skip::Again(item(spec, 1)?),
         _ => return Err(unsupported(format!("nothing skips '{kind}'"))),
     })
 }

@@ -39,7 +39,7 @@ class UnsupportedTypeError(PravegaError):
 
 
 class InvalidSchemaError(PravegaError):
-    """A schema text cannot be a table: it cannot be parsed, is recursive, or is no record."""
+    """A schema text cannot be a table: it cannot be parsed, has values that fit no column, or is no record."""
 
     condition = "PRAVEGA_INVALID_SCHEMA"
     sql_state = "42P15"

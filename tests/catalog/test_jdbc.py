@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.local.java import find_java
 from tests.sql_clients import Rows, SqlClient
 
@@ -169,3 +172,26 @@ def test_a_conf_of_spark_turns_it_off(thrift_url: str, sql: SqlClient, namespace
     off = f"{thrift_url}/{catalog}?spark.sql.thriftServer.catalogMetadata.enabled=false"
     catalogs, schemas, tables = answers(off, ("catalogs",), ("schemas", None, None), ("tables", None, schema, "%"))
     assert catalogs == tables == [] and ("default", "") in schemas
+
+
+@pytest.mark.parametrize(("sql", "catalog_name"), ON, indirect=True)
+def test_records_of_avro_without_fields_and_within_themselves(
+    thrift_url: str, sql: SqlClient, namespace: str, secure_client_config: Callable[..., ClientConfig]
+) -> None:
+    schema = namespace.split(".")[1]
+    beat = {"type": "record", "name": "Beat", "fields": []}
+    fields = [
+        {"name": "id", "type": "int"},
+        {"name": "beat", "type": ["null", beat]},
+        {"name": "next", "type": ["null", "Event"]},
+    ]
+    text = json.dumps({"type": "record", "name": "Event", "fields": fields})
+    with connect(secure_client_config()) as pravega:
+        pravega.controller.create_stream(Stream(schema, "beats"), StreamConfiguration())
+        registry = pravega.registry(schema)
+        registry.create_group("beats", GroupProperties("Avro", Compatibility("AllowAny")))
+        registry.add_schema("beats", SchemaInfo.of_text("Event", "Avro", text))
+    inner = '{"id": 2, "beat": {}}'
+    sql.run(f"INSERT INTO {namespace}.beats VALUES (1, named_struct(), '{inner}'), (2, NULL, NULL)")
+    found = answers(thrift_url, ("query", f"SELECT * FROM {namespace}.beats ORDER BY id"))[0]
+    assert found == [("1", "{}", '{"id":2,"beat":{},"next":null}'), ("2", "null", "null")]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.columns import Leaf, Misfit, kind_of
-from ...json.values import json_text
+from ...core.json_text import json_text
 from .decimals import decimal_text
 from .kafka_connect_schema import FieldSchema
 from .semantic_types import Semantic, semantic_of, unit_of
