@@ -14,6 +14,7 @@ import click
 
 from pyspark_pravega import __version__
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.interrupts import undone_on_interrupt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -267,7 +268,8 @@ def class_archive(delete: bool) -> None:
             deleted = archive is not None and archive.delete()
             click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
             return
-        archive = record(spark_home, os.environ)
+        with undone_on_interrupt():
+            archive = record(spark_home, os.environ)
     click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
     click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {archive.options()}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,28 +64,32 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
     }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
     options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
-            env=given,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+    session = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
+        env=given,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,  # so that the driver, which it starts, can be ended with it
+    )
+    with session:
+        try:
+            shown, _ = session.communicate(timeout=_TIMEOUT_S)
+        except BaseException as error:
+            os.killpg(session.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise SetupError(
+                f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
+            ) from error
+    if session.returncode:
         raise SetupError(
-            f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
-        ) from error
-    if ended.returncode:
-        raise SetupError(
-            f"The session that should load Spark's classes failed ({ended.returncode}): {_ends(ended.stdout)}"
+            f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}"
         )
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(ended.stdout)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
 
 
 def _ends(text: str) -> str:

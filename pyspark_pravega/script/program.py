@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.launch import Launch
 from pyspark_pravega.sql.script import Statement, statements
+
+from .signals import Signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAILED = 1
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
 _CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -58,16 +58,20 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
     from .failures import ScriptFailedError, sentence
     from .progress import ProgressDisplay
     from .runner import ScriptRunner
+    from .starting import start_session
 
+    signals = Signals()
     try:
-        spark = SparkSession.builder.appName(path.name).getOrCreate()
+        spark = start_session(SparkSession.builder.appName(path.name), signals)
     except PySparkException as error:
         return _failed(path, f"Spark did not start: {sentence(error)}")
+    if spark is None:
+        print(f"{path}: stopped by {signals.name()} while Spark started", file=sys.stderr)
+        exit_now(signals.exit_code())
     _shuffle_by_cores(spark)
     ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has said what is logged
     if ours:
         _leave_failures_to_us(spark)
-    signals = _Signals()  # after PySpark has set its own
     display = ProgressDisplay()
     try:
         runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
@@ -94,32 +98,6 @@ def read_script(path: Path) -> Sequence[Statement]:
     if not found:
         raise InvalidScriptError("The script has no statement.")
     return found
-
-
-class _Signals:
-    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
-
-    def __init__(self) -> None:
-        self._came: signal.Signals | None = None
-        for number in _SIGNALS:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._came = signal.Signals(number)
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
-
-    def came(self) -> bool:
-        """Tell whether a signal came."""
-        return self._came is not None
-
-    def name(self) -> str:
-        """Return the signal's name."""
-        return self._came.name if self._came else ""
-
-    def exit_code(self) -> int:
-        """Return the exit code that shells give to a program that a signal ends."""
-        return 128 + (self._came or 0)
 
 
 def _shuffle_by_cores(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -103,6 +104,22 @@ def test_a_statement_goes_on_however_it_spells_its_table(scripts: Scripts) -> No
         assert scripts.rows() == [(1,), (2,)]
     [checkpoint] = Path(scripts.names["checkpoint"]).iterdir()
     assert checkpoint.name == f"pravega.{scripts.scope}.two-words"
+
+
+def test_a_statement_that_waits_for_a_server_is_given_up_at_once(scripts: Scripts) -> None:
+    name, began = f"c{uuid.uuid4().hex[:8]}", time.monotonic()
+    with socket.socket() as taken:  # a port on which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        prefix = f"spark.sql.catalog.{name}"
+        ended, said = scripts.run(
+            f"""SET {prefix} = io.github.pysparkpravega.PravegaCatalog;
+            SET `{prefix}.controller-uri` = `tcp://127.0.0.1:{taken.getsockname()[1]}`;
+            SET `{prefix}.retry-timeout` = 10min;
+            SELECT * FROM {name}.iot.sensor""",
+            stop_asked=lambda: time.monotonic() > began + 3,
+        )
+    assert not ended and "SELECT" not in said
+    assert time.monotonic() < began + 20
 
 
 def test_views_watermarks_and_variables(scripts: Scripts) -> None:
