@@ -78,12 +78,13 @@ def drop_command(name: str, controller_uri: str | None) -> None:
 @contextmanager
 def _connected(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.client import connect
-    from pyspark_pravega.datasource.connection import client_config
+    from pyspark_pravega.datasource.connection import client_config, first_contact
     from pyspark_pravega.sql.options import resolve
 
     settings = {} if controller_uri is None else {"controller-uri": controller_uri}
     try:
-        with connect(client_config(resolve(conf=settings, env=os.environ))) as pravega:
+        options = resolve(conf=settings, env=os.environ)
+        with connect(client_config(options), first_contact=first_contact(options)) as pravega:
             yield pravega
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error

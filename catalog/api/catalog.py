@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.connection import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
 from pyspark_pravega.sql.keywords import settings_from_keywords
@@ -29,8 +29,10 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     check_catalog_name(name)
     with errors_about("Catalog", name):
         settings = settings_from_keywords(options)
-        config = client_config(resolve(conf=settings))
-    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, connect(config)))
+        resolved = resolve(conf=settings)
+        config = client_config(resolved)
+    pravega = connect(config, first_contact=first_contact(resolved))
+    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, pravega))
 
 
 class PravegaCatalog:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -84,10 +86,22 @@ def test_while_modules_are_loaded(tmp_path: Path, command: tuple[str, ...]) -> N
         assert "\nInterrupted.\n" in program.interrupted(5.0)
 
 
+def test_while_a_server_is_not_reached(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # a port on which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with started(tmp_path / "log", "show", "tables", "--controller-uri", f"tcp://{address}") as program:
+            program.wait_for(lambda: "trying for" in program.said)
+            said = program.interrupted(2.0)
+    assert re.fullmatch(
+        rf"cannot reach the controller at {address} \(refused\), trying for \d s more\nInterrupted.\n", said
+    )
+
+
 def test_while_the_session_of_a_script_starts(cluster: ClusterInfo, tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text("SELECT 1")
-    servers = {"PRAVEGA_CONTROLLER_URI": cluster.controller_uri}
-    with started(tmp_path / "log", "run", "--master", "local[1]", "job.sql", **servers) as program:
+    servers = ("--controller-uri", cluster.controller_uri)
+    with started(tmp_path / "log", "run", "--master", "local[1]", "job.sql", *servers) as program:
         program.starts("org.apache.spark.deploy.SparkSubmit")
         assert "job.sql: stopped by SIGINT while Spark started\n" in program.interrupted(15.0)
 
