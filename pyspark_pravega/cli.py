@@ -154,8 +154,7 @@ def _add_program(name: str) -> None:
     about = _ABOUT[name]
     if program.spark:
         about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
-        if not program.server:
-            about += " With Spark's --verbose it logs all that Spark logs by default."
+        about += " With Spark's --verbose it logs all that Spark logs by default."
     main.command(name, cls=_ProgramCommand, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(
         command
     )

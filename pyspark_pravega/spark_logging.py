@@ -6,6 +6,7 @@ a job. `log4j2.properties` beside this module takes its place.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,26 @@ from pathlib import Path
 
 from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES, conf_of, option_of, switches_of
 
+QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's loggers that print each error of a statement once more, as a line of JSON with its stack."""
+
 PROFILE = Path(__file__).with_name("log4j2.properties")
 
 _CONFS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
 _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n")
+
+
+def quiet_query_contexts() -> None:
+    """Have PySpark not print errors that it raises, unless the program has to do with those loggers already.
+
+    `logging.getLogger("SQLQueryContextLogger").setLevel("ERROR")` brings the lines back.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in QUERY_CONTEXTS:
+        if name not in logging.root.manager.loggerDict:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def quiet_logging(

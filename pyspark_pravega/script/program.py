@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.launch import Launch
+from pyspark_pravega.spark_logging import quiet_query_contexts
 from pyspark_pravega.sql.script import Statement, statements
 
 from .signals import Signals
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 FAILED = 1
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
-_CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's, which print each error once more, as JSON with its stack."""
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _STACKS = {
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
@@ -49,8 +47,7 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
     os.environ.update(launch.environment)
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
-    for name in _CONTEXT_LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    quiet_query_contexts()
 
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.sql.script import Statement
 
 from .failures import ScriptFailedError, failures_of, sentence
+from .near_tables import near_table
 from .progress import ProgressDisplay
 from .streaming_insert import (
     StreamingInsert,
@@ -137,7 +138,7 @@ class ScriptRunner:
             for statement in self._script:
                 if self._ending:
                     return
-                with failures_of(statement):
+                with failures_of(statement, lambda error: near_table(self._spark, error)):
                     self._run_statement(statement)
         except Exception as error:  # raised again in the main thread
             self._failure = error

@@ -91,7 +91,7 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    table = _full_name(spark, parts)
+    table = full_name(spark, parts)
     into_files = _kind(analyzed) == _INSERT_INTO_FILES
     return StreamingInsert(statement, table, _known_as(table, analyzed), into_files, options, DataFrame(rows, spark))
 
@@ -161,7 +161,7 @@ def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
     return (table[0], *str(properties.get("location")).split("/", 1))
 
 
-def _full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     """Complete a table's name by the current catalog and namespace, as Spark does."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
