@@ -175,7 +175,7 @@ for _name in _ABOUT:
 
 @main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
 @_connection_options
-@click.option("--check", is_flag=True, help="Look for errors of syntax and settings; run nothing.")
+@click.option("--check", is_flag=True, help="Look for errors of syntax and settings, and missing tables; run nothing.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
@@ -208,7 +208,7 @@ def run(
     with _errors():
         settings = _settings(controller_uri, schema_registry_uri)
         launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
-    sys.exit(run_script(Path(script), launch, check=check or "--check" in arguments))
+    sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments))
 
 
 @main.command()

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError
+from pyspark_pravega.errors import SetupError, system_reason
 from pyspark_pravega.local.class_archive import keep
 
 from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
@@ -51,7 +51,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
             _run(spark_home, environment, folder, recording)
             keep(recording, archive.file)
     except OSError as error:
-        raise SetupError(f"The archive {archive.file} cannot be written: {error}") from error
+        raise SetupError(f"The archive {archive.file} cannot be written: {system_reason(error)}") from error
     return archive
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyspark_pravega.adapter import CATALOG_CLASS
+from pyspark_pravega.catalog_conf import PREFIX
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.sql.identifiers import parts_of, quote_all
 from pyspark_pravega.sql.near_names import did_you_mean, nearest
@@ -23,10 +25,20 @@ def near_table(spark: SparkSession, error: Exception) -> str:
     try:
         parts = parts_of(name)
         if condition == "SCHEMA_NOT_FOUND":
-            return did_you_mean(_near_namespace(spark, parts))
-        return did_you_mean(_near_table(spark, full_name(spark, parts)))
+            near = next(filter(None, (_near_namespace(spark, each) for each in _in_catalogs(spark, parts))), None)
+        else:
+            near = _near_table(spark, full_name(spark, parts))
     except (PySparkException, PravegaError):
         return ""  # such as a catalog that cannot list its tables
+    return f"\n{did_you_mean(near).strip()}" if near is not None else ""
+
+
+def _in_catalogs(spark: SparkSession, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the names that a namespace may have, with a catalog: errors of our catalogs leave their name out."""
+    if len(namespace) > 1:
+        return [namespace]
+    confs = spark.conf.getAll.items()
+    return [(key.removeprefix(PREFIX), *namespace) for key, text in confs if text == CATALOG_CLASS]
 
 
 def _near_table(spark: SparkSession, parts: tuple[str, ...]) -> str | None:

@@ -6,15 +6,18 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.catalog_conf import PREFIX
+from pyspark_pravega.errors import InvalidScriptError, PravegaError, counted, system_reason
 from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.launch import Launch
 from pyspark_pravega.spark_logging import quiet_query_contexts
 from pyspark_pravega.sql.script import Statement, statements
 
+from .checks import first_mistake
 from .signals import Signals
 
 if TYPE_CHECKING:
@@ -35,16 +38,25 @@ _STACKS = {
 """Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
 
 
-def run_script(path: Path, launch: Launch, *, check: bool) -> int:
+def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     """Run a script in a driver that is started with the arguments of `launch`; returns the exit code.
+
+    What is wrong with settings and syntax is told before Spark starts; with `check` also which tables of the catalog
+    are missing.
 
     The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
     """
     try:
         script = read_script(path)
+    except FileNotFoundError:
+        return _failed(path, "no such file")
     except PravegaError as error:
         return _failed(path, error.for_user())
+    if (mistake := first_mistake(script)) is not None:
+        return _failed(path, mistake)
     os.environ.update(launch.environment)
+    if check and not _tables_are_there(path, script, launch, catalog):
+        return FAILED
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
     quiet_query_contexts()
@@ -74,7 +86,7 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
         runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
         if check:
             runner.check()
-            display.message(f"{path}: {len(script)} statements, no errors found")
+            display.message(f"{path}: {counted(len(script), 'statement')}, no errors found")
             return 0
         if runner.run(signals.came):
             return 0
@@ -87,14 +99,37 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
 
 
 def read_script(path: Path) -> Sequence[Statement]:
-    """Read and split a script. Raises InvalidScriptError, also for one without statements."""
+    """Read and split a script. Raises InvalidScriptError, also for one without statements, and FileNotFoundError."""
     try:
         found = statements(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidScriptError(f"The script cannot be read: {error}.") from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InvalidScriptError(f"The script cannot be read: {system_reason(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidScriptError(f"The script cannot be read, since it is no text in UTF-8: {error}.") from error
     if not found:
         raise InvalidScriptError("The script has no statement.")
     return found
+
+
+def _tables_are_there(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
+    """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
+    from .named_tables import missing_tables
+
+    prefix, settings = f"{PREFIX}{catalog}.", {}
+    for option, conf in pairwise(launch.command):
+        key, sign, text = conf.partition("=")
+        if option == "--conf" and sign and key.startswith(prefix):
+            settings[key.removeprefix(prefix)] = text
+    try:
+        missing = missing_tables(script, catalog, settings)
+    except PravegaError as error:
+        print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
+        return True
+    for each in missing:
+        _failed(path, f"Line {each.line}: {each.text}")
+    return not missing
 
 
 def _shuffle_by_cores(spark: SparkSession) -> None:

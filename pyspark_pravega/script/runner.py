@@ -76,7 +76,10 @@ class ScriptRunner:
         self._java_thread: Any = None
 
     def check(self) -> None:
-        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError."""
+        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError.
+
+        It finds what `checks` cannot know.
+        """
         for statement in self._script:
             with failures_of(statement):
                 parse(self._spark, statement)
