@@ -48,8 +48,11 @@ def quiet_logging(
     def conf(key: str) -> str:
         return conf_of(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    before = environment.get("SPARK_SUBMIT_OPTS", "")
-    options = [environment.get(name, "") for name in JAVA_OPTION_VARIABLES] + [conf(key) for key in _CONFS]
+    ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    # It is there in programs that a session of this package has started.
+    before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
+    options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
+    options += [conf(key) for key in _CONFS]
     options.append(option_of("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
     directories += option_of("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
@@ -61,4 +64,4 @@ def quiet_logging(
         or any(found for each in filter(None, directories) for name in _OWN_FILES for found in Path(each).glob(name))
     ):
         return {}
-    return {"SPARK_SUBMIT_OPTS": f"{before} -Dlog4j2.configurationFile={PROFILE.as_uri()}".strip()}
+    return {"SPARK_SUBMIT_OPTS": f"{before} {ours}".strip()}

@@ -81,6 +81,7 @@ def test_programs_log_warnings_only_unless_the_user_says_something_else(tmp_path
         assert profile(name, "--verbose") == ""
     assert profile("submit", "job.py", "--verbose") == profile("sql", "-e", "--verbose") == ours
     assert profile("sql", SPARK_SUBMIT_OPTS="-Xss4m") == f"-Xss4m {ours}"
+    assert profile("sql", SPARK_SUBMIT_OPTS=f"-Xss4m {ours}") == f"-Xss4m {ours}", "of a session that starts a command"
     own = "-Dlog4j.configurationFile=mine.xml"
     assert profile("sql", "--driver-java-options", own) == ""
     assert profile("sql", "--conf", f"spark.driver.extraJavaOptions={own}") == ""

@@ -76,3 +76,4 @@ def test_the_readme(
     for program, result in ((session, of_spark), (catalog, without_spark)):
         exec(program, names)
         assert capsys.readouterr().out == result
+    names["numbers"]._catalog.pravega.close()  # the reader's program ends
