@@ -87,7 +87,8 @@ def thrift_url(
     port = free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
     command = ["thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive]
-    with listening(port, command, {**environment, **more_environment}, tmp_path_factory.mktemp("thrift"), ready=f"{JDBC}{port}\n"):
+    environment, directory = {**environment, **more_environment}, tmp_path_factory.mktemp("thrift")
+    with listening(port, command, environment, directory, ready=f"{JDBC}{port}\n"):
         yield f"jdbc:hive2://127.0.0.1:{port}"
 
 

@@ -42,8 +42,8 @@ def test_the_readme(
 ) -> None:
     monkeypatch.setenv("PRAVEGA_CONTROLLER_URI", cluster.controller_uri)
     monkeypatch.setenv("PRAVEGA_SCHEMA_REGISTRY_URI", str(cluster.registry_uri))
-    page = README.read_text().replace("/tmp/checkpoints", str(tmp_path / "checkpoints")).replace("iot.", f"{namespace}.")
-    page = page.replace("pravega.iot", f"pravega.{namespace}")
+    page = README.read_text().replace("/tmp/checkpoints", str(tmp_path / "checkpoints"))
+    page = page.replace("iot.", f"{namespace}.").replace("pravega.iot", f"pravega.{namespace}")
     [(sensor, job), (daily, of_spark, without_spark), (session, catalog)] = (
         re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
         for language in ("sql", "text", "python")
