@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.connection import client_config, first_contact
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import quote_all
@@ -72,6 +72,10 @@ def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
 
 
+def _connect(options: Options) -> Pravega:
+    return connect(client_config(options), first_contact=first_contact(options))
+
+
 class _Connection:
     """A connection and the number of its users: calls that run and INSERTs that are open."""
 
@@ -104,8 +108,8 @@ class Connections:
             with self._lock:
                 known = key in self._by_settings
             # Outside of the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
-            made = None if known else connect(client_config(options))
-            connection = self._use(key, made) or self._use(key, connect(client_config(options)))
+            made = None if known else _connect(options)
+            connection = self._use(key, made) or self._use(key, _connect(options))
         assert connection is not None
         try:
             yield Catalog(conf, connection.pravega, lambda: self._hold(connection))

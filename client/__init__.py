@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .config import ClientConfig
+from .unreached import FirstContact
 
 if TYPE_CHECKING:
     from .controller.controller import Controller
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["ClientConfig", "Pravega", "connect"]
 
 
-def connect(config: ClientConfig) -> Pravega:
+def connect(config: ClientConfig, *, first_contact: float | None = None) -> Pravega:
     """Connect to the services of one cluster. Nothing is sent until one of them is used.
+
+    `first_contact`: seconds for which controller and registry are tried that refuse connections, or whose host is
+    unknown, while they have never answered; None: the configuration's `retry_timeout`, as for those that have.
 
     For example:
 
@@ -32,7 +36,7 @@ def connect(config: ClientConfig) -> Pravega:
             print(pravega.controller.list_scopes())
             print(pravega.registry("plant").groups())
     """
-    return Pravega(config)
+    return Pravega(config, first_contact)
 
 
 class Pravega:
@@ -41,8 +45,9 @@ class Pravega:
     Usable as a context manager. Picklable: the copy connects anew.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, first_contact: float | None = None) -> None:
         self.config = config
+        self._of_controller, self._of_registry = FirstContact(first_contact), FirstContact(first_contact)
         # Reentrant, because some services are made of others.
         self._lock = threading.RLock()
         self._controller: Controller | None = None
@@ -59,7 +64,7 @@ class Pravega:
             if self._controller is None:
                 from .controller.controller import Controller
 
-                self._controller = Controller(self.config)
+                self._controller = Controller(self.config, self._of_controller)
             return self._controller
 
     @property
@@ -116,7 +121,7 @@ class Pravega:
             if namespace not in self._registries:
                 from .registry.schema_registry import SchemaRegistry
 
-                self._registries[namespace] = SchemaRegistry(self.config, namespace)
+                self._registries[namespace] = SchemaRegistry(self.config, namespace, self._of_registry)
             return self._registries[namespace]
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import tenacity
 from pyspark_pravega.errors import PravegaError, ServerUnavailableError
 
 from . import cancellation
+from .unreached import TOLD_AFTER, FirstContact, tell
 
 Result = TypeVar("Result")
 
@@ -26,6 +27,8 @@ LEAST_SECONDS = 0.25
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 """When the retries end that the current call is part of."""
+_outermost: ContextVar[tuple[float, float] | None] = ContextVar("outermost", default=None)
+"""When the outermost retries have begun that the current call is part of, and when they end."""
 _tries: ContextVar[list[int] | None] = ContextVar("tries", default=None)
 """Counts the tries, those inside of others too, for the outermost retries to tell."""
 
@@ -48,13 +51,15 @@ def retry(
         ServerUnavailableError
     ),
     sleep: Callable[[float], None] = cancellation.sleep,
+    first_contact: FirstContact | None = None,
 ) -> Result:
     """Call `operation(seconds_left)` until it succeeds, fails for good or `timeout` seconds are over.
 
     Only `transient` errors (classes, or a test of the error) are tried again: a refused password, a missing
     right, a bad certificate or a protocol error is raised at once. The operation must be safe to repeat and
     should spend no more than `seconds_left`, so that the total stays bounded whatever the number of tries. Retries
-    inside of the operation end no later than these.
+    inside of the operation end no later than these. `first_contact` ends the tries of a server that has never answered
+    sooner. A server that cannot be reached is told of in the log after `TOLD_AFTER` seconds, which a terminal shows.
     When the time is over the last error is raised, with the number of tries of the outermost retries in its message.
     Raises Cancelled when nobody waits for the call any more.
     """
@@ -62,15 +67,30 @@ def retry(
     deadline = min(now + timeout, _deadline.get())
     timeout = max(0.0, deadline - now)
     tries = [0] if outer is None else outer
+    whole = _outermost.get() or (now, deadline)
 
     def may_pass(error: BaseException) -> bool:
+        if isinstance(error, ServerUnavailableError) and error.at_first_contact:
+            return False
         if isinstance(transient, type | tuple):
             return isinstance(error, transient)
         return transient(error)
 
     def is_over(state: tenacity.RetryCallState) -> bool:
         spent = (state.seconds_since_start or 0.0) + state.upcoming_sleep
-        return spent > timeout - min(LEAST_SECONDS, timeout / 4)
+        if spent > timeout - min(LEAST_SECONDS, timeout / 4):
+            return True
+        error = _unreached_error(state)
+        if error is None or error.unreached is None:
+            return False
+        left = first_contact.left(now) if first_contact is not None else float("inf")
+        if left < state.upcoming_sleep:
+            error.at_first_contact = True
+            return True
+        began, end = whole
+        if time.monotonic() + state.upcoming_sleep - began >= TOLD_AFTER:
+            tell(error.unreached, min(left, end - time.monotonic()))
+        return False
 
     def attempt() -> Result:
         cancellation.check()
@@ -87,14 +107,26 @@ def retry(
         sleep=sleep,
         reraise=True,
     )
-    token = _tries.set(tries)
+    token, token_of_whole = _tries.set(tries), _outermost.set(whole)
     try:
         return retrying(attempt)
     except PravegaError as error:
-        if outer is None and tries[0] > 1 and may_pass(error):
-            last = type(error)(f"{error.message} (gave up after {tries[0]} tries in {timeout:.3g} s)")
-            vars(last).update(vars(error) | {"message": last.message})
-            raise last from error
-        raise
+        if outer is not None or tries[0] == 1:
+            raise
+        if isinstance(error, ServerUnavailableError) and error.at_first_contact:
+            ended = f"{time.monotonic() - now:.3g} s, since it has never answered; 'retry-timeout' sets how long"
+        elif may_pass(error):
+            ended = f"{timeout:.3g} s"
+        else:
+            raise
+        last = type(error)(f"{error.message} (gave up after {tries[0]} tries in {ended})")
+        vars(last).update(vars(error) | {"message": last.message})
+        raise last from error
     finally:
         _tries.reset(token)
+        _outermost.reset(token_of_whole)
+
+
+def _unreached_error(state: tenacity.RetryCallState) -> ServerUnavailableError | None:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error if isinstance(error, ServerUnavailableError) else None

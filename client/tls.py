@@ -19,9 +19,11 @@ from pyspark_pravega.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
     TlsError,
+    Unreached,
 )
 
 from .config import ClientConfig, Endpoint
+from .unreached import why_unreached
 
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10
@@ -162,10 +164,14 @@ def connection_error(error: OSError, endpoint: Endpoint) -> PravegaError:
             f"the server at {endpoint} did not answer in time; is it up, and does it speak what the address "
             "says (tls:// or tcp://)?"
         )
-    reason = error.strerror or str(error) or type(error).__name__
-    return ServerUnavailableError(
+    why = why_unreached(error)
+    known = why if isinstance(error, socket.gaierror) else None
+    reason = known or error.strerror or str(error) or type(error).__name__
+    unavailable = ServerUnavailableError(
         f"cannot reach the server at {endpoint} ({reason}); check the address and that it runs"
     )
+    unavailable.unreached = None if why is None else Unreached(f"the server at {endpoint}", why)
+    return unavailable
 
 
 def untrusted_certificate(endpoint: Endpoint, detail: str) -> TlsError:

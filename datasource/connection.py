@@ -5,7 +5,18 @@ from __future__ import annotations
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
 from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, connection_settings
-from pyspark_pravega.sql.options import Options
+from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
+
+FIRST_CONTACT = 10.0
+"""Seconds for which servers are tried that have never answered. See `first_contact`."""
+
+
+def first_contact(options: Options) -> float | None:
+    """Return for how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
+
+    Their addresses may be wrong, and nothing is lost by an error. Who sets `retry-timeout` has said how long.
+    """
+    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
 
 
 def client_config(options: Options) -> ClientConfig:

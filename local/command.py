@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.interrupts import undone_on_interrupt
 
 from . import ivy
 from .cluster import DEFAULT_HEAP, LocalCluster
@@ -56,7 +57,7 @@ def local() -> None:
 )
 def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | None, ivy_settings: Path | None) -> None:
     """Start the servers and wait until they answer."""
-    with _errors():
+    with undone_on_interrupt(), _errors():
         cluster = LocalCluster.start(
             directory,
             tls=tls,
@@ -76,7 +77,7 @@ def start(directory: Path, tls: bool, auth: bool, heap: str, storage: Path | Non
 @_directory_option
 def stop(directory: Path) -> None:
     """Stop the servers; the data in them is gone then."""
-    with _errors():
+    with undone_on_interrupt(), _errors():
         cluster = LocalCluster.find(directory)
         if cluster is None:
             click.echo(f"not running in {directory}")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError
+from pyspark_pravega.errors import SetupError, system_reason
 
 from . import ivy
 from .directories import jar_directory
@@ -50,7 +50,7 @@ def class_path(
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                f"the jar cache {directory} cannot be created: {error}; "
+                f"the jar cache {directory} cannot be created: {system_reason(error)}; "
                 "set XDG_CACHE_HOME to a directory that can be written"
             ) from error
         with exclusive(

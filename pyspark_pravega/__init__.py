@@ -7,10 +7,12 @@ import this package without needing Spark.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import os.path
 
+TYPE_CHECKING = False  # as in typing, which takes its time to load: Ctrl-C is ours as soon as this package is loaded
 if TYPE_CHECKING:
+    from typing import Any
+
     from pyspark_pravega.datasource.source import PravegaDataSource as DefaultSource
     from pyspark_pravega.session import configure
 
@@ -20,8 +22,8 @@ __version__ = "0.1.0"
 
 # In a source checkout the sub-packages are the top-level folders beside this one; an installed
 # distribution has them inside. Without this, a shell standing in the checkout could not import them.
-if not (Path(__file__).parent / "client").is_dir():
-    __path__.append(str(Path(__file__).resolve().parent.parent))
+if not os.path.isdir(os.path.join(os.path.dirname(__file__), "client")):
+    __path__.append(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,17 @@
-"""`python -m pyspark_pravega` is `pyspark-pravega`."""
+"""The program `pyspark-pravega`, and `python -m pyspark_pravega`, which is the same."""
 
-from pyspark_pravega.cli import main
+from __future__ import annotations
 
-main(prog_name="pyspark-pravega")
+from pyspark_pravega.interrupts import end_on_interrupt
+
+
+def main() -> None:
+    """Run the command that the arguments name. Ctrl-C is ours before the rest is loaded, which takes a while."""
+    end_on_interrupt()
+    from pyspark_pravega.cli import main as commands
+
+    commands(prog_name="pyspark-pravega")
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ import click
 
 from pyspark_pravega import __version__
 from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.interrupts import undone_on_interrupt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -153,8 +154,7 @@ def _add_program(name: str) -> None:
     about = _ABOUT[name]
     if program.spark:
         about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
-        if not program.server:
-            about += " With Spark's --verbose it logs all that Spark logs by default."
+        about += " With Spark's --verbose it logs all that Spark logs by default."
     main.command(name, cls=_ProgramCommand, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(
         command
     )
@@ -175,7 +175,7 @@ for _name in _ABOUT:
 
 @main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
 @_connection_options
-@click.option("--check", is_flag=True, help="Look for errors of syntax and settings; run nothing.")
+@click.option("--check", is_flag=True, help="Look for errors of syntax and settings, and missing tables; run nothing.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
@@ -208,7 +208,7 @@ def run(
     with _errors():
         settings = _settings(controller_uri, schema_registry_uri)
         launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
-    sys.exit(run_script(Path(script), launch, check=check or "--check" in arguments))
+    sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments))
 
 
 @main.command()
@@ -267,7 +267,8 @@ def class_archive(delete: bool) -> None:
             deleted = archive is not None and archive.delete()
             click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
             return
-        archive = record(spark_home, os.environ)
+        with undone_on_interrupt():
+            archive = record(spark_home, os.environ)
     click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
     click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {archive.options()}")
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pyspark_pravega.errors import InvalidNameError, PravegaError
+from pyspark_pravega.errors import InvalidNameError, PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import parts_of
 
 if TYPE_CHECKING:
     from pyspark_pravega.client import Pravega
     from pyspark_pravega.client.consumers.consumer import ConsumerStatus
+    from pyspark_pravega.client.stream import Stream
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,12 +45,12 @@ def list_command(table: str | None, controller_uri: str | None) -> None:
     which a running query does when the next one begins. The position of a reader group of other clients is not known
     here.
     """
-    from pyspark_pravega.client.consumers.consumer import consumers_of_scopes, list_consumers
+    from pyspark_pravega.client.consumers.consumer import consumers_of_scopes
     from pyspark_pravega.sql.identifiers import is_internal
 
     with _connected(controller_uri) as pravega:
         if table is not None:
-            found = list_consumers(pravega, _stream(table))
+            found = _consumers_of(pravega, _stream(table))
         else:
             scopes = [scope for scope in pravega.controller.list_scopes() if not is_internal(scope)]
             found = list(consumers_of_scopes(pravega, scopes))
@@ -78,15 +79,33 @@ def drop_command(name: str, controller_uri: str | None) -> None:
 @contextmanager
 def _connected(controller_uri: str | None) -> Iterator[Pravega]:
     from pyspark_pravega.client import connect
-    from pyspark_pravega.datasource.connection import client_config
+    from pyspark_pravega.datasource.connection import client_config, first_contact
     from pyspark_pravega.sql.options import resolve
 
     settings = {} if controller_uri is None else {"controller-uri": controller_uri}
     try:
-        with connect(client_config(resolve(conf=settings, env=os.environ))) as pravega:
+        options = resolve(conf=settings, env=os.environ)
+        with connect(client_config(options), first_contact=first_contact(options)) as pravega:
             yield pravega
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error
+
+
+def _consumers_of(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
+    from pyspark_pravega.client.consumers.consumer import list_consumers
+    from pyspark_pravega.sql.identifiers import is_internal, quote_all
+    from pyspark_pravega.sql.near_names import did_you_mean, nearest
+
+    try:
+        return list_consumers(pravega, stream)
+    except StreamNotFoundError as error:
+        try:
+            names = [name for name in pravega.controller.list_streams(stream.scope) if not is_internal(name)]
+        except PravegaError:
+            raise error from None
+        near = nearest(stream.name, names)
+        hint = did_you_mean(None if near is None else quote_all((stream.scope, near)))
+        raise StreamNotFoundError(f"{error.message.rstrip('.')}.{hint}") from error
 
 
 def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
@@ -97,7 +116,7 @@ def _row(found: ConsumerStatus) -> tuple[str, str, str, str]:
     return quote_all((found.scope, found.name)), quote_all((found.stream.scope, found.stream.name)), behind, position
 
 
-def _stream(table: str) -> Any:
+def _stream(table: str) -> Stream:
     from pyspark_pravega.client.stream import Stream
     from pyspark_pravega.sql.identifiers import hyphenated
 

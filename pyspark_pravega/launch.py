@@ -39,8 +39,6 @@ class Program:
     mixed: bool = True
     spark: bool = True
     """False: it does not start Spark, and takes none of Spark's arguments."""
-    server: bool = False
-    """True: it logs what it does, as Spark configures that."""
     confs: Mapping[str, str] = field(default_factory=dict)
     """What is set unless the user sets it."""
     resource: str = ""
@@ -57,7 +55,6 @@ PROGRAMS: Mapping[str, Program] = {
             "--name",
             "Thrift JDBC/ODBC Server",
         ),
-        server=True,
         confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
         # The launcher mixes arguments for classes of Spark's only.
         resource="spark-internal",
@@ -70,7 +67,6 @@ PROGRAMS: Mapping[str, Program] = {
             "--name",
             "Spark Connect server",
         ),
-        server=True,
     ),
     "beeline": Program("beeline", spark=False),
     "pyspark": Program("pyspark", mixed=False),
@@ -124,8 +120,7 @@ def plan(
         # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
         options = leading_options(with_jar, without=("--remote",))
         added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
-    if not program.server:
-        added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
+    added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
     added.update(given.secrets)
     added.update(secrets)
     if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):

@@ -19,6 +19,7 @@ from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, driver_options
 from pyspark_pravega.errors import SetupError
 from pyspark_pravega.launch import find_spark_home
 from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars, setting_of
+from pyspark_pravega.spark_logging import quiet_logging, quiet_query_contexts
 from pyspark_pravega.sql.keywords import settings_from_keywords
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def configure(
     """
     from pyspark import SparkContext
 
+    quiet_query_contexts()
     given = catalog_conf(catalog, settings_from_keywords(options), os.environ)
     running = SparkContext._active_spark_context
     if _is_remote(builder):
@@ -61,6 +63,7 @@ def configure(
     if not driver_started:
         _join_submit_arguments()
         _start_from_archive(builder)
+        _log_quietly(builder)
     _apply(builder, given, hide=not driver_started)
     builder.config("spark.jars", join_jars(_jars_so_far(builder, driver_started), adapter_jar()))
     if running is None:
@@ -100,6 +103,15 @@ def _start_from_archive(builder: SparkSession.Builder) -> None:
 
     if options := driver_options(spark_home, os.environ, setting):
         builder.config(JAVA_OPTIONS_CONF, options)
+
+
+def _log_quietly(builder: SparkSession.Builder) -> None:
+    """Have the driver log warnings and errors, unless the user has a Log4j configuration."""
+    confs = [part for key, text in builder._options.items() for part in ("--conf", f"{key}={text}")]
+    arguments = [*confs, *_submit_arguments()]
+    os.environ.update(
+        quiet_logging(arguments, mixed=False, environment=os.environ, spark_home=find_spark_home(os.environ))
+    )
 
 
 def _is_remote(builder: SparkSession.Builder) -> bool:

@@ -6,6 +6,7 @@ a job. `log4j2.properties` beside this module takes its place.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,26 @@ from pathlib import Path
 
 from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES, conf_of, option_of, switches_of
 
+QUERY_CONTEXTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's loggers that print each error of a statement once more, as a line of JSON with its stack."""
+
 PROFILE = Path(__file__).with_name("log4j2.properties")
 
 _CONFS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _OWN_FILE = re.compile(r"-Dlog4j2?\.configuration(File)?=")
 _OWN_FILES = ("log4j2*.properties", "log4j2*.xml", "log4j2*.y*ml", "log4j2*.js*n")
+
+
+def quiet_query_contexts() -> None:
+    """Have PySpark not print errors that it raises, unless the program has to do with those loggers already.
+
+    `logging.getLogger("SQLQueryContextLogger").setLevel("ERROR")` brings the lines back.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in QUERY_CONTEXTS:
+        if name not in logging.root.manager.loggerDict:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def quiet_logging(
@@ -32,8 +48,11 @@ def quiet_logging(
     def conf(key: str) -> str:
         return conf_of(key, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
 
-    before = environment.get("SPARK_SUBMIT_OPTS", "")
-    options = [environment.get(name, "") for name in JAVA_OPTION_VARIABLES] + [conf(key) for key in _CONFS]
+    ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    # It is there in programs that a session of this package has started.
+    before = environment.get("SPARK_SUBMIT_OPTS", "").replace(ours, "").strip()
+    options = [environment.get(name, "").replace(ours, "") for name in JAVA_OPTION_VARIABLES]
+    options += [conf(key) for key in _CONFS]
     options.append(option_of("--driver-java-options", arguments, mixed=mixed))
     directories = [environment.get("SPARK_CONF_DIR") or str(spark_home / "conf")]
     directories += option_of("--driver-class-path", arguments, mixed=mixed).split(os.pathsep)
@@ -45,4 +64,4 @@ def quiet_logging(
         or any(found for each in filter(None, directories) for name in _OWN_FILES for found in Path(each).glob(name))
     ):
         return {}
-    return {"SPARK_SUBMIT_OPTS": f"{before} -Dlog4j2.configurationFile={PROFILE.as_uri()}".strip()}
+    return {"SPARK_SUBMIT_OPTS": f"{before} {ours}".strip()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.errors import PravegaError, counted, system_reason
 
 if TYPE_CHECKING:
     from pyspark_pravega.sql.flink.translation import Translation
@@ -37,8 +37,10 @@ def translate(script: Path, output: Path | None, catalog: str, checkpoint: str |
         check_catalog_name(catalog)
         text = sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
         found = translated(text, catalog=catalog, checkpoint=checkpoint)
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{script} cannot be read: {error}.") from error
+    except OSError as error:
+        raise click.ClickException(f"{script} cannot be read: {system_reason(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{script} cannot be read, since it is no text in UTF-8: {error}.") from error
     except PravegaError as error:
         raise click.ClickException(error.for_user()) from error
     if output is None:
@@ -56,7 +58,7 @@ def _summarize(script: Path, found: Translation) -> None:
         counts[word] += 1
         click.echo(f"{script}:{finding.line}: {click.style(word, fg=_COLOURS[word])}: {finding.text}", err=True)
     click.echo(
-        f"{script}: {found.statements} statements; not translated: {counts['NOT TRANSLATED']}, to check: "
+        f"{script}: {counted(found.statements, 'statement')}; not translated: {counts['NOT TRANSLATED']}, to check: "
         f"{counts['CHECK']}, notes: {counts['note']}",
         err=True,
     )

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tests.sql_clients import COMMAND
 
+JDBC, CONNECT = "ready: jdbc:hive2://127.0.0.1:", "Spark Connect server started at: "
+"""What the servers say when clients can connect."""
 STARTED_BY = 180  # seconds until a server must listen
 
 
@@ -24,8 +26,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def listening(port: int, arguments: Sequence[str], environment: Mapping[str, str], directory: Path) -> Iterator[None]:
-    """Run a server in a directory of its own for the length of a `with` block, which begins when it listens."""
+def listening(
+    port: int, arguments: Sequence[str], environment: Mapping[str, str], directory: Path, *, ready: str
+) -> Iterator[None]:
+    """Run a server in a directory of its own for the length of a `with` block, which begins when it says `ready`."""
     log = directory / "server.log"
     with log.open("w") as out:
         server = subprocess.Popen(
@@ -38,9 +42,11 @@ def listening(port: int, arguments: Sequence[str], environment: Mapping[str, str
         )
     try:
         deadline = time.monotonic() + STARTED_BY
-        while not _listens(port):
+        while ready not in log.read_text():
             assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
             time.sleep(0.2)
+        assert _listens(port), "it says that it is ready before it is"
+        assert len(log.read_text().splitlines()) <= 5, "it says more than anybody waits for"
         yield
     finally:
         server.send_signal(signal.SIGTERM)

@@ -14,6 +14,7 @@ from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
 from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, parts_of, with_parts
 from pyspark_pravega.formats.core.number_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
 from pyspark_pravega.formats.core.spark_visitor import child_path
+from pyspark_pravega.sql.near_names import did_you_mean, nearest
 
 from ..requests import TableChange
 
@@ -166,8 +167,9 @@ def _place(columns: Sequence[EditedColumn], name: str) -> int:
     for place, column in enumerate(columns):
         if column.field.name == name:
             return place
-    there = ", ".join(column.field.name for column in columns)
-    raise InvalidOptionError(f"There is no column {name}. Its columns are {there}.")
+    names = [column.field.name for column in columns]
+    hint = did_you_mean(nearest(name, names))
+    raise InvalidOptionError(f"There is no column {name}.{hint} Its columns are {', '.join(names)}.")
 
 
 def _placed(columns: list[EditedColumn], column: EditedColumn, after: str | None) -> list[EditedColumn]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.connection import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
 from pyspark_pravega.sql.keywords import settings_from_keywords
@@ -18,6 +18,7 @@ from pyspark_pravega.sql.options import resolve
 from .. import namespaces, tables
 from ..connections import Catalog
 from ..naming import errors_about
+from ..near_tables import naming_near_tables
 from ..spelling import stream_named
 from .columns import spark_columns
 from .details import ConsumerLag, inspected, lags, refuse_metadata_table
@@ -29,8 +30,10 @@ def open_catalog(name: str, options: Mapping[str, str | int | bool | None]) -> P
     check_catalog_name(name)
     with errors_about("Catalog", name):
         settings = settings_from_keywords(options)
-        config = client_config(resolve(conf=settings))
-    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, connect(config)))
+        resolved = resolve(conf=settings)
+        config = client_config(resolved)
+    pravega = connect(config, first_contact=first_contact(resolved))
+    return PravegaCatalog(Catalog({**settings, "catalog-name": name}, pravega))
 
 
 class PravegaCatalog:
@@ -87,7 +90,8 @@ class PravegaCatalog:
         Views are not among them: Spark alone can read one.
         """
         parts = self._namespace(namespace)
-        return [quote_all((*parts, name)) for name in tables.list_tables(self._catalog, parts)]
+        with naming_near_tables(self._catalog, parts):
+            return [quote_all((*parts, name)) for name in tables.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
         """Tell whether there is a table of this name."""
@@ -102,7 +106,8 @@ class PravegaCatalog:
         """
         namespace, table = self._table(name)
         refuse_metadata_table(self._catalog, namespace, table)
-        return Table(self._catalog, namespace, table)
+        with naming_near_tables(self._catalog, namespace, table):
+            return Table(self._catalog, namespace, table)
 
     def create_table(
         self,
@@ -146,11 +151,17 @@ class PravegaCatalog:
 
         Raises InvalidNameError naming those that there are, StreamNotFoundError.
         """
-        return inspected(self._catalog, *self._table(table), name)
+        parts, table_name = self._table(table)
+        with naming_near_tables(self._catalog, parts, table_name):
+            return inspected(self._catalog, parts, table_name, name)
 
     def consumers(self, table: str | None = None) -> list[ConsumerLag]:
         """Return the consumers of a table, or of all, and how many bytes each is behind the end."""
-        return list(lags(self._catalog, None if table is None else stream_named(self._catalog, *self._table(table))))
+        if table is None:
+            return list(lags(self._catalog, None))
+        parts, name = self._table(table)
+        with naming_near_tables(self._catalog, parts, name):
+            return list(lags(self._catalog, stream_named(self._catalog, parts, name)))
 
     def _namespace(self, name: str) -> tuple[str, ...]:
         parts = parts_of(name)

@@ -18,6 +18,7 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import is_internal, quote_all
+from pyspark_pravega.sql.near_names import did_you_mean, nearest
 
 from ..connections import Catalog
 from ..metadata.dispatch import TABLES, belongs_to_stream, load, rows
@@ -128,7 +129,9 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
     """
     place = (*namespace, table.partition(TYPE_SIGN)[0])
     if len(place) != 2 or name.lower() not in TABLES:
-        raise InvalidNameError(f"There is no metadata table {name}. A table has {', '.join(TABLES)}.")
+        raise InvalidNameError(
+            f"There is no metadata table {name}.{did_you_mean(nearest(name, TABLES))} A table has {', '.join(TABLES)}."
+        )
     found = load(catalog, place, name, {}, writing=False)
     schema = arrow_columns(found.schema)
     found_rows = rows(catalog, place, name, {}).rows

@@ -13,13 +13,20 @@ from typing import Any
 
 import grpc
 
-from pyspark_pravega.errors import ClientClosedError, ServerFailedError, ServerUnavailableError, TlsError
+from pyspark_pravega.errors import (
+    ClientClosedError,
+    ServerFailedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TlsError,
+)
 
 from .. import cancellation
 from ..config import ClientConfig, Endpoint
 from ..credentials import authorization_header
 from ..retry import retry
 from ..tls import grpc_root_certificates, server_name_override
+from ..unreached import FirstContact
 from .controller_pb2_grpc import ControllerServiceStub
 from .errors import Purpose, controller_error
 
@@ -48,8 +55,10 @@ class ControllerChannel:
     Connects at the first call. In a forked child the parent's connection is dropped, not used.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
+        """`first_contact` bounds the tries until a controller has answered; the copy of a pickled one has none."""
         self._config = config
+        self._first_contact = first_contact or FirstContact()
         self._endpoints = config.controller_endpoints
         self._reset()
 
@@ -90,7 +99,10 @@ class ControllerChannel:
                 return purpose.idempotent and tries < _TRIES_OF_FAILED_CALLS
             return isinstance(error, ServerUnavailableError)
 
-        return retry(attempt, timeout=self._config.retry_timeout, transient=may_pass), tries
+        reply = retry(
+            attempt, timeout=self._config.retry_timeout, transient=may_pass, first_contact=self._first_contact
+        )
+        return reply, tries
 
     def _send(self, rpc: str, request: Any, purpose: Purpose, seconds: float) -> Any:
         header = authorization_header(self._config.credentials)
@@ -104,6 +116,8 @@ class ControllerChannel:
         except grpc.RpcError as failure:
             details = failure.details() or ""
             error = controller_error(failure.code(), details, purpose, endpoint, with_credentials=header is not None)
+            if not isinstance(error, ServerUnavailableError | ServerTimeoutError):
+                self._first_contact.answered()
             if isinstance(error, ServerUnavailableError):
                 if not self._config.tls and "closed" in details.lower() and _speaks_tls(endpoint):
                     error = TlsError(
@@ -118,6 +132,7 @@ class ControllerChannel:
         except ServerUnavailableError:
             self._next_controller(turn)
             raise
+        self._first_contact.answered()
         _log.debug("%s at %s took %.1f ms", rpc, endpoint, (time.monotonic() - started) * 1e3)
         return reply
 

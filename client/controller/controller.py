@@ -11,6 +11,7 @@ from types import TracebackType
 from pyspark_pravega.errors import ScopeNotEmptyError, counted
 
 from ..config import ClientConfig
+from ..unreached import FirstContact
 from .channel import ControllerChannel
 from .event_time import EventTimeCalls
 from .reader_groups import ReaderGroupCalls
@@ -32,8 +33,8 @@ class Controller(
     ServerUnavailableError, ServerTimeoutError or ServerFailedError once the configured time is over.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
-        self._channel = ControllerChannel(config)
+    def __init__(self, config: ClientConfig, first_contact: FirstContact | None = None) -> None:
+        self._channel = ControllerChannel(config, first_contact)
 
     @property
     def config(self) -> ClientConfig:

@@ -21,6 +21,7 @@ from pyspark_pravega.errors import (
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    Unreached,
     UnsupportedOperationError,
 )
 
@@ -46,6 +47,19 @@ class Purpose:
     refine: Callable[[str], PravegaError | None] | None = None
     idempotent: bool = True
 
+
+_UNKNOWN_HOST = "unknown host"
+_CONNECTION_TEXTS = {
+    "connection refused": "connection refused",
+    "socket closed": "socket closed",
+    "connection reset": "connection reset",
+    "dns resolution failed": _UNKNOWN_HOST,
+    "hostname lookup error": _UNKNOWN_HOST,
+    "timeout": "timeout",
+}
+"""Words of gRPC, in lower case, and what a user is told."""
+_UNREACHED = {"connection refused": "refused", _UNKNOWN_HOST: _UNKNOWN_HOST}
+"""What of that means that there was no connection, and that in a word."""
 
 # The connection broke, the server is overloaded, or another change of the same metadata came first.
 _PASSING = (
@@ -85,10 +99,13 @@ def controller_error(
         tls_failure = grpc_tls_error(details, endpoint)
         if tls_failure is not None:
             return tls_failure
-        return ServerUnavailableError(
-            f"{cannot}: the controller at {endpoint} cannot be reached ({_connection_text(details)}); "
-            "check the address and that it runs"
+        text = _connection_text(details)
+        unavailable = ServerUnavailableError(
+            f"{cannot}: the controller at {endpoint} cannot be reached ({text}); check the address and that it runs"
         )
+        if text in _UNREACHED:
+            unavailable.unreached = Unreached(f"the controller at {endpoint}", _UNREACHED[text])
+        return unavailable
     if status in _PASSING:
         return ServerUnavailableError(
             f"{cannot}: the controller at {endpoint} could not take the call ({status.name}{_colon(said)})"
@@ -122,9 +139,9 @@ def _connection_text(details: str) -> str:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect ...:
     # Connection refused"
     text = details.rsplit("last error: ", 1)[-1]
-    for known in ("Connection refused", "Socket closed", "Connection reset", "DNS resolution failed", "Timeout"):
-        if known.lower() in text.lower():
-            return known.lower()
+    for known, said in _CONNECTION_TEXTS.items():
+        if known in text.lower():
+            return said
     return server_text(text) or "no reason given"
 
 

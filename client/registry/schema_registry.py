@@ -23,12 +23,14 @@ from pyspark_pravega.errors import (
     SchemaNotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
+    Unreached,
 )
 
 from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
 from ..retry import retry
+from ..unreached import FirstContact, why_unreached
 from .errors import may_pass, refusal
 from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
@@ -53,15 +55,19 @@ class SchemaRegistry:
     ServerTimeoutError, and RegistryError for other refusals.
     """
 
-    def __init__(self, config: ClientConfig, namespace: str | None) -> None:
+    def __init__(
+        self, config: ClientConfig, namespace: str | None, first_contact: FirstContact | None = None
+    ) -> None:
         """`namespace=None` means the default namespace, which is separate from all named ones.
 
+        `first_contact` bounds the tries until the registry has answered; the copy of a pickled one has none.
         Nothing is sent yet. Raises InvalidOptionError if the configuration has no registry address.
         """
         if config.registry_uri is None:
             raise InvalidOptionError("no schema registry address is set; give one such as http://localhost:9092")
         self.namespace = namespace
         self._config = config
+        self._first_contact = first_contact or FirstContact()
         secure = urlsplit(config.registry_uri).scheme == "https"
         self._http = HttpServer(config.registry_uri, tls.ssl_context(config) if secure else None)
         self._endpoint = self._http.endpoint
@@ -123,7 +129,12 @@ class SchemaRegistry:
             self._send("POST", "/v1/groups", {}, body, name, "create", seconds)
 
         try:
-            retry(attempt, timeout=self._config.retry_timeout, transient=may_pass)
+            retry(
+                attempt,
+                timeout=self._config.retry_timeout,
+                transient=may_pass,
+                first_contact=self._first_contact,
+            )
         except SchemaExistsError:
             # An earlier try, whose answer was lost, may have created it.
             if attempts == 1 or self.group(name) != properties:
@@ -308,6 +319,7 @@ class SchemaRegistry:
             lambda seconds: self._send(method, path, query or {}, body, group, right, seconds),
             timeout=self._config.retry_timeout,
             transient=may_pass,
+            first_contact=self._first_contact,
         )
 
     def _send(
@@ -338,6 +350,7 @@ class SchemaRegistry:
             )
         except (NotTakenError, NotAnsweredError, NoAnswerError, OSError) as error:
             raise self._unreachable(error, f"{method} {path}", limit) from error
+        self._first_contact.answered()
         _log.debug("%s %s at %s took %.1f ms", method, path, self._endpoint, (time.monotonic() - started) * 1e3)
         if response.status in _RETRIED_STATUS:
             raise ServerUnavailableError(
@@ -367,10 +380,13 @@ class SchemaRegistry:
             found = tls.connection_error(error, self._endpoint)
             if not isinstance(found, ServerUnavailableError):
                 return found
-        return ServerUnavailableError(
-            f"cannot reach {name} ({error}); check the address and that it runs. A registry whose own Pravega "
+        why = why_unreached(error) if isinstance(error, OSError) else None
+        unavailable = ServerUnavailableError(
+            f"cannot reach {name} ({why or error}); check the address and that it runs. A registry whose own Pravega "
             "user lacks rights runs without ever opening its port; its log says so"
         )
+        unavailable.unreached = None if why is None else Unreached(name, why)
+        return unavailable
 
 
 def _group_path(group: str, rest: str = "") -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError
+from pyspark_pravega.errors import SetupError, system_reason
 from pyspark_pravega.local.directories import cache_directory
 from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES
 
@@ -81,7 +81,7 @@ class ClassArchive:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise SetupError(f"The archive {self.file} cannot be deleted: {error}") from error
+            raise SetupError(f"The archive {self.file} cannot be deleted: {system_reason(error)}") from error
         return True
 
 
@@ -100,7 +100,7 @@ def check_class_path(spark_home: Path, environment: Mapping[str, str]) -> None:
     try:
         stands_in_front = confs.is_dir() and any(confs.iterdir())
     except OSError as error:
-        raise SetupError(f"Spark's directory of confs cannot be read: {error}") from error
+        raise SetupError(f"Spark's directory of confs cannot be read: {system_reason(error)}") from error
     if stands_in_front:
         raise SetupError(
             f"Spark's classes cannot be archived while '{confs}', which Spark puts in front of its jars, holds files: "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark_pravega.errors import SetupError
+from pyspark_pravega.errors import SetupError, system_reason
 from pyspark_pravega.local.class_archive import keep
 
 from .archive import JAVA_OPTIONS_CONF, ClassArchive, check_class_path, check_path
@@ -49,7 +51,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
             _run(spark_home, environment, folder, recording)
             keep(recording, archive.file)
     except OSError as error:
-        raise SetupError(f"The archive {archive.file} cannot be written: {error}") from error
+        raise SetupError(f"The archive {archive.file} cannot be written: {system_reason(error)}") from error
     return archive
 
 
@@ -62,28 +64,32 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
     }
     given |= {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": folder}
     options = f"-XX:ArchiveClassesAtExit={recording} -Xlog:cds*=error -Xlog:class+path=off"
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
-            env=given,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+    session = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.training", f"{JAVA_OPTIONS_CONF}={options}"],
+        env=given,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,  # so that the driver, which it starts, can be ended with it
+    )
+    with session:
+        try:
+            shown, _ = session.communicate(timeout=_TIMEOUT_S)
+        except BaseException as error:
+            os.killpg(session.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise SetupError(
+                f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
+            ) from error
+    if session.returncode:
         raise SetupError(
-            f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
-        ) from error
-    if ended.returncode:
-        raise SetupError(
-            f"The session that should load Spark's classes failed ({ended.returncode}): {_ends(ended.stdout)}"
+            f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}"
         )
     if not recording.exists():
-        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(ended.stdout)}")
+        raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
 
 
 def _ends(text: str) -> str:

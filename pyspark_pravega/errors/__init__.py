@@ -19,6 +19,7 @@ from .events import *  # noqa: F403
 from .root import PravegaError as PravegaError
 from .root import counted as counted
 from .root import shorten as shorten
+from .root import system_reason as system_reason
 from .servers import *  # noqa: F403
 from .statements import *  # noqa: F403
 from .streams import *  # noqa: F403

@@ -26,6 +26,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def system_reason(error: OSError) -> str:
+    """Return why the operating system refuses something, as messages have it: `permission denied`."""
+    text = error.strerror or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]
+
+
 class PravegaError(Exception):
     """Something went wrong that has no condition of its own; the message says what."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .root import PravegaError
 
 
@@ -31,13 +33,26 @@ class TlsError(PravegaError):
 with servers that have TLS. See [Deployment](deployment.md)."
 
 
+@dataclass(frozen=True)
+class Unreached:
+    """A server that took no connection, as messages name it (`the controller at host:9090`), and why in a few words."""
+
+    server: str
+    why: str
+
+
 class ServerUnavailableError(PravegaError):
     """The server could not be reached within the retry time."""
+
+    unreached: Unreached | None = None
+    """Set where there was no connection, because nobody listens there or the host is unknown."""
+    at_first_contact = False
+    """Whether no more is tried, because the server has never answered."""
 
     condition = "PRAVEGA_SERVER_UNAVAILABLE"
     sql_state = "08001"
     cure = "Check the address, and that the server runs: `pyspark-pravega doctor`. A server that is away for longer \
-than `retry-timeout` needs a longer one."
+than `retry-timeout` needs a longer one. One that has never answered is tried for 10 s, unless `retry-timeout` is set."
 
 
 class ServerTimeoutError(PravegaError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
@@ -27,15 +27,18 @@ class ScriptFailedError(Exception):
 
 
 @contextmanager
-def failures_of(statement: Statement) -> Iterator[None]:
-    """Turn errors of Spark and of this package into a ScriptFailedError that names the statement's line."""
+def failures_of(statement: Statement, hint: Callable[[Exception], str] = lambda _: "") -> Iterator[None]:
+    """Turn errors of Spark and of this package into a ScriptFailedError that names the statement's line.
+
+    What `hint` says of an error of Spark's is put behind it.
+    """
     try:
         yield
     except PySparkException as error:
         condition, words = _STREAM_IN_BATCH
         if error.getCondition() == condition and words in str(error):
             raise ScriptFailedError(str(not_streaming(statement))) from error
-        raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}") from error
+        raise ScriptFailedError(f"Line {statement.line}: {sentence(error)}{hint(error)}") from error
     except PravegaError as error:
         text = error.for_user()
         raise ScriptFailedError(text if "Line " in text else f"Line {statement.line}: {text}") from error

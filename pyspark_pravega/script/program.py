@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.catalog_conf import PREFIX
+from pyspark_pravega.errors import InvalidScriptError, PravegaError, counted, system_reason
+from pyspark_pravega.interrupts import exit_now
 from pyspark_pravega.launch import Launch
+from pyspark_pravega.spark_logging import quiet_query_contexts
 from pyspark_pravega.sql.script import Statement, statements
+
+from .checks import first_mistake
+from .signals import Signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAILED = 1
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
 """Spark's bar of tasks would be drawn over the progress of the queries. The user's own conf comes later and counts."""
-_CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's, which print each error once more, as JSON with its stack."""
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _STACKS = {
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
@@ -37,20 +38,28 @@ _STACKS = {
 """Loggers that each tell the failure of a task or a query with its stack, and the level at which they do not."""
 
 
-def run_script(path: Path, launch: Launch, *, check: bool) -> int:
+def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     """Run a script in a driver that is started with the arguments of `launch`; returns the exit code.
+
+    What is wrong with settings and syntax is told before Spark starts; with `check` also which tables of the catalog
+    are missing.
 
     The driver's JVM is a child of this process, and shields itself from Ctrl-C: the queries are stopped before it is.
     """
     try:
         script = read_script(path)
+    except FileNotFoundError:
+        return _failed(path, "no such file")
     except PravegaError as error:
         return _failed(path, error.for_user())
+    if (mistake := first_mistake(script)) is not None:
+        return _failed(path, mistake)
     os.environ.update(launch.environment)
+    if check and not _tables_are_there(path, script, launch, catalog):
+        return FAILED
     arguments = [*_NO_BAR, *launch.command[1:], "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
-    for name in _CONTEXT_LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    quiet_query_contexts()
 
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -58,22 +67,26 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
     from .failures import ScriptFailedError, sentence
     from .progress import ProgressDisplay
     from .runner import ScriptRunner
+    from .starting import start_session
 
+    signals = Signals()
     try:
-        spark = SparkSession.builder.appName(path.name).getOrCreate()
+        spark = start_session(SparkSession.builder.appName(path.name), signals)
     except PySparkException as error:
         return _failed(path, f"Spark did not start: {sentence(error)}")
+    if spark is None:
+        print(f"{path}: stopped by {signals.name()} while Spark started", file=sys.stderr)
+        exit_now(signals.exit_code())
     _shuffle_by_cores(spark)
     ours = "SPARK_SUBMIT_OPTS" in launch.environment  # else the user has said what is logged
     if ours:
         _leave_failures_to_us(spark)
-    signals = _Signals()  # after PySpark has set its own
     display = ProgressDisplay()
     try:
         runner = ScriptRunner(spark, script, display, lambda: _log_no_more(spark) if ours else None)
         if check:
             runner.check()
-            display.message(f"{path}: {len(script)} statements, no errors found")
+            display.message(f"{path}: {counted(len(script), 'statement')}, no errors found")
             return 0
         if runner.run(signals.came):
             return 0
@@ -86,40 +99,37 @@ def run_script(path: Path, launch: Launch, *, check: bool) -> int:
 
 
 def read_script(path: Path) -> Sequence[Statement]:
-    """Read and split a script. Raises InvalidScriptError, also for one without statements."""
+    """Read and split a script. Raises InvalidScriptError, also for one without statements, and FileNotFoundError."""
     try:
         found = statements(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidScriptError(f"The script cannot be read: {error}.") from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InvalidScriptError(f"The script cannot be read: {system_reason(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidScriptError(f"The script cannot be read, since it is no text in UTF-8: {error}.") from error
     if not found:
         raise InvalidScriptError("The script has no statement.")
     return found
 
 
-class _Signals:
-    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
+def _tables_are_there(path: Path, script: Sequence[Statement], launch: Launch, catalog: str) -> bool:
+    """Say which tables are missing, or why that cannot be told; tells whether none is known to be."""
+    from .named_tables import missing_tables
 
-    def __init__(self) -> None:
-        self._came: signal.Signals | None = None
-        for number in _SIGNALS:
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._came = signal.Signals(number)
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
-
-    def came(self) -> bool:
-        """Tell whether a signal came."""
-        return self._came is not None
-
-    def name(self) -> str:
-        """Return the signal's name."""
-        return self._came.name if self._came else ""
-
-    def exit_code(self) -> int:
-        """Return the exit code that shells give to a program that a signal ends."""
-        return 128 + (self._came or 0)
+    prefix, settings = f"{PREFIX}{catalog}.", {}
+    for option, conf in pairwise(launch.command):
+        key, sign, text = conf.partition("=")
+        if option == "--conf" and sign and key.startswith(prefix):
+            settings[key.removeprefix(prefix)] = text
+    try:
+        missing = missing_tables(script, catalog, settings)
+    except PravegaError as error:
+        print(f"{path}: tables were not checked: {error.for_user()}", file=sys.stderr, flush=True)
+        return True
+    for each in missing:
+        _failed(path, f"Line {each.line}: {each.text}")
+    return not missing
 
 
 def _shuffle_by_cores(spark: SparkSession) -> None:

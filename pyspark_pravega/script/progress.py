@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_pravega.errors import counted
+
 LOOK_INTERVAL = 1.0
 """Seconds between two looks at the queries, and between two drawings on a terminal."""
 PLAIN_INTERVAL = 10.0
@@ -101,7 +103,7 @@ class QueryProgress:
             parts.append(f"{rows_in / seconds:,.0f} rows/s in")
             parts += [f"{rows_out / seconds:,.0f} rows/s out"] if rows_out >= 0 else []
         out = f", {self._rows_out:,} written" if rows_out >= 0 else ""
-        parts.append(f"{self._rows_in:,} rows read{out}")
+        parts.append(f"{counted(self._rows_in, 'row')} read{out}")
         parts += [text for source in self._last["sources"] if (text := behind(source.get("metrics") or {}))]
         return f"{self._name}: {', '.join(parts)}"
 
@@ -116,5 +118,5 @@ def behind(metrics: Mapping[str, str]) -> str:
     if "secondsBehind" in metrics:
         parts.append(f"{float(metrics['secondsBehind']):,.0f} s")
     if "estimatedEventsBehind" in metrics:
-        parts.append(f"about {int(metrics['estimatedEventsBehind']):,} events")
+        parts.append(f"about {counted(int(metrics['estimatedEventsBehind']), 'event')}")
     return f"{', '.join(parts)} behind"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,6 +15,7 @@ from pyspark_pravega.errors import InvalidScriptError
 from pyspark_pravega.sql.script import Statement
 
 from .failures import ScriptFailedError, failures_of, sentence
+from .near_tables import near_table
 from .progress import ProgressDisplay
 from .streaming_insert import (
     StreamingInsert,
@@ -28,8 +30,8 @@ from .streaming_insert import (
 
 LOOK_EVERY = 0.1
 """Seconds between two looks at queries and signals."""
-CANCELLED_WITHIN = 10.0
-"""Seconds that a cancelled statement may take to end."""
+CANCELLED_WITHIN = 2.0
+"""Seconds that a statement may take to end whose jobs are cancelled, and again when its thread is interrupted."""
 MOST_ROWS = 1000
 """As many rows of a SELECT are shown."""
 
@@ -71,9 +73,13 @@ class ScriptRunner:
         self._running: list[_Running] = []
         self._failure: Exception | None = None
         self._ending = False
+        self._java_thread: Any = None
 
     def check(self) -> None:
-        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError."""
+        """Parse all statements with Spark's parser, and look at the settings; raises ScriptFailedError.
+
+        It finds what `checks` cannot know.
+        """
         for statement in self._script:
             with failures_of(statement):
                 parse(self._spark, statement)
@@ -107,8 +113,13 @@ class ScriptRunner:
         self._stopping()
         self._stop_queries()
         if statements.is_alive():
-            self._spark.sparkContext.cancelAllJobs()
-            statements.join(CANCELLED_WITHIN)
+            context = self._spark.sparkContext
+            jobs = context.statusTracker().getActiveJobsIds()
+            context.cancelAllJobs()
+            statements.join(CANCELLED_WITHIN if jobs else LOOK_EVERY)
+            if statements.is_alive() and self._java_thread is not None:
+                self._java_thread.interrupt()  # it may wait for a server, and not for a job
+                statements.join(CANCELLED_WITHIN)
             self._stop_queries()  # one that started meanwhile
         self._display.show([one.query for one in self._running], now=True)
         self._display.leave()
@@ -124,10 +135,13 @@ class ScriptRunner:
 
     def _run_statements(self) -> None:
         try:
+            assert self._spark._jvm is not None
+            # PySpark has all calls of a Python thread carried out by one thread of the JVM.
+            self._java_thread = self._spark._jvm.java.lang.Thread.currentThread()
             for statement in self._script:
                 if self._ending:
                     return
-                with failures_of(statement):
+                with failures_of(statement, lambda error: near_table(self._spark, error)):
                     self._run_statement(statement)
         except Exception as error:  # raised again in the main thread
             self._failure = error

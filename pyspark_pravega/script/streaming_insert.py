@@ -24,12 +24,11 @@ from pyspark_pravega.sql.options import (
     STREAM_NAME,
     TRIGGER_OF_BATCHES,
     Options,
-    resolve,
 )
 from pyspark_pravega.sql.script import Statement
 
-PREFIX = "pravega.stream."
-"""What the keys of script settings begin with."""
+from .checks import NO_CHECKPOINT
+from .settings import settings_among
 
 _INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
@@ -91,7 +90,7 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, analyzed.query())
     name = target.multipartIdentifier()
     parts = tuple(str(name.apply(number)) for number in range(name.size()))
-    table = _full_name(spark, parts)
+    table = full_name(spark, parts)
     into_files = _kind(analyzed) == _INSERT_INTO_FILES
     return StreamingInsert(statement, table, _known_as(table, analyzed), into_files, options, DataFrame(rows, spark))
 
@@ -101,10 +100,7 @@ def start(insert: StreamingInsert, settings: Options) -> StreamingQuery:
     name = name_of(insert, settings)
     root = settings.get(CHECKPOINT)
     if root is None:
-        raise InvalidScriptError(
-            f"Line {insert.statement.line}: a streaming statement needs a checkpoint, the directory where Spark notes "
-            f"how far it has read. Write before it: SET {CHECKPOINT.key} = '/a/directory'."
-        )
+        raise InvalidScriptError(f"Line {insert.statement.line}: {NO_CHECKPOINT}")
     writer = insert.rows.writeStream.queryName(name).outputMode(settings.get(OUTPUT_MODE)).options(**insert.options)
     writer = writer.option("checkpointLocation", f"{root.rstrip('/')}/{quote(name, safe='$')}")
     match settings.get(TRIGGER_OF_BATCHES):
@@ -131,8 +127,7 @@ def ends_by_itself(settings: Options) -> bool:
 
 def script_settings(spark: SparkSession) -> Options:
     """Return the session's settings of streaming statements. Raises InvalidOptionError."""
-    confs = {key: text for key, text in spark.conf.getAll.items() if key.lower().startswith(PREFIX)}
-    return resolve(script={key: _without_quotes(text) for key, text in confs.items()}, env={})
+    return settings_among(spark.conf.getAll)
 
 
 def not_streaming(statement: Statement) -> InvalidScriptError:
@@ -142,13 +137,6 @@ def not_streaming(statement: Statement) -> InvalidScriptError:
 
 def _kind(plan: Any) -> str:
     return str(plan.getClass().getSimpleName())
-
-
-def _without_quotes(text: str) -> str:
-    """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
-    stripped = text.strip()
-    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
-    return stripped[1:-1] if quoted else stripped
 
 
 def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
@@ -161,7 +149,7 @@ def _known_as(table: tuple[str, ...], analyzed: Any) -> tuple[str, ...]:
     return (table[0], *str(properties.get("location")).split("/", 1))
 
 
-def _full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
+def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     """Complete a table's name by the current catalog and namespace, as Spark does."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):

@@ -112,8 +112,9 @@ RETRY_TIMEOUT = Option(
     between(DURATION, timedelta(milliseconds=100), "100ms", timedelta(days=1), "1d"),
     timedelta(seconds=60),
     CONNECTION,
-    "How long to keep trying when a server cannot be reached. Wrong credentials, missing "
-    "rights and TLS faults are never retried.",
+    "How long to keep trying when a server cannot be reached. Commands, sessions and `connect()` try a controller or "
+    "registry that refuses connections, or whose host is unknown, for 10s only while it has never answered them, "
+    "unless this is set. Wrong credentials, missing rights and TLS faults are never retried.",
     "60s",
     connection=True,
 )

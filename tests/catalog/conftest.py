@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.spark_servers import free_port, listening
+from tests.spark_servers import CONNECT, JDBC, free_port, listening
 from tests.sql_clients import BeelineClient, ConnectClient, PySparkClient, ShellClient, SqlClient
 from tests.temperatures import CSV
 
@@ -87,7 +87,8 @@ def thrift_url(
     port = free_port()
     hive = ["--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"]
     command = ["thriftserver", "--master", "local[2]", *arguments, *more_arguments, *hive]
-    with listening(port, command, {**environment, **more_environment}, tmp_path_factory.mktemp("thrift")):
+    environment, directory = {**environment, **more_environment}, tmp_path_factory.mktemp("thrift")
+    with listening(port, command, environment, directory, ready=f"{JDBC}{port}\n"):
         yield f"jdbc:hive2://127.0.0.1:{port}"
 
 
@@ -98,7 +99,7 @@ def connect_url(cluster: ClusterInfo, tmp_path_factory: pytest.TempPathFactory) 
     port = free_port()
     binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command = ["connect-server", "--master", "local[2]", *arguments, *_as_options(binding)]
-    with listening(port, command, environment, tmp_path_factory.mktemp("connect")):
+    with listening(port, command, environment, tmp_path_factory.mktemp("connect"), ready=CONNECT):
         yield f"sc://127.0.0.1:{port}"
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.spark_servers import free_port, listening
+from tests.spark_servers import CONNECT, free_port, listening
 
 CLIENT = [sys.executable, str(Path(__file__).with_name("connect_client.py"))]
 
@@ -48,7 +48,7 @@ def url(cluster: ClusterInfo, tmp_path: Path) -> Iterator[str]:
         "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
     }
     options = [part for key, value in confs.items() for part in ("--conf", f"{key}={value}")]
-    with listening(port, ["connect-server", "--master", "local[2]", *options], servers, tmp_path):
+    with listening(port, ["connect-server", "--master", "local[2]", *options], servers, tmp_path, ready=CONNECT):
         yield f"sc://127.0.0.1:{port}"
 
 

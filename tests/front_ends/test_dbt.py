@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.local.state import ClusterInfo
-from tests.spark_servers import free_port, listening
+from tests.spark_servers import JDBC, free_port, listening
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "dbt"
@@ -41,7 +41,7 @@ def port(cluster: ClusterInfo, tmp_path: Path) -> Iterator[int]:
     }
     confs = ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"]
     command = ["thriftserver", "--master", "local[2]", "--host", "127.0.0.1", "--port", str(port), *confs]
-    with listening(port, command, servers, tmp_path):
+    with listening(port, command, servers, tmp_path, ready=JDBC):
         yield port
 
 

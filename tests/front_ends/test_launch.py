@@ -70,18 +70,18 @@ def test_a_daemon_module_of_the_user_is_kept(tmp_path: Path) -> None:
     assert ours not in planned("sql", SPARK_CONF_DIR=str(tmp_path)).command
 
 
-def test_shells_log_warnings_only_unless_the_user_says_something_else(tmp_path: Path) -> None:
+def test_programs_log_warnings_only_unless_the_user_says_something_else(tmp_path: Path) -> None:
     def profile(name: str, *arguments: str, **environment: str) -> str:
         return planned(name, *arguments, settings=None, **environment).environment.get("SPARK_SUBMIT_OPTS", "")
 
     ours = f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
     assert PROFILE.is_file()
-    for name in ("sql", "pyspark", "shell", "submit"):
+    for name in ("sql", "pyspark", "shell", "submit", "thriftserver", "connect-server"):
         assert profile(name) == ours
         assert profile(name, "--verbose") == ""
-    assert profile("thriftserver") == profile("connect-server") == ""
     assert profile("submit", "job.py", "--verbose") == profile("sql", "-e", "--verbose") == ours
     assert profile("sql", SPARK_SUBMIT_OPTS="-Xss4m") == f"-Xss4m {ours}"
+    assert profile("sql", SPARK_SUBMIT_OPTS=f"-Xss4m {ours}") == f"-Xss4m {ours}", "of a session that starts a command"
     own = "-Dlog4j.configurationFile=mine.xml"
     assert profile("sql", "--driver-java-options", own) == ""
     assert profile("sql", "--conf", f"spark.driver.extraJavaOptions={own}") == ""

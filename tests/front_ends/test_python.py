@@ -106,6 +106,26 @@ def test_show(show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str)
     assert "3.0 KiB" in show("lag", name).output
 
 
+def test_mistyped_names_are_asked_about(show: Show, catalog: PravegaCatalog, scope: str) -> None:
+    catalog.create_table(f"`{scope}`.sensor", pa.schema([("id", pa.int64()), ("location", pa.string())]))
+    meant = f"Did you mean `{scope}`.sensor?\n"
+    for command in ("head", "schema", "history", "lag"):
+        found = show(command, f"`{scope}`.senor")
+        assert found.exit_code == 1 and found.output.endswith(f"There is no stream 'senor' in scope '{scope}'. {meant}")
+    assert show("metadata", f"`{scope}`.Sensr", "segments").output.endswith(meant)
+    assert "There is no metadata table segmnts. Did you mean segments?" in (
+        show("metadata", f"`{scope}`.sensor", "segmnts").output
+    )
+    assert "There is no column loction. Did you mean location?" in (
+        show("head", f"`{scope}`.sensor", "-c", "loction").output
+    )
+    unknown = show("head", f"`{scope}s`.sensor").output
+    assert f"There is no namespace `{scope}s`. Did you mean " in unknown and unknown.endswith(".sensor?\n")
+    assert "Did you mean" in show("tables", f"`{scope}s`").output
+    nothing = show("head", f"`{scope}`.zzz").output
+    assert nothing.endswith(f"There is no stream 'zzz' in scope '{scope}'.\n")
+
+
 def test_a_table_that_cannot_be_read_hides_no_other(
     show: Show, catalog: PravegaCatalog, pravega: Pravega, scope: str
 ) -> None:

@@ -169,12 +169,27 @@ def test_a_script_that_cannot_be_split_fails_before_spark_starts(cluster: Cluste
         assert message in log.read_text() and len(log.read_text().splitlines()) == 1
     script.unlink()
     assert start(cluster, script, log).wait(PATIENCE) == 1
-    assert "cannot be read" in log.read_text()
+    assert log.read_text() == f"{script}: no such file\n"
 
 
-def test_a_check_fails_with_the_line_and_runs_nothing(cluster: ClusterInfo, tmp_path: Path) -> None:
+def test_a_mistake_is_told_before_anything_runs(cluster: ClusterInfo, tmp_path: Path) -> None:
     script, log = tmp_path / "job.sql", tmp_path / "log"
     script.write_text("SELECT 'run';\nSET pravega.stream.trigger = 'often'")
+    for arguments in ((), ("--check",)):
+        assert start(cluster, script, log, *arguments).wait(PATIENCE) == 1
+        shown = log.read_text()
+        assert f"{script}: Line 2: [PRAVEGA_INVALID_OPTION]" in shown and len(shown.splitlines()) == 1, shown
+
+
+def test_a_check_names_missing_tables_without_spark(
+    cluster: ClusterInfo, spark: SparkSession, scope: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE pravega.`{scope}`.sensor (id INT) USING pravega")
+    script, log = tmp_path / "job.sql", tmp_path / "log"
+    script.write_text(f"""CREATE TABLE IF NOT EXISTS pravega.`{scope}`.copy (id INT) USING pravega;
+        INSERT INTO pravega.`{scope}`.copy SELECT id FROM pravega.`{scope}`.senor""")
     assert start(cluster, script, log, "--check").wait(PATIENCE) == 1
-    shown = log.read_text()
-    assert "job.sql: Line 2: [PRAVEGA_INVALID_OPTION]" in shown and "|run|" not in shown, shown
+    [line] = log.read_text().splitlines()
+    assert line.startswith(f"{script}: Line 2: [PRAVEGA_STREAM_NOT_FOUND] ") and line.endswith(
+        f"Did you mean `{scope}`.sensor?"
+    ), line

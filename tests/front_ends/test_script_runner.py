@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ class Scripts:
         self.spark = spark
         self.scope = scope
         self.names = {"source": f"pravega.`{scope}`.events", "target": target, "checkpoint": str(checkpoint)}
+        self.names["scope"] = scope
         self.names["bare target"] = target.rpartition(".")[2].upper()
 
     def text(self, script: str) -> str:
@@ -103,6 +105,22 @@ def test_a_statement_goes_on_however_it_spells_its_table(scripts: Scripts) -> No
         assert scripts.rows() == [(1,), (2,)]
     [checkpoint] = Path(scripts.names["checkpoint"]).iterdir()
     assert checkpoint.name == f"pravega.{scripts.scope}.two-words"
+
+
+def test_a_statement_that_waits_for_a_server_is_given_up_at_once(scripts: Scripts) -> None:
+    name, began = f"c{uuid.uuid4().hex[:8]}", time.monotonic()
+    with socket.socket() as taken:  # a port on which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        prefix = f"spark.sql.catalog.{name}"
+        ended, said = scripts.run(
+            f"""SET {prefix} = io.github.pysparkpravega.PravegaCatalog;
+            SET `{prefix}.controller-uri` = `tcp://127.0.0.1:{taken.getsockname()[1]}`;
+            SET `{prefix}.retry-timeout` = 10min;
+            SELECT * FROM {name}.iot.sensor""",
+            stop_asked=lambda: time.monotonic() > began + 3,
+        )
+    assert not ended and "SELECT" not in said
+    assert time.monotonic() < began + 20
 
 
 def test_views_watermarks_and_variables(scripts: Scripts) -> None:
@@ -199,6 +217,9 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
         ("SELECT 1;\n\n SELEC 2", r"Line 3: \[PARSE_SYNTAX_ERROR\].*\(line 3, pos 1\)"),
         ("SELECT id,\n nam FROM <source>", r"Line 1: \[UNRESOLVED_COLUMN.*line 2 pos 1$"),
         ("\nINSERT INTO nowhere SELECT * FROM STREAM <source>", r"Line 2: \[TABLE_OR_VIEW_NOT_FOUND\]"),
+        ("SELECT * FROM <source>s", r"TABLE_OR_VIEW_NOT_FOUND.*\nDid you mean pravega\.`.*`\.events\?$"),
+        ("USE pravega.`<scope>`;\nSELECT * FROM EVENT", r"Line 2: .*\nDid you mean pravega\.`.*`\.events\?$"),
+        ("SHOW TABLES IN pravega.`<scope>s`", r"SCHEMA_NOT_FOUND.*\nDid you mean pravega\.\S*[^s]\?$"),
         ("INSERT INTO <target> SELECT id, name, 1 FROM STREAM <source>", "Line 1: .* needs a checkpoint"),
         (
             "SET pravega.stream.checkpoint = '/dev/null';INSERT INTO <target> (number)\nSELECT id FROM STREAM <source>",

@@ -32,6 +32,7 @@ def run(tmp_path: Path, program: str, *command: str, **environment: str) -> str:
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "log").write_text(done.stderr)
     return done.stdout
 
 
@@ -47,8 +48,14 @@ def test_a_session_has_catalog_jar_and_interpreter_and_no_secret_on_a_command_li
         "print(spark.sparkContext.pythonExec)\n"
         'lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.exists()]\n'
         'print([line for line in lines if b"swordfish" in line])\n'
-        'print(os.environ["SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"])\n',
+        'print(os.environ["SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD"])\n'
+        "try:\n"
+        "    spark.sql('SELECT nothing')\n"
+        "except Exception:\n"
+        "    pass\n",
     ).splitlines()
+    # Java's own line cannot be turned off. Neither Spark's profile nor PySpark's JSON of the error is told of.
+    assert [each for each in (tmp_path / "log").read_text().splitlines() if "incubator" not in each] == []
     assert shown[:3] == [CATALOG_CLASS, "tcp://h:1", "5s"]
     assert shown[3].endswith("pyspark-pravega-adapter.jar")
     assert shown[4:] == ["${env:SPARK_SQL_CATALOG_PRAVEGA_SECURITY_PASSWORD}", sys.executable, "[]", "swordfish"]

@@ -1,10 +1,13 @@
 package io.github.pysparkpravega.thriftserver;
 
+import java.net.InetAddress;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hive.service.cli.CLIService;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.cli.session.SessionManager;
+import org.apache.hive.service.cli.thrift.ThriftCLIService;
 import org.apache.hive.service.server.HiveServer2;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -37,7 +40,19 @@ public final class BrowsableThriftServer {
     });
     Option<HiveServer2> server = ReflectionUtils.getAncestorField(HiveThriftServer2.listener(), 0, "server");
     makeBrowsable(server.get());
+    System.err.println("ready: " + url(server.get()));
     ended.await();
+  }
+
+  /** Returns what clients connect to. */
+  private static String url(HiveServer2 server) {
+    ThriftCLIService service = ReflectionUtils.getSuperField(server, "thriftCLIService");
+    InetAddress address = service.getServerIPAddress();
+    String host = address == null || address.isAnyLocalAddress() ? "localhost" : address.getHostAddress();
+    String http = HiveServer2.isHTTPTransportMode(service.getHiveConf())
+        ? "/;transportMode=http;httpPath=" + service.getHiveConf().getVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_HTTP_PATH)
+        : "";
+    return "jdbc:hive2://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + service.getPortNumber() + http;
   }
 
   /** Makes a running server browsable, for the connections that it has and for those to come. */

@@ -1,0 +1,116 @@
+"""Ctrl-C in a command: a line instead of a traceback, exit code 130, and no process that goes on behind it.
+
+This module loads as little as it can, because it is set up before anything else is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import contextmanager, suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import NoReturn
+
+EXIT_CODE = 128 + signal.SIGINT
+"""What shells give to a program that Ctrl-C ends."""
+CHILDREN_END_WITHIN = 3.0
+"""Seconds that children get to delete their temporary files; then they are killed."""
+_POLL = 0.02
+
+
+def end_on_interrupt() -> None:
+    """Let Ctrl-C end this process at once from now on, whatever it waits for."""
+    signal.signal(signal.SIGINT, _end)
+
+
+@contextmanager
+def undone_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt in the body, which undoes what it has begun; a second one ends the process.
+
+    Ends the process with EXIT_CODE when the body has let it pass. Changes nothing where `end_on_interrupt` is not in
+    force, as in programs that use the commands' functions.
+    """
+    if signal.getsignal(signal.SIGINT) is not _end:
+        yield
+        return
+
+    def undo(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, undo)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say()
+        sys.exit(EXIT_CODE)
+    signal.signal(signal.SIGINT, _end)
+
+
+def exit_now(code: int) -> NoReturn:
+    """End the children of this process, and then the process itself, without waiting for its threads."""
+    end_children()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def end_children() -> None:
+    """End the processes that this one has started, and wait for them: such as the JVM of a session.
+
+    Where Linux' /proc is missing nothing is done: a session's JVM ends by itself when its standard input closes.
+    """
+    asked = children()
+    _signal(asked, signal.SIGTERM)
+    deadline = time.monotonic() + CHILDREN_END_WITHIN
+    while asked & children() and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    _signal(asked & children(), signal.SIGKILL)
+
+
+def children() -> set[int]:
+    """Return the ids of the processes that this one has started and that run."""
+    found: set[int] = set()
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            found.update(int(pid) for pid in _text(f"/proc/self/task/{thread}/children").split())
+    return {pid for pid in found if _runs(pid)}
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether a child runs; one that has ended stays listed until it is waited for."""
+    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:  # the process or the thread has ended
+        return ""
+
+
+def _signal(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one does not wait for children
+    _say()
+    end_children()
+    os._exit(EXIT_CODE)
+
+
+def _say() -> None:
+    # Not by `print`: the signal may have come in the midst of one.
+    with suppress(OSError):
+        os.write(2, b"\nInterrupted.\n" if os.isatty(2) else b"Interrupted.\n")

@@ -1,0 +1,87 @@
+"""What can be told of a script without Spark, before its first statement runs: settings, and mistakes of syntax.
+
+What is refused here, Spark refuses too. What is not, Spark's own parser may refuse later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.sql.near_names import nearest
+from pyspark_pravega.sql.options import CHECKPOINT
+from pyspark_pravega.sql.script import Statement
+
+from .settings import PREFIX, settings_among
+
+_SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
+_VARIABLE = "${"
+"""What begins a reference that Spark replaces."""
+_BEGINNINGS = frozenset(
+    "ADD ALTER ANALYZE CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DESCRIBE DROP EXECUTE EXPLAIN FROM GRANT "
+    "INSERT LIST LOAD MAP MERGE MSCK REDUCE REFRESH REPAIR REPLACE RESET REVOKE SELECT SET SHOW TABLE TRUNCATE UNCACHE "
+    "UPDATE USE VALUES WITH".split()
+)
+"""Words with which statements of Spark begin, but for some that it only knows to refuse them."""
+_TYPO = 0.75
+"""How near to one of them another word is a mistyped one."""
+
+
+NO_CHECKPOINT = (
+    "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
+    f"SET {CHECKPOINT.key} = '/a/directory'."
+)
+
+
+def first_mistake(script: Sequence[Statement]) -> str | None:
+    """Return what is wrong with the first statement that cannot run, with its line; None if nothing is seen."""
+    confs: dict[str, str] = {}
+    known = True
+    for statement in script:
+        try:
+            _check_beginning(statement)
+            _check_brackets(statement)
+            if statement.words[0] == "RESET":
+                confs = {}
+                known = known and len(statement.words) == 1  # else some settings are left
+            elif found := _SETTING.fullmatch(statement.text):
+                key, text = found[1].lower(), found[2]
+                known = known and _VARIABLE not in text
+                if _VARIABLE not in text:
+                    confs[key] = text
+                    settings_among(confs)
+            elif known and CHECKPOINT.key not in confs and _inserts_from_stream(statement):
+                raise InvalidScriptError(NO_CHECKPOINT)
+        except PravegaError as error:
+            return f"Line {statement.line}: {error.for_user()}"
+    return None
+
+
+def _check_beginning(statement: Statement) -> None:
+    first = statement.words[0]
+    if not first.isalpha() or first in _BEGINNINGS:
+        return
+    near = nearest(first, _BEGINNINGS, least=_TYPO)
+    if near is not None:
+        raise InvalidScriptError(f"No statement begins with {first}. Did you mean {near}?")
+
+
+def _check_brackets(statement: Statement) -> None:
+    opened, closed = statement.words.count("("), statement.words.count(")")
+    if opened != closed:
+        raise InvalidScriptError(
+            f"The statement has {opened} '(' and {closed} ')'. Look for one that is missing, or for a semicolon."
+        )
+
+
+def _inserts_from_stream(statement: Statement) -> bool:
+    """Tell whether an INSERT surely reads a STREAM, by its words; one that reads it by a view does not show it."""
+    words = statement.words
+    if words[:2] != ("INSERT", "INTO"):
+        return False
+    # A table may be called `stream` too, but no name with a dot stands behind it then.
+    return any(
+        before in ("FROM", "JOIN") and word == "STREAM" and ("(" in after or after[1] == ".")
+        for before, word, *after in zip(words, words[1:], words[2:], words[3:], strict=False)
+    )
