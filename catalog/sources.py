@@ -10,7 +10,7 @@ from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS
-from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.refusals import refusal_in_session_catalog
 
 from . import several
 from .connections import BY_OPTIONS, Catalog
@@ -26,8 +26,8 @@ def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
     InvalidOptionError for options that are wrong, or are given together with a catalog.
     """
     if "owner" in request.options:  # only CREATE TABLE adds it; the table's later options would be lost
-        what = "/".join(request.options[key] for key in (o.SCOPE.key, o.STREAM.key) if key in request.options)
-        raise UnsupportedOperationError(refusal("CREATE TABLE ... USING pravega in spark_catalog", what or "a stream"))
+        table = request.options.get(o.STREAM.key, "<table>")
+        raise UnsupportedOperationError(refusal_in_session_catalog(table, request.catalogs))
     resolved = _resolve(request, {})
     given = {
         option.key: text

@@ -18,6 +18,7 @@ from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 from . import key_value_tables, tables
 from .connections import Catalog
 from .dropping import drop_stream
+from .naming import errors_about
 from .replies import TableDescription
 
 _APPEND, _UPDATE = "append", "update"
@@ -31,22 +32,30 @@ def settle(
     """Give a table that toTable has just made the properties among the query's options; return it.
 
     It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does. For an
-    output mode that tables do not have, the table is dropped again, and UnsupportedOperationError raised.
+    output mode that tables do not have, UnsupportedOperationError is raised, and InvalidOptionError for options that a
+    write does not have, after the table was dropped again.
     """
     stream = table.stream
     scope, name = table.called or (stream.scope, stream.name)
     shown = catalog.named(scope, name)
-    properties = {
-        option.key: text
-        for key, text in options.items()
+    given = {
+        key: option
+        for key in options
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
+    properties = {option.key: options[key] for key, option in given.items()}
     modes = (_APPEND, _UPDATE) if key_value_tables.is_asked_for(properties) else (_APPEND,)
-    if output_mode not in modes:
+    try:
+        if output_mode not in modes:
+            refused = refusal_of_key_value_table if len(modes) > 1 else refusal
+            raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
+        with errors_about("Table", shown):
+            rest = {key: text for key, text in options.items() if key not in given}
+            catalog.options(properties=properties, write=write_options(table, rest))
+    except (UnsupportedOperationError, InvalidOptionError):
         if not _is_written(catalog, stream):
             drop_stream(catalog, stream)
-        refused = refusal_of_key_value_table if len(modes) > 1 else refusal
-        raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
+        raise
     if not properties:
         return tables.load(catalog, (scope,), name)
     if _is_written(catalog, stream):

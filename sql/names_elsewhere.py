@@ -1,4 +1,4 @@
-"""What options of Spark's other streaming sources and sinks are called here: Kafka's and Delta's names, in lower case.
+"""What options of other sources and sinks are called here: of Kafka, Pulsar, Delta and Iceberg, in lower case.
 
 They are not taken as options of ours, because their values differ (offsets, Kafka's JSON); the error names ours. Those
 that are most like their counterpart here (`startingTimestamp`, `maxOffsetsPerTrigger`) need no entry: the nearest key
@@ -14,8 +14,20 @@ OURS = {
     "kafka.bootstrap.servers": "controller-uri",
     "subscribe": "stream",
     "topic": "stream",
+    "topics": "streams",
+    "topicspattern": "pattern",
     "kafka.group.id": "consumer",
     "groupidprefix": "consumer",
+    "subscriptionname": "consumer",
+    "predefinedsubscription": "consumer",
+    "service.url": "controller-uri",
+    "admin.url": "controller-uri",
+    "startingtime": "start-timestamp",
+    "stream-from-timestamp": "start-timestamp",
+    "start-snapshot-id": "start-version",
+    "end-snapshot-id": "end-version",
+    "streaming-max-rows-per-micro-batch": "max-rows-per-trigger",
+    "streaming-max-files-per-micro-batch": "max-bytes-per-trigger",
     "compression": "codec",
     "key": "routing-key",
     "partitionby": "routing-key",
@@ -32,13 +44,100 @@ BY_OPTIONS = (
 )
 """How tables are named where no statement names one."""
 _NO_CHANGES = "Events of a stream are neither changed nor deleted: leave the option out."
-INSTEAD = {
+_CHANGES = "Changes are read with spark.read.changes(table) and spark.readStream.changes(table)."
+_SEGMENTS = (
+    "Tasks follow the segments of the stream and its bytes: leave the option out. The table property "
+    "'scaling.min-segments' says how many segments there are."
+)
+_CLIENT = (
+    "That is a setting of Kafka's client. How to reach Pravega is conf of the catalog: 'controller-uri', "
+    "'security.username', 'request-timeout' and others. Leave it out."
+)
+_VERSIONS = "Versions are read by a table's name: SELECT ... FROM table VERSION AS OF"
+_INSTEAD = {
     "path": BY_OPTIONS,
     "table": BY_OPTIONS,
     "ignoredeletes": _NO_CHANGES,
     "ignorechanges": _NO_CHANGES,
     "skipchangecommits": _NO_CHANGES,
-    "readchangefeed": "Changes are read with spark.read.changes(table) and spark.readStream.changes(table).",
-    "readchangedata": "Changes are read with spark.read.changes(table) and spark.readStream.changes(table).",
+    "streaming-skip-delete-snapshots": _NO_CHANGES,
+    "streaming-skip-overwrite-snapshots": _NO_CHANGES,
+    "readchangefeed": _CHANGES,
+    "readchangedata": _CHANGES,
+    "minpartitions": _SEGMENTS,
+    "maxrecordsperpartition": _SEGMENTS,
+    "split-size": _SEGMENTS,
+    "assign": "A query reads all segments: leave the option out. Conditions on the routing key read only those that "
+    "may hold it, and _segment is a hidden column.",
+    "startingoffsetsbytimestampstrategy": "Leave it out: a read begins with the first version that was published from "
+    "its time on.",
+    "includeheaders": "Events of Pravega have no headers: leave the option out.",
+    "kafkaconsumer.polltimeoutms": _CLIENT,
+    "fetchoffset.numretries": _CLIENT,
+    "fetchoffset.retryintervalms": _CLIENT,
+    "snapshot-id": f"{_VERSIONS} 3.",
+    "tag": f"{_VERSIONS} 'tag'.",
+    "branch": f"A stream has no branches. {_VERSIONS} 'tag'.",
+    "as-of-timestamp": f"{_VERSIONS} 3, or TIMESTAMP AS OF '2026-01-31 12:00:00'.",
 }
 """Keys of others that have no counterpart here, with what to do instead."""
+
+_MORE = {
+    "startingoffsets": "'earliest' and 'latest' are values here too; in place of offsets stands a stream cut, which "
+    "the metadata table stream_cuts has.",
+    "subscribe": "The name of a table says it already: leave it out there.",
+    "topic": "The name of a table says it already: leave it out there.",
+    "kafka.bootstrap.servers": "The conf of a catalog says it already: leave it out with a table's name.",
+    "groupidprefix": "A query keeps its position in its checkpoint, and needs none.",
+    "kafka.group.id": "A query keeps its position in its checkpoint, and needs none.",
+}
+"""What else there is to say of keys that have a counterpart."""
+
+
+def instead(key: str) -> str | None:
+    """Return what to do in place of an option of others that has no counterpart here; None for any other key."""
+    return _CLIENT if key.startswith("kafka.") and key not in OURS else _INSTEAD.get(key)
+
+
+def more(key: str) -> str | None:
+    """Return what there is to say of an option of others beside the name of its counterpart, if there is anything."""
+    return _MORE.get(key)
+
+
+METADATA_TABLES = {
+    "snapshots": "history",
+    "metadata_log_entries": "history",
+    "refs": "tags",
+    "files": "segments",
+    "all_files": "segments",
+    "data_files": "segments",
+    "all_data_files": "segments",
+    "entries": "segments",
+    "manifests": "segments",
+    "partitions": "segments",
+    "offsets": "stream_cuts",
+    "consumer_groups": "consumers",
+    "groups": "consumers",
+}
+"""Metadata tables of Iceberg, and words of Kafka, with the metadata table here that tells the like."""
+
+_FILES = "A stream has no files to rewrite: Pravega moves events to its long-term storage by itself."
+_GROWS = "A stream only grows. Read the table as it was with VERSION AS OF, and INSERT INTO another table what it had."
+PROCEDURES = {
+    "expire_snapshots": "Old events go with truncate_stream, or by the table properties 'retention.type' and "
+    "'retention.minimum'.",
+    "rewrite_data_files": _FILES,
+    "rewrite_position_delete_files": _FILES,
+    "rewrite_manifests": "compact_history shortens the commit log.",
+    "remove_orphan_files": _FILES,
+    "rollback_to_snapshot": _GROWS,
+    "rollback_to_timestamp": _GROWS,
+    "set_current_snapshot": _GROWS,
+    "cherrypick_snapshot": _GROWS,
+    "create_changelog_view": "Changes are read with SELECT ... FROM table CHANGES FROM VERSION 1.",
+    "register_table": "A stream that is there becomes a table with CREATE TABLE.",
+    "fast_forward": "A stream has no branches; create_tag gives a version a name.",
+    "migrate": "CREATE TABLE, and INSERT INTO it SELECT ... FROM the other one.",
+    "add_files": "INSERT INTO the table SELECT * FROM parquet.`path`.",
+}
+"""What to do in place of a procedure of Iceberg."""

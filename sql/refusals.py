@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark_pravega.errors import InvalidOptionError
 
+from .identifiers import quote
 from .options import CONSUMER, Options
 
 _ADAPTER = (
     "build the session with pyspark_pravega.configure(SparkSession.builder), or start it by `pyspark-pravega pyspark` "
     "or `pyspark-pravega submit`"
 )
+_BY_KEY = (
+    "Key-value tables have UPDATE, MERGE, DELETE and outputMode('update'): CREATE TABLE ... TBLPROPERTIES "
+    "('format'='kvtable', 'primary-key'='...')"
+)
+_CHANGED = (
+    f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
+)
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
     "DELETE": "single events cannot be taken out of a stream. Filter when reading, write the rest to a new table, or "
-    "empty the table with TRUNCATE TABLE",
-    "UPDATE": "events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key",
-    "MERGE": "events cannot be changed, and only WHEN NOT MATCHED THEN INSERT adds some. Append the new state with "
-    "INSERT INTO and read the newest row of each key",
+    f"empty the table with TRUNCATE TABLE. {_BY_KEY}",
+    "UPDATE": _CHANGED,
+    "MERGE": f"{_CHANGED}. MERGE with only WHEN NOT MATCHED THEN INSERT works",
+    "INSERT ... FROM STREAM": "a session runs an INSERT once, and a stream has no end. Let `pyspark-pravega run "
+    "job.sql` run the statement, which starts it as a streaming query; or write "
+    "spark.readStream.table('<source>').writeStream.option('checkpointLocation', '...').toTable('<table>')",
+    "CREATE TABLE ... AS SELECT FROM STREAM": "a session runs the query once, and a stream has no end. Use CREATE "
+    "TABLE with columns, and then INSERT INTO <table> SELECT ... FROM STREAM in a script that `pyspark-pravega run "
+    "job.sql` runs; or write ....writeStream.option('checkpointLocation', '...').toTable('<table>'), which creates it",
+    "CHANGES without FROM": "Spark takes the word for an alias, and shows the rows of the table. Write CHANGES FROM "
+    "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00', and AS changes for an alias",
+    "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "
+    "<table>.history",
+    "DESCRIBE DETAIL": "that is a statement of Delta. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
+    "FROM <table>.segments for what is stored",
+    "OPTIMIZE": "that is a statement of Delta. A stream has no files to rewrite: Pravega moves events to its long-term "
+    "storage by itself. Leave the statement out; CALL <catalog>.system.compact_history(...) shortens the commit log",
+    "VACUUM": "that is a statement of Delta. A stream has no files that nobody needs. Old events go by the table "
+    "properties 'retention.type' and 'retention.minimum', or with CALL <catalog>.system.truncate_stream(...)",
+    "RESTORE TABLE": "that is a statement of Delta, and a stream only grows. Read the table as it was with VERSION AS "
+    "OF, and INSERT INTO another table what it had",
+    "ALTER TABLE ... EXECUTE": "that is a statement of Trino. Procedures are called: old events go with CALL "
+    "<catalog>.system.truncate_stream(...), or by the table property 'retention.type'; a stream has no files to "
+    "rewrite. SHOW PROCEDURES IN <catalog>.system lists all",
+    "ALTER TABLE ... TAG": "that is a statement of Iceberg. Use CALL <catalog>.system.create_tag(...) and "
+    "drop_tag(...), and SELECT * FROM <table>.tags",
+    "ALTER TABLE ... BRANCH": "that is a statement of Iceberg, and a stream has no branches. INSERT INTO another "
+    "table; CALL <catalog>.system.create_tag(...) gives a version a name",
+    "ALTER TABLE ... PARTITION FIELD": "that is a statement of Iceberg. Rows are spread over segments by the table "
+    "property 'routing-key'; 'scaling.type' and 'scaling.min-segments' say how many segments there are",
+    "ALTER TABLE ... WRITE": "that is a statement of Iceberg. Events stay in the order in which they are written, "
+    "those with equal routing keys; ORDER BY sorts what a query reads",
+    "ALTER TABLE ... IDENTIFIER FIELDS": "that is a statement of Iceberg. Key columns are the table property "
+    "'primary-key' of tables of changes and of key-value tables",
     "Writing": "it is a view, which has no rows of its own. Write to the tables that its query reads",
     "VERSION AS OF": "it is a view, which has no versions. Write the query with VERSION AS OF or TIMESTAMP AS OF after "
     "the tables that it reads; SHOW CREATE TABLE shows it",
@@ -42,7 +82,8 @@ _INSTEAD = {
     "writeStream.outputMode('complete')": "a stream only grows, and events cannot be replaced by a new result. Use "
     "outputMode('append'), with a watermark if the query aggregates; or write each result as a batch with foreachBatch",
     "writeStream.outputMode('update')": "events cannot be changed. Use outputMode('append'), with a watermark if the "
-    "query aggregates; or append the updated rows in foreachBatch with outputMode('update')",
+    "query aggregates; or append the updated rows in foreachBatch with outputMode('update'). "
+    f"{_BY_KEY}",
     "readStream.table": "its rows are made anew for each query, and are no events. Read it with spark.read.table, for "
     "example in foreachBatch",
     "readStream without the adapter's jar": _ADAPTER,
@@ -110,6 +151,17 @@ def refusal_of_key_value_table(statement: str, name: str) -> str:
     general = "ALTER TABLE" if statement.startswith("ALTER TABLE") else statement
     reason = _INSTEAD_OF_ENTRIES.get(general) or _INSTEAD.get(statement, "key-value tables do not support it")
     return f"{statement} is not possible on {name}: {reason}."
+
+
+def refusal_in_session_catalog(table: str, catalogs: Sequence[str]) -> str:
+    """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session."""
+    full = f"{quote(catalogs[0]) if catalogs else '<catalog>'}.<namespace>.{quote(table)}"
+    where = "" if catalogs else ", in a catalog of class io.github.pysparkpravega.PravegaCatalog"
+    return (
+        f"CREATE TABLE {quote(table)} USING pravega is not possible in spark_catalog: Spark does not hand a table's "
+        f"options to this source. Write the full name, CREATE TABLE {full}{where}; or CREATE TEMPORARY VIEW ... USING "
+        "pravega OPTIONS (...) for a stream that is there."
+    )
 
 
 def refuse_consumer(options: Options, what: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark_pravega.errors import InvalidOptionError, shorten
 
-from .names_elsewhere import INSTEAD, OURS, TIME_TRAVEL
+from .names_elsewhere import OURS, TIME_TRAVEL, instead, more
 from .option_types import Option, SettableAs
 
 T = TypeVar("T")
@@ -101,9 +101,18 @@ class Resolution:
         self._names: dict[str, str] = {}
 
     def add(self, place: SettableAs, source: Source, settings: Mapping[str, str]) -> None:
-        """Add the settings of one place; all are checked, those that a stronger place set do not count."""
-        for key, (name, given) in _fold_case(settings, place, self._declarations).items():
-            option = self._find(key, name, given, place)
+        """Add the settings of one place; all are checked, those that a stronger place set do not count.
+
+        Raises InvalidOptionError, one for all the keys that the place cannot have.
+        """
+        folded = _fold_case(settings, place, self._declarations)
+        refused: dict[str, str] = {}
+        for key, (name, given) in folded.items():
+            self._check_key(key, name, given, place, refused)
+        if refused:
+            raise InvalidOptionError(_joined(refused))
+        for key, (name, given) in folded.items():
+            option = self._declarations[key]
             text = self._expand(option, given) if place is SettableAs.CATALOG else given
             self._set(option, name, text, source, place.describe())
 
@@ -140,7 +149,8 @@ class Resolution:
             )
         return self._environment[reference[1]]
 
-    def _find(self, key: str, name: str, text: str, place: SettableAs) -> Option[Any]:
+    def _check_key(self, key: str, name: str, text: str, place: SettableAs, refused: dict[str, str]) -> None:
+        """Note why a place cannot have a key, if so: the sentence that refuses it, and the one that helps."""
         option = self._declarations.get(key)
         if option is None:
             known = [each for each, candidate in self._declarations.items() if place in candidate.allowed]
@@ -151,18 +161,23 @@ class Resolution:
             hint = f"Did you mean '{_as_given(key, near)}'?" if near else f"Valid are: {', '.join(known)}."
             if place is SettableAs.READ:
                 hint = _time_travel(key) or hint
-            hint = INSTEAD.get(key, hint)
-            raise InvalidOptionError(f"There is no {place.describe()} '{shorten(name)}'{shown}. {hint}")
-        if place in option.allowed:
-            return option
-        if place is SettableAs.PROPERTY and option.connection:
-            raise InvalidOptionError(
-                f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties "
+            sentence = f"There is no {place.describe()} '{shorten(name)}'{shown}."
+            refused[sentence] = " ".join(filter(None, (instead(key) or hint, more(key))))
+        elif place is SettableAs.PROPERTY and option.connection:
+            refused[f"'{name}' cannot be a table property: it belongs to whoever connects, and table properties"] = (
                 f"are stored for all to see. Set it as {option.allowed.alternatives()}."
             )
-        raise InvalidOptionError(
-            f"'{name}' cannot be {place.alternatives()}. Set it as {option.allowed.alternatives()}."
-        )
+        elif place not in option.allowed:
+            refused[f"'{name}' cannot be {place.alternatives()}."] = f"Set it as {option.allowed.alternatives()}."
+
+
+def _joined(refused: Mapping[str, str]) -> str:
+    """Return the sentences of all keys; what would help several of them comes once, after the last."""
+    hints = list(refused.values())
+    return " ".join(
+        sentence if hint in hints[number + 1 :] else f"{sentence} {hint}"
+        for number, (sentence, hint) in enumerate(refused.items())
+    )
 
 
 def spelled(key: str, declarations: Mapping[str, Option[Any]]) -> str:

@@ -13,6 +13,7 @@ from pyspark_pravega.errors import (
     StreamNotFoundError,
     UnsupportedOperationError,
 )
+from pyspark_pravega.sql.names_elsewhere import METADATA_TABLES
 
 from .. import tables
 from ..connections import Catalog
@@ -118,9 +119,11 @@ def _part(
     try:
         return tables.load(catalog, (scope,), f"{stream}{TYPE_SIGN}{name}", options, writing)
     except SchemaNotFoundError as error:
+        like = METADATA_TABLES.get(name.lower())
+        hint = f" Did you mean {catalog.named(scope, stream, like)}?" if like is not None else ""
         raise InvalidNameError(
-            f"{catalog.named(scope, stream)} has no table {name}. Its metadata tables are {', '.join(TABLES)}. Its "
-            f"events are tables too if they have several types, or are changes of rows (changelog). {error.message}"
+            f"{catalog.named(scope, stream)} has no table {name}.{hint} Its metadata tables are {', '.join(TABLES)}. "
+            f"Its events are tables too if they have several types, or are changes of rows (changelog). {error.message}"
         ) from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.errors import InvalidNameError
+from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
 
 from .. import requests as r
 from ..connections import Catalog
@@ -74,6 +75,8 @@ def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:
         return found
     near = [name.lower()] if found is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
     hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, each) for each in near)}?" if near else ""
+    if (instead := ELSEWHERE.get(name.lower())) is not None:
+        hint = f" {instead}"
     raise InvalidNameError(
         f"There is no procedure {catalog.named(*namespace, name)}.{hint} SHOW PROCEDURES IN "
         f"{catalog.named(NAMESPACE)} lists all: {', '.join(sorted(PROCEDURES))}."

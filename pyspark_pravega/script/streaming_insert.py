@@ -30,6 +30,8 @@ from pyspark_pravega.sql.script import Statement
 from .checks import NO_CHECKPOINT
 from .settings import settings_among
 
+_STREAMING = "pravega.streaming-statements"
+"""The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as one."""
 _INSERT = "InsertIntoStatement"
 _APPEND, _RELATION = "AppendData", "DataSourceV2Relation"
 _INSERT_INTO_FILES = "InsertIntoHadoopFsRelationCommand"
@@ -77,7 +79,12 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     if _kind(insert) != _INSERT:
         return None
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    analyzed = session.sessionState().executePlan(parsed, skip).analyzed()
+    context = spark.sparkContext
+    context.setLocalProperty(_STREAMING, "true")
+    try:
+        analyzed = session.sessionState().executePlan(parsed, skip).analyzed()
+    finally:
+        context.setLocalProperty(_STREAMING, None)  # type: ignore[arg-type]
     if not analyzed.isStreaming():
         return None
     target = insert.table()

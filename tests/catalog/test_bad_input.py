@@ -415,7 +415,7 @@ STATEMENTS = [
     refusal("UPDATE {n}.t SET nothing = 1", "UNRESOLVED_COLUMN", "`nothing`"),
     refusal(
         "MERGE INTO {n}.t USING (SELECT 1 AS k) s ON {n}.t.id = s.k WHEN MATCHED THEN DELETE",
-        OPERATION, "MERGE", TABLE, "Append the new state",
+        OPERATION, "MERGE", TABLE, "Append the new state", "'kvtable'",
     ),
     refusal("INSERT INTO {n}.t REPLACE USING (id) SELECT 1, 'z'", "UNSUPPORTED_FEATURE", "REPLACE"),
     refusal(
@@ -448,10 +448,51 @@ STATEMENTS = [
     refusal("SHOW COLUMNS IN {n}.missing", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
     refusal("DESCRIBE {n}.t nothing", "UNRESOLVED_COLUMN", "`nothing`"),
     refusal("DROP TABLE {n}.missing PURGE", "TABLE_OR_VIEW_NOT_FOUND", "`missing`"),
-    refusal("UPDATE {n}.t SET b = 'z'", OPERATION, "UPDATE", TABLE, "Append the new state"),
+    refusal("UPDATE {n}.t SET b = 'z'", OPERATION, "UPDATE", TABLE, "Append the new state", "'kvtable'"),
     refusal(
         "MERGE INTO {n}.t USING (SELECT 1 AS k) s ON {n}.t.id = s.k WHEN MATCHED THEN UPDATE SET b = 'z'",
-        OPERATION, "MERGE", TABLE, "Append the new state",
+        OPERATION, "MERGE", TABLE, "Append the new state", "'kvtable'",
+    ),
+    refusal(
+        "INSERT INTO {n}.t SELECT * FROM STREAM {n}.t",
+        OPERATION, "INSERT ... FROM STREAM", TABLE, "`pyspark-pravega run job.sql`", "writeStream",
+    ),
+    refusal(
+        "INSERT INTO {n}.t (id) SELECT id FROM STREAM {n}.t CHANGES FROM VERSION 1",
+        OPERATION, "INSERT ... FROM STREAM", TABLE,
+    ),
+    refusal(
+        "CREATE TABLE {n}.new AS SELECT * FROM STREAM {n}.t",
+        OPERATION, "CREATE TABLE ... AS SELECT FROM STREAM", NEW, "`pyspark-pravega run job.sql`", "writeStream",
+    ),
+    refusal("SELECT * FROM {n}.t CHANGES", OPERATION, "CHANGES without FROM", TABLE, "FROM VERSION 1", "AS changes"),
+    refusal("SELECT count(*) FROM {n}.t changes WHERE id > 0", OPERATION, "CHANGES without FROM", TABLE),
+    refusal("SELECT 1 WHERE EXISTS (SELECT 1 FROM {n}.t CHANGES)", OPERATION, "CHANGES without FROM", TABLE),
+    refusal("SELECT * FROM {n}.t.history CHANGES", OPERATION, "CHANGES without FROM", TABLE + ".history"),
+    refusal("DESCRIBE HISTORY {n}.t", OPERATION, "DESCRIBE HISTORY", TABLE, "<table>.history"),
+    refusal("DESC HISTORY {n}.t LIMIT 1", OPERATION, "DESCRIBE HISTORY", TABLE, "<table>.history"),
+    refusal("DESCRIBE DETAIL {n}.t", OPERATION, "DESCRIBE DETAIL", TABLE, "DESCRIBE TABLE EXTENDED"),
+    refusal("OPTIMIZE {n}.t WHERE id = 1 ZORDER BY (b)", OPERATION, "OPTIMIZE", TABLE, "compact_history"),
+    refusal("-- clean up\n /* now */ vacuum {n}.t", OPERATION, "VACUUM", TABLE, "truncate_stream"),
+    refusal("RESTORE TABLE {n}.t TO VERSION AS OF 1", OPERATION, "RESTORE TABLE", TABLE, "VERSION AS OF"),
+    refusal("RESTORE {n}.t TO VERSION AS OF 1", OPERATION, "RESTORE TABLE", TABLE, "VERSION AS OF"),
+    refusal("ALTER TABLE {n}.t EXECUTE optimize", OPERATION, "EXECUTE", TABLE, "SHOW PROCEDURES"),
+    refusal("ALTER TABLE {n}.t CREATE TAG `x` AS OF VERSION 1", OPERATION, "TAG", TABLE, "create_tag"),
+    refusal("ALTER TABLE {n}.t CREATE OR REPLACE BRANCH x", OPERATION, "BRANCH", TABLE, "no branches"),
+    refusal("ALTER TABLE {n}.t ADD PARTITION FIELD bucket(4, id)", OPERATION, "FIELD", TABLE, "'routing-key'"),
+    refusal("ALTER TABLE {n}.t WRITE ORDERED BY id", OPERATION, "ALTER TABLE ... WRITE", TABLE, "ORDER BY"),
+    refusal("ALTER TABLE {n}.t SET IDENTIFIER FIELDS id", OPERATION, "IDENTIFIER FIELDS", TABLE, "'primary-key'"),
+    refusal("CALL pravega.system.rewrite_data_files(table => 't')", NAME, "rewrite_data_files", "no files to rewrite"),
+    refusal("CALL pravega.system.expire_snapshots('t')", NAME, "expire_snapshots", "truncate_stream"),
+    refusal("SELECT * FROM {n}.t.snapshots", NAME, TABLE, "no table snapshots", "Did you mean pravega.{s}.t.history?"),
+    refusal("SELECT * FROM {n}.t.files", NAME, TABLE, "no table files", "Did you mean pravega.{s}.t.segments?"),
+    refusal(
+        "CREATE TABLE plain (id INT) USING pravega",
+        OPERATION, "CREATE TABLE plain USING pravega", "in spark_catalog", "pravega.<namespace>.plain",
+    ),
+    refusal(
+        "CREATE TABLE spark_catalog.default.plain USING pravega AS SELECT 1 AS id",
+        OPERATION, "CREATE TABLE plain USING pravega", "in spark_catalog", "pravega.<namespace>.plain",
     ),
     refusal("INSERT OVERWRITE {n}.t VALUES (1, 'z')", OPERATION, "INSERT OVERWRITE", TABLE, "Use INSERT INTO"),
     refusal("INSERT OVERWRITE {n}.t PARTITION (id=1) VALUES ('z')", "NON_PARTITION_COLUMN", "`id`"),
@@ -553,6 +594,11 @@ QUERIES = [
     written("controller-uri", "tcp://elsewhere:1", "catalog pravega settles it", "df.write.format('pravega')"),
     written("security.password", SECRET, "catalog pravega settles it"),
     read("foo", "bar", "'bar'", "Valid are"),
+    refusal(
+        "SELECT * FROM {n}.t WITH ('startingOffsets'='earliest', 'zzzz'='1', 'includeHeaders'='true', 'qqqq'='2')",
+        OPTION, TABLE, "'startingOffsets' (value 'earliest'). Did you mean 'startStreamCut'?", "have no headers",
+        "no read option 'zzzz' (value '1'). There", "no read option 'qqqq' (value '2'). Valid are: ",
+    ),
     read("readwindw", "8m", "'8m'", "Did you mean 'readWindow'?"),
     read("pasword", SECRET, "Did you mean 'security.password'?"),
     read("read-window", "1x", "'1x'", "64k"),
@@ -648,6 +694,48 @@ def test_a_merge_that_only_inserts_is_an_insert(
             assert own.sql.run(f"SELECT * FROM {own.name}.t ORDER BY id") == [("1", "x"), ("2", "y"), ("3", "new")]
         finally:
             own.close()
+
+
+def test_an_alias_that_is_called_changes(spark: SparkSession, watched: Watched) -> None:
+    """One that is written with AS, is used, or comes from a DataFrame is meant as an alias."""
+    table = f"{watched.name}.t"
+    both = [("1", "x"), ("2", "y")]
+    assert watched.sql.run(f"SELECT * FROM {table} AS changes ORDER BY id") == both
+    assert watched.sql.run(f"SELECT changes.id, b FROM {table} changes ORDER BY changes.id") == both
+    assert watched.sql.run(f"SELECT CHANGES.* FROM {table} CHANGES ORDER BY id") == both
+    assert watched.sql.run(f"SELECT * FROM {table} AS `changes` ORDER BY id") == both
+    assert watched.sql.run("SELECT * FROM VALUES (1, 'x') changes") == both[:1]
+    assert sorted(spark.table(table).alias("changes").collect()) == [(1, "x"), (2, "y")]
+    assert watched.sql.run(f"SELECT id FROM {table} CHANGES FROM VERSION 1 ORDER BY id") == [("1",), ("2",)]
+
+
+def test_a_column_of_a_table_that_is_called_history(watched: Watched, fresh_name: str) -> None:
+    """DESCRIBE HISTORY of what is no table here is Spark's DESCRIBE of a column."""
+    watched.sql.run(f"USE {watched.name}")
+    watched.sql.run("CREATE TABLE history (id INT COMMENT 'its number') USING pravega")
+    try:
+        assert ("comment", "its number") in watched.sql.run("DESCRIBE history id")
+        watched.sql.run("CREATE TABLE id (a INT) USING pravega")
+        assert ("comment", "its number") in watched.sql.run("DESCRIBE TABLE history id")
+        with pytest.raises(SqlError) as caught:
+            watched.sql.run("DESCRIBE history id")
+        check_message(str(caught.value), OPERATION, "DESCRIBE HISTORY")
+    finally:
+        watched.sql.run("DROP TABLE IF EXISTS id")
+        watched.sql.run("DROP TABLE history")
+        watched.sql.run("USE spark_catalog.default")
+        watched.settle()
+
+
+def test_statements_of_others_on_tables_of_others(watched: Watched) -> None:
+    """Spark's own words stay where a table is none of Pravega's."""
+    for statement in ("VACUUM t", "OPTIMIZE spark_catalog.default.t", "VACUUM nothing.s.t RETAIN 1 HOURS", "VACUUM"):
+        with pytest.raises(SqlError) as caught:
+            watched.sql.run(statement)
+        check_message(str(caught.value), "PARSE_SYNTAX_ERROR", statement.split()[0])
+    with pytest.raises(SqlError) as caught:
+        watched.sql.run("DESCRIBE HISTORY nothing")
+    check_message(str(caught.value), "TABLE_OR_VIEW_NOT_FOUND", "`HISTORY`")
 
 
 def test_a_null_in_a_column_that_is_not_null(watched: Watched, fresh_name: str) -> None:

@@ -221,14 +221,65 @@ NOT_INSERTED = (
         refused(OPERATION, "DELETE", "{n}.lines", "Filter when reading", "TRUNCATE TABLE"),
     ),
     behaviour(
-        "UPDATE", "UPDATE lines SET name = 'z'", refused(OPERATION, "UPDATE", "{n}.lines", "Append the new state")
+        "UPDATE",
+        "UPDATE lines SET name = 'z'",
+        refused(OPERATION, "UPDATE", "{n}.lines", "Append the new state", "'format'='kvtable'"),
     ),
     behaviour(
         "MERGE of rows that are there",
         "MERGE INTO lines USING (SELECT 1 AS k) s ON lines.id = s.k WHEN MATCHED THEN DELETE",
-        refused(OPERATION, "MERGE", "{n}.lines", "Append the new state"),
+        refused(OPERATION, "MERGE", "{n}.lines", "Append the new state", "'format'='kvtable'"),
+    ),
+    behaviour(
+        "a stream",
+        "INSERT INTO lines SELECT * FROM STREAM lines",
+        refused(OPERATION, "INSERT ... FROM STREAM", "{n}.lines", "`pyspark-pravega run job.sql`", "writeStream"),
     ),
     behaviour("what there is not", "INSERT INTO missing VALUES (1)", refused("TABLE_OR_VIEW_NOT_FOUND", "`missing`")),
+)
+
+# To Spark some of these are syntax errors, and others mean something else.
+OF_OTHERS = (
+    behaviour(
+        "CHANGES of all time",
+        "SELECT * FROM lines CHANGES",
+        refused(OPERATION, "CHANGES without FROM", "{n}.lines", "CHANGES FROM VERSION 1", "AS changes"),
+        "SELECT count(*) FROM lines changes WHERE changes.id = 1",
+        rows("1"),
+    ),
+    behaviour(
+        "Delta's DESCRIBE HISTORY",
+        "DESCRIBE HISTORY {n}.lines",
+        refused(OPERATION, "DESCRIBE HISTORY", "{n}.lines", "<table>.history"),
+    ),
+    behaviour("Delta's OPTIMIZE", "OPTIMIZE lines", refused(OPERATION, "OPTIMIZE", "{n}.lines", "compact_history")),
+    behaviour(
+        "Delta's VACUUM",
+        "VACUUM {n}.lines RETAIN 168 HOURS",
+        refused(OPERATION, "VACUUM", "{n}.lines", "truncate_stream"),
+    ),
+    behaviour(
+        "Trino's EXECUTE",
+        "ALTER TABLE lines EXECUTE expire_snapshots(retention_threshold => '7d')",
+        refused(OPERATION, "EXECUTE", "{n}.lines", "truncate_stream", "'retention.type'"),
+    ),
+    behaviour(
+        "Iceberg's procedures",
+        "CALL {c}.system.expire_snapshots('lines')",
+        refused(NAME, "{c}.system.expire_snapshots", "truncate_stream", "'retention.type'"),
+    ),
+    behaviour(
+        "Iceberg's metadata tables",
+        "SELECT * FROM {n}.lines.snapshots",
+        refused(NAME, "no table snapshots", "Did you mean {n}.lines.history?"),
+    ),
+    behaviour(
+        "a table in Spark's own catalog",
+        "CREATE TABLE spark_catalog.default.plain (id INT) USING pravega",
+        refused(OPERATION, "CREATE TABLE plain USING pravega", "{c}.<namespace>.plain"),
+        "SHOW TABLES IN spark_catalog.default LIKE 'plain'",
+        names(),
+    ),
 )
 
 ALL = {
@@ -236,5 +287,6 @@ ALL = {
     "not altered": all_with(
         NOT_ALTERED, "SHOW COLUMNS IN readings", rows("id", "sensor", "temp", "at", "tags", "place")
     ),
+    "of others": all_with(OF_OTHERS, "SELECT count(*) FROM lines", rows("3")),
     "not inserted": all_with(NOT_INSERTED, "SELECT count(*) FROM lines", rows("3")),
 }

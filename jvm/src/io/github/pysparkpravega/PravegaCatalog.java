@@ -43,8 +43,7 @@ public final class PravegaCatalog
   private PravegaService service;
   private volatile String[] selected;
 
-  /** The table that toTable has just made, which it loads next in the same thread. */
-  private final ThreadLocal<Identifier> madeForStream = new ThreadLocal<>();
+  private final TablesOfQueries ofQueries = new TablesOfQueries();
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -178,12 +177,8 @@ public final class PravegaCatalog
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    Table table = (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), false);
-    if (ident.equals(madeForStream.get())) {
-      ((PravegaTable) table).madeForStream();
-      madeForStream.remove();
-    }
-    return table;
+    PravegaTable made = ofQueries.take(ident);
+    return made != null ? made : (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), false);
   }
 
   /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
@@ -238,10 +233,11 @@ public final class PravegaCatalog
     // Spark asks before CREATE TABLE and never calls createTable when the answer is yes. A stream without a
     // schema is a table to every statement but this one, which may adopt it; nothing but the caller tells them apart.
     boolean creating = calledBy(".CreateTableExec", "run", 12);
+    ofQueries.forget();
     return call("table_exists", arguments(ident).put("creating", creating)).asBoolean();
   }
 
-  private static boolean calledBy(String name, String method, int depth) {
+  static boolean calledBy(String name, String method, int depth) {
     return StackWalker.getInstance().walk(frames -> frames.limit(depth).anyMatch(
         frame -> frame.getClassName().endsWith(name) && frame.getMethodName().equals(method)));
   }
@@ -250,12 +246,13 @@ public final class PravegaCatalog
   public Table createTable(Identifier ident, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     Map<String, String> properties = new HashMap<>(info.properties());
-    if (calledBy(".DataStreamWriter", "toTable", Integer.MAX_VALUE)) {
-      // Spark takes its default format for the one of a stream's table, unless another is named.
-      properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
-      madeForStream.set(ident);
+    if (!TablesOfQueries.isAsking()) {
+      return create(ident, info, properties, true);
     }
-    return create(ident, info, properties, true);
+    // Spark takes its default format for the one of a stream's table, unless another is named.
+    properties.remove(TableCatalog.PROP_PROVIDER, SQLConf.get().defaultDataSourceName());
+    return ofQueries.keep(new PravegaTable(
+        service, ident, name + "." + ident, info.columns(), () -> created(ident, info, properties, true)));
   }
 
   /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
@@ -268,16 +265,19 @@ public final class PravegaCatalog
     return create(ident, NewTables.withoutPartitions(info), properties, false);
   }
 
-  private PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
+  private PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+    return new PravegaTable(service, ident, created(ident, info, properties, adopt));
+  }
+
+  private JsonNode created(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
     ObjectNode arguments = arguments(ident).put("adopt", adopt);
     arguments.set("properties", Service.pairs(properties));
     NewTables.describe(info, arguments);
     try {
-      return new PravegaTable(service, ident, call("create_table", arguments));
+      return call("create_table", arguments);
     } catch (Exception e) {
       if (PravegaException.is(e, "PRAVEGA_STREAM_EXISTS") || PravegaException.is(e, "PRAVEGA_VIEW_EXISTS")) {
-        throw new TableAlreadyExistsException(ident);
+        throw PravegaException.unchecked(new TableAlreadyExistsException(ident));
       }
       throw namespaceError(e, ident.namespace());
     }

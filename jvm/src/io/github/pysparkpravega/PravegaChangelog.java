@@ -77,6 +77,10 @@ final class PravegaChangelog implements Changelog {
     return columns.toArray(new NamedReference[0]);
   }
 
+  void checkReadOptions(CaseInsensitiveStringMap options) {
+    changes.checkReadOptions(options, true);
+  }
+
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return new PravegaScanBuilder(changes, CatalogV2Util.v2ColumnsToStructType(columns()), options, "plan_changes");

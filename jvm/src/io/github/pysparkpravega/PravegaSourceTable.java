@@ -42,6 +42,11 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
     this.given = given;
   }
 
+  /** Throws the service's sentence about a table in Spark's own catalog, for which it takes an owner in the options. */
+  static void refuseCreation(String name) {
+    new PravegaSourceTable(Map.of("owner", "", "stream", name), null).shown();
+  }
+
   @Override
   public String name() {
     return "pravega";

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Supplier;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -38,20 +39,55 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     SupportsRowLevelOperations, SupportsSchemaEvolution, TruncatableTable {
   private final PravegaService service;
   private final Identifier ident;
+  private final String called;
+  private final Column[] asked;
+  private final Supplier<JsonNode> creation;
   private volatile JsonNode description;
   private volatile boolean madeForStream;
+  private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
   private JsonNode ends = NullNode.getInstance();
 
   PravegaTable(PravegaService service, Identifier ident, JsonNode description) {
     this.service = service;
     this.ident = ident;
+    this.called = description.get("name").asText();
     this.description = description;
+    this.asked = null;
+    this.creation = null;
+  }
+
+  /**
+   * A new table of toTable, which is made when its query starts, or when it is used before. Spark would make it without
+   * the query's options; they come with the first micro-batch. Until then it has the columns that Spark asks for.
+   */
+  PravegaTable(
+      PravegaService service, Identifier ident, String called, Column[] asked, Supplier<JsonNode> creation) {
+    this.service = service;
+    this.ident = ident;
+    this.called = called;
+    this.asked = asked;
+    this.creation = creation;
+    this.madeForStream = true;
   }
 
   @Override
   public String name() {
-    return description.get("name").asText();
+    return called;
+  }
+
+  private JsonNode description() {
+    make();
+    return description;
+  }
+
+  /** Makes the table, if it is one that is yet to be made. */
+  void make() {
+    if (description == null) {
+      synchronized (creation) {
+        description = description == null ? creation.get() : description;
+      }
+    }
   }
 
   /** Return what the progress of a query calls its sink. */
@@ -66,7 +102,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
    */
   @Override
   public String id() {
-    return description.get("id").textValue();
+    return description().get("id").textValue();
   }
 
   /** Never twice the same, so that Spark loads the table once for every query, and all its scans end at one tail. */
@@ -77,7 +113,8 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Column[] columns() {
-    return CatalogV2Util.structTypeToV2Columns(struct(description.get("schema").asText()), false);
+    return description == null
+        ? asked : CatalogV2Util.structTypeToV2Columns(struct(description.get("schema").asText()), false);
   }
 
   /** The primary key, which nothing checks: it tells the rows of a table of changes. */
@@ -91,7 +128,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public Map<String, String> properties() {
-    return Service.texts(description.get("properties"));
+    return Service.texts(description().get("properties"));
   }
 
   @Override
@@ -110,7 +147,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   private boolean isStreamed() {
-    if (!description.get("events_are_rows").asBoolean()) {
+    if (!description().get("events_are_rows").asBoolean()) {
       refuse("readStream");
     }
     return true;
@@ -119,7 +156,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public MetadataColumn[] metadataColumns() {
     List<MetadataColumn> columns = new ArrayList<>();
-    for (JsonNode column : description.get("metadata_columns")) {
+    for (JsonNode column : description().get("metadata_columns")) {
       columns.add(new HiddenColumn(column.get("name").asText(),
           DataType.fromJson(column.get("type").asText()), column.get("nullable").asBoolean(),
           column.get("comment").asText()));
@@ -174,44 +211,73 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     finish("undo_creation", Service.JSON.createObjectNode().put("id", id()));
   }
 
-  /** Spark makes the table of toTable without the query's options; they come with the first micro-batch. */
-  void madeForStream() {
-    madeForStream = true;
+  boolean isOf(Identifier other) {
+    return ident.equals(other);
   }
 
   void refuse(String statement) {
-    call("refuse", PravegaCatalog.arguments(ident).put("statement", statement));
+    ObjectNode arguments = PravegaCatalog.arguments(ident).put("statement", statement);
+    if (description != null) {
+      arguments.set("table", description.get("table"));
+    }
+    service.call("refuse", arguments);
+  }
+
+  /** Refuses an output mode. What a new table of toTable takes is known only when its query's options come. */
+  void checkOutputMode(String mode) {
+    if (!madeForStream && !mode.equals("append") && !(mode.equals("update") && takesUpdates())) {
+      refuse("writeStream.outputMode('" + mode + "')");
+    }
+  }
+
+  /**
+   * Checks the options of a streaming read, once: Spark analyzes what is made of it again and again.
+   *
+   * @param ofChanges whether the table's changes are read.
+   */
+  synchronized void checkReadOptions(CaseInsensitiveStringMap options, boolean ofChanges) {
+    if (options.equals(checked)) {
+      return;
+    }
+    ObjectNode arguments = Service.JSON.createObjectNode();
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    if (ofChanges) {
+      call("limits_of_changes", arguments);
+    } else {
+      callOfStream("limits_of_stream", arguments.put("columns", description().get("schema").asText()));
+    }
+    checked = options;
   }
 
   /** Whether rows that are written replace those with the same keys. */
   boolean takesUpdates() {
-    return description.get("takes_updates").asBoolean();
+    return description().get("takes_updates").asBoolean();
   }
 
   /** Calls the service about this table, with the description it gave when the table was loaded. */
   JsonNode call(String operation, ObjectNode arguments) {
-    arguments.set("table", description.get("table"));
+    arguments.set("table", description().get("table"));
     return service.call(operation, arguments);
   }
 
   NamedReference[] rowKey() {
-    return PravegaChangelog.references(description.get("row_key"));
+    return PravegaChangelog.references(description().get("row_key"));
   }
 
   /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
   boolean hasRowKey() {
-    return !description.get("row_key").isEmpty();
+    return !description().get("row_key").isEmpty();
   }
 
   /** As call, whatever interrupts the thread. */
   JsonNode finish(String operation, ObjectNode arguments) {
-    arguments.set("table", description.get("table"));
+    arguments.set("table", description().get("table"));
     return service.finish(operation, arguments);
   }
 
   /** As call, once more if the service ends meanwhile: a streaming query need not fail for that. */
   JsonNode repeat(String operation, ObjectNode arguments) {
-    arguments.set("table", description.get("table"));
+    arguments.set("table", description().get("table"));
     return service.repeat(operation, arguments);
   }
 

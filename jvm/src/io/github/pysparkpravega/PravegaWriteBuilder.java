@@ -78,9 +78,6 @@ final class PravegaWriteBuilder implements WriteBuilder, SupportsOverwriteV2, Su
   }
 
   private void checkOutputMode() {
-    String mode = PravegaStreamingWrite.outputMode(info);
-    if (!mode.equals("append") && !(mode.equals("update") && table.takesUpdates())) {
-      table.refuse("writeStream.outputMode('" + mode + "')");
-    }
+    table.checkOutputMode(PravegaStreamingWrite.outputMode(info));
   }
 }

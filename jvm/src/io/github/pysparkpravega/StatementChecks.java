@@ -1,0 +1,107 @@
+package io.github.pysparkpravega;
+
+import java.util.Arrays;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.catalyst.streaming.WriteToStream;
+import org.apache.spark.sql.catalyst.trees.Origin;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.v2.ChangelogTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Checks analyzed statements for what Spark finds too late, says without an answer, or takes for something else. It is a
+ * rule that changes nothing: to the errors of Spark's check rules the plan is added, with all options of its reads.
+ */
+final class StatementChecks extends Rule<LogicalPlan> {
+  /** Set by `pyspark-pravega run`, which starts an INSERT that reads a stream as a streaming query. */
+  private static final String STREAMING = "pravega.streaming-statements";
+  private static final Pattern CHANGES = Pattern.compile("(?is).*?(\\bAS\\s+)?\\bCHANGES\\s*");
+  private static final Pattern USED = Pattern.compile("(?i)\\bCHANGES`?\\s*\\.");
+
+  private final SparkSession session;
+
+  StatementChecks(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    if (plan instanceof WriteToStream start && start.sink() instanceof PravegaTable table) {
+      QueryStartChecks.check(session, start, table);
+    } else if (plan instanceof CreateTable made) {
+      checkNewTable(made.name(), made.tableSpec());
+    } else if (plan instanceof CreateTableAsSelect made) {
+      checkNewTable(made.name(), made.tableSpec());
+      if (made.query().isStreaming() && made.name() instanceof ResolvedIdentifier name
+          && name.catalog() instanceof PravegaCatalog catalog) {
+        catalog.service().refuse(name.identifier(), "CREATE TABLE ... AS SELECT FROM STREAM");
+      }
+    } else if (plan instanceof V2WriteCommand write && write.query().isStreaming() && !areStreamsWritten()
+        && write.table() instanceof DataSourceV2Relation into && into.table() instanceof PravegaTable table) {
+      table.refuse("INSERT ... FROM STREAM");
+    }
+    plan.foreachWithSubqueries(each -> {
+      if (each instanceof StreamingRelationV2 read) {
+        checkReadOptions(read);
+      } else if (each instanceof SubqueryAlias alias && alias.alias().equalsIgnoreCase("changes")) {
+        checkChanges(alias);
+      }
+      return BoxedUnit.UNIT;
+    });
+    return plan;
+  }
+
+  private static void checkReadOptions(StreamingRelationV2 read) {
+    if (read.table() instanceof PravegaTable table) {
+      table.checkReadOptions(read.extraOptions(), false);
+    } else if (read.table() instanceof ChangelogTable table && table.changelog() instanceof PravegaChangelog changes) {
+      changes.checkReadOptions(read.extraOptions());
+    }
+  }
+
+  private boolean areStreamsWritten() {
+    return "true".equals(session.sparkContext().getLocalProperty(STREAMING));
+  }
+
+  /** A table of Spark's own catalog would have no options to find its stream by. */
+  private static void checkNewTable(LogicalPlan name, TableSpecBase spec) {
+    if (name instanceof ResolvedIdentifier made && CatalogV2Util.isSessionCatalog(made.catalog())
+        && spec.provider().exists(provider -> provider.equalsIgnoreCase("pravega"))) {
+      PravegaSourceTable.refuseCreation(made.identifier().name());
+    }
+  }
+
+  /** CHANGES without a range is an alias to Spark. One that a statement uses, or writes with AS, is meant as such. */
+  private void checkChanges(SubqueryAlias alias) {
+    Origin origin = alias.origin();
+    boolean written = origin.sqlText().isDefined() && origin.objectType().isEmpty();
+    if (!written || !(alias.child() instanceof SubqueryAlias named)) {
+      return;
+    }
+    String text = origin.sqlText().get();
+    Matcher ending = CHANGES.matcher(
+        text.substring((Integer) origin.startIndex().get(), (Integer) origin.stopIndex().get() + 1));
+    String[] qualifier = CollectionConverters.asJava(named.identifier().qualifier()).toArray(String[]::new);
+    if (qualifier.length > 1 && ending.matches() && ending.group(1) == null && !USED.matcher(text).find()
+        && StatementParser.isPravega(session, qualifier[0])) {
+      String[] namespace = Arrays.copyOfRange(qualifier, 1, qualifier.length);
+      CatalogPlugin catalog = session.sessionState().catalogManager().catalog(qualifier[0]);
+      ((PravegaCatalog) catalog).service().refuse(Identifier.of(namespace, named.alias()), "CHANGES without FROM");
+    }
+  }
+}

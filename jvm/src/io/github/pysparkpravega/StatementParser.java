@@ -1,0 +1,163 @@
+package io.github.pysparkpravega;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
+import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's parser, which tells of statements that Delta, Iceberg and Trino have for their tables what there is instead for
+ * one of Pravega. It takes what Spark's takes, but for DESCRIBE HISTORY and DESCRIBE DETAIL of a table that is
+ * there: to Spark they are about a column of a table of the name HISTORY.
+ */
+record StatementParser(SparkSession session, ParserInterface spark) implements ParserInterface {
+  private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
+  private static final String PART = "(?:`(?:[^`]|``)+`|[\\w$-]+)";
+  private static final Map<String, Pattern> STATEMENTS = new LinkedHashMap<>();
+
+  static {
+    statement("DESCRIBE HISTORY", "DESC(?:RIBE)? HISTORY <table>");
+    statement("DESCRIBE DETAIL", "DESC(?:RIBE)? DETAIL <table>");
+    statement("OPTIMIZE", "OPTIMIZE <table>");
+    statement("VACUUM", "VACUUM <table>");
+    statement("RESTORE TABLE", "RESTORE (?:TABLE )?<table> TO\\b");
+    statement("ALTER TABLE ... EXECUTE", "ALTER TABLE <table> EXECUTE\\b");
+    statement("ALTER TABLE ... TAG", "ALTER TABLE <table> (?:CREATE|DROP|REPLACE|CREATE OR REPLACE) TAG\\b");
+    statement("ALTER TABLE ... BRANCH", "ALTER TABLE <table> (?:CREATE|DROP|REPLACE|CREATE OR REPLACE) BRANCH\\b");
+    statement("ALTER TABLE ... PARTITION FIELD", "ALTER TABLE <table> (?:ADD|DROP|REPLACE) PARTITION FIELD\\b");
+    statement("ALTER TABLE ... WRITE", "ALTER TABLE <table> WRITE\\b");
+    statement("ALTER TABLE ... IDENTIFIER FIELDS", "ALTER TABLE <table> (?:SET|DROP) IDENTIFIER FIELDS\\b");
+  }
+
+  private static void statement(String name, String words) {
+    String table = "(" + PART + "(?:\\." + PART + ")*)";
+    STATEMENTS.put(name, Pattern.compile(COMMENTS + words.replace(" ", "\\s+").replace("<table>", table)));
+  }
+
+  @Override
+  public LogicalPlan parsePlan(String text) throws ParseException {
+    try {
+      return checked(text, spark.parsePlan(text));
+    } catch (ParseException e) {
+      refuse(text, false);
+      throw e;
+    }
+  }
+
+  @Override
+  public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
+    try {
+      return checked(text, spark.parsePlanWithParameters(text, parameters));
+    } catch (ParseException e) {
+      refuse(text, false);
+      throw e;
+    }
+  }
+
+  private LogicalPlan checked(String text, LogicalPlan plan) throws ParseException {
+    if (plan instanceof DescribeColumn) {
+      refuse(text, true);
+    }
+    return plan;
+  }
+
+  /** @param there whether the table must be there. */
+  private void refuse(String text, boolean there) throws ParseException {
+    for (Map.Entry<String, Pattern> statement : STATEMENTS.entrySet()) {
+      Matcher found = statement.getValue().matcher(text);
+      if (found.lookingAt()) {
+        refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), there);
+      }
+    }
+  }
+
+  private void refuse(String statement, List<String> name, boolean there) {
+    CatalogManager catalogs = session.sessionState().catalogManager();
+    int last = name.size() - 1;
+    boolean whole = last > 0 && isPravega(session, name.get(0));
+    CatalogPlugin found = whole ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog();
+    if (found instanceof PravegaCatalog catalog) {
+      String[] namespace = last == 0 ? catalogs.currentNamespace()
+          : name.subList(whole ? 1 : 0, last).toArray(String[]::new);
+      Identifier table = Identifier.of(namespace, name.get(last));
+      if (!there || catalog.tableExists(table)) {
+        catalog.service().refuse(table, statement);
+      }
+    }
+  }
+
+  /** Tells it by the session's conf: other catalogs are not loaded for a question. */
+  static boolean isPravega(SparkSession session, String catalog) {
+    String found = session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, "");
+    return found.equals(PravegaCatalog.class.getName());
+  }
+
+  @Override
+  public Expression parseExpression(String text) throws ParseException {
+    return spark.parseExpression(text);
+  }
+
+  @Override
+  public TableIdentifier parseTableIdentifier(String text) throws ParseException {
+    return spark.parseTableIdentifier(text);
+  }
+
+  @Override
+  public FunctionIdentifier parseFunctionIdentifier(String text) throws ParseException {
+    return spark.parseFunctionIdentifier(text);
+  }
+
+  @Override
+  public Seq<String> parseMultipartIdentifier(String text) throws ParseException {
+    return spark.parseMultipartIdentifier(text);
+  }
+
+  @Override
+  public TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {
+    return spark.parseTemporalTableIdentifier(text);
+  }
+
+  @Override
+  public LogicalPlan parseQuery(String text) throws ParseException {
+    return spark.parseQuery(text);
+  }
+
+  @Override
+  public StructType parseRoutineParam(String text) throws ParseException {
+    return spark.parseRoutineParam(text);
+  }
+
+  @Override
+  public SqlStatementSplitResult splitStatements(String text) {
+    return spark.splitStatements(text);
+  }
+
+  @Override
+  public StructType parseTableSchema(String text) throws ParseException {
+    return spark.parseTableSchema(text);
+  }
+
+  @Override
+  public DataType parseDataType(String text) throws ParseException {
+    return spark.parseDataType(text);
+  }
+}
