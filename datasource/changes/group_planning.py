@@ -17,7 +17,8 @@ from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .group_reader import GroupPartition, GroupPlan
 from .lineage import by_lineage
-from .rows.entries import Truncates
+from .rows.age import OlderPositions
+from .rows.clearing import Truncates
 
 
 def groups_of_keys(
@@ -58,9 +59,14 @@ def group_plan(
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, table.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        truncates=Truncates(),
+        truncates=Truncates(older_positions(table)),
         bad_events=rule,
     )
+
+
+def older_positions(table: StreamTable) -> OlderPositions:
+    """Return what older positions mean in a table."""
+    return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
 
 
 def clears(table: StreamTable) -> bool:

@@ -30,9 +30,12 @@ from ..scan.reader import chunks
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
 from ..worker_connections import lent
-from .rows.entries import EntryReader, EventLocations, Names, Truncates
+from .rows.clearing import Truncates
+from .rows.entries import EntryReader, EventLocations
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
+from .rows.left_out import LeftOut
+from .rows.names import Names
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,10 +74,26 @@ def keyless_rows(
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
-    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient) as rows:
+    ages = plan.truncates.ages
+    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient, ages=ages) as rows:
         for changes, locations in group_changes(plan, partition, columns.names, columns):
             rows.feed(changes, locations)
         yield from rows.results()
+        report_left_out(plan, rows.left_out)
+
+
+def report_left_out(plan: GroupPlan, left_out: LeftOut) -> None:
+    """Log how many changes of a group a fold has left out, and where the first one lies."""
+    if left_out.first is not None:
+        segment, offset = left_out.first
+        _LOG.warning(
+            "Stream %s: %d changes are left out, because newer ones of their rows came before them. The first one is "
+            "at offset %d of segment %s.",
+            plan.table.stream,
+            left_out.count,
+            offset,
+            segment_name(plan.table.stream, segment),
+        )
 
 
 def group_changes(

@@ -23,10 +23,13 @@ from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..tables.change_range import Bounds
-from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .known_rows import WHOLE, group_of
-from .rows.entries import UNKNOWN, Numbers, numbers_of, value_name
-from .rows.history import RowHistory, Truncation, Within
+from .rows.age import UNKNOWN, Numbers
+from .rows.clearing import Truncation
+from .rows.entries import value_name
+from .rows.history import RowHistory, Within
+from .rows.names import numbers_of
 from .states import RowStates
 
 _LOG = logging.getLogger(__name__)
@@ -59,6 +62,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
             yield from _fed(plan.rows, history, partition)
             for table in history.rest():
                 yield from _output(plan.rows, table)
+            report_left_out(plan.rows, history.left_out)
 
 
 @dataclass
@@ -104,6 +108,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
             for table in history.rest(state.add, changed=changed):
                 yield from _output(plan.rows, table)
             state.whole = history.kept_all
+            report_left_out(plan.rows, history.left_out)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Find out the state before the new events; return its file."""
@@ -124,7 +129,7 @@ def _history(rows: GroupPlan, truncations: Sequence[Truncation] | None, within: 
     key = key_columns(rows.table.settings)
     # All columns are compared, so that what is a change does not depend on what is asked for.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within)
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.truncates.ages)
 
 
 def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:

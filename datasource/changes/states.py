@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from ..local_directories import local_directories
 from .known_rows import PART, WHOLE, group_of, number_of
-from .rows.entries import Truncate, Truncates
+from .rows.clearing import Moment, Truncates, Truncation
 from .rows.history import RowState
 
 _DIRECTORY = "pyspark-pravega-row-states"
@@ -104,7 +104,7 @@ class StateWriter:
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[origin, segment, astuple(each)] for (origin, segment), each in state.cleared.last.items()]
+            truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
             head = {"origins": list(state.origins), "cleared": truncates}
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:
@@ -141,5 +141,5 @@ def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
 def _cleared(head: Any) -> Truncates:
     cleared = Truncates()
     for origin, segment, (position, *rest) in head["cleared"]:
-        cleared.add(origin, segment, Truncate(tuple(position), *rest))
+        cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))
     return cleared

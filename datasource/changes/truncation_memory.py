@@ -25,8 +25,7 @@ from ..commit_log import KEY_LENGTH, TABLE_NAME, row_key
 from ..recent import Recent
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable
-from .rows.entries import Truncate
-from .rows.history import Truncation
+from .rows.clearing import Moment, Truncation
 
 _LOG = logging.getLogger(__name__)
 _FORMAT = 1
@@ -68,7 +67,7 @@ class Searched:
             else:
                 ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
         every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda each: (each.segment, each.truncate.offset))
+        ordered = sorted(every, key=lambda each: (each.segment, each.moment.offset))
         return Searched(ranges, tuple(each for each in ordered if _within(each, ranges)))
 
     def of(self, segments: Iterable[int]) -> Searched:
@@ -80,7 +79,7 @@ class Searched:
     def to_json(self) -> str:
         """Return a text of it."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
-        truncations = [[each.origin, each.segment, *astuple(each.truncate)] for each in self.truncations]
+        truncations = [[each.origin, each.segment, *astuple(each.moment)] for each in self.truncations]
         return json.dumps({"format": _FORMAT, "ranges": ranges, "truncations": truncations}, separators=(",", ":"))
 
     @classmethod
@@ -91,7 +90,7 @@ class Searched:
             return cls()
         ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
         truncations = [
-            Truncation(origin, segment, Truncate(tuple(position), *rest))
+            Truncation(origin, segment, Moment(tuple(position), *rest))
             for origin, segment, position, *rest in value["truncations"]
         ]
         return cls(ranges, tuple(truncations))
@@ -99,7 +98,7 @@ class Searched:
 
 def _within(truncation: Truncation, ranges: Mapping[int, tuple[int, int]]) -> bool:
     first, last = ranges.get(truncation.segment, (0, 0))
-    return first <= truncation.truncate.offset < last
+    return first <= truncation.moment.offset < last
 
 
 class TruncationMemory:

@@ -23,7 +23,7 @@ from ..scan.snapshot import SegmentSlice
 from ..worker_connections import lent
 from .group_planning import clears, group_partitions
 from .group_reader import GroupPartition, GroupPlan, find_truncates
-from .rows.history import AllTruncates, Truncation
+from .rows.clearing import AllTruncates, Truncation
 from .truncation_memory import Searched, TruncationMemory
 
 _FEW_BYTES = 16 << 20

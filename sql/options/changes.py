@@ -80,6 +80,19 @@ DEBEZIUM_TRUNCATES = Option(
     "true",
     formats=_DEBEZIUM,
 )
+DEBEZIUM_OLDER_POSITIONS = Option(
+    "debezium.older-positions",
+    one_of("by-time", "redelivery", "new-log"),
+    "by-time",
+    TABLE,
+    "What a change is whose position in the database's log is older than that of the change before it. `by-time`: it "
+    "counts if the database's time is newer, because the log has begun again; else it is delivered again and does not "
+    "count. `redelivery`: it never counts, for connectors that give their own time as the database's "
+    "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events that do not tell the "
+    "database's time.",
+    "by-time",
+    formats=_DEBEZIUM,
+)
 DEBEZIUM_AVRO_SCHEMAS = Option(
     "debezium.avro-schemas",
     optional(TEXT),

@@ -23,21 +23,12 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.changes.positions import commit_versions
 
-from .entries import (
-    DELETED,
-    SNAPSHOT,
-    UNKNOWN,
-    EntryReader,
-    EventLocations,
-    Names,
-    Numbers,
-    Truncate,
-    Truncates,
-    numbers_of,
-    older,
-    value_name,
-)
+from .age import UNKNOWN, Mask, Numbers, OlderPositions
+from .clearing import POSITION, AllTruncates, Truncates, Truncation
+from .entries import EntryReader, EventLocations, value_name
 from .fold import Former, KeyFold
+from .left_out import LeftOut
+from .names import DELETED, NUMBERS, SNAPSHOT, Names, numbers_of
 from .order import KeyOrder, replaced
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
@@ -45,31 +36,6 @@ INSERT, DELETE, BEFORE, AFTER = range(4)
 
 Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 """Which changes are wanted, by version and by time in microseconds since 1970."""
-
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Truncation:
-    """One truncation: where it is in the database's log, and where its event lies."""
-
-    origin: str | None
-    segment: int
-    truncate: Truncate
-
-
-class AllTruncates(Truncates):
-    """Remembers each of the truncations seen, not only the last ones."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.all: list[Truncation] = []
-
-    def add(self, origin: str | None, segment: int, truncate: Truncate) -> None:
-        """Note one."""
-        super().add(origin, segment, truncate)
-        self.all.append(Truncation(origin, segment, truncate))
-
 
 @dataclass(frozen=True)
 class RowState:
@@ -93,17 +59,19 @@ class RowHistory(KeyFold):
         memory: int,
         truncations: Sequence[Truncation] | None,
         within: Within,
+        ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
         """`columns` are those of the table apart from the key's, `memory` is in bytes.
 
         `truncations` are those of the whole stream, None if all of its changes come from one segment.
         """
         self._names = Names()
-        self._noted = AllTruncates()
+        self._noted = AllTruncates(ages)
         self._pending = self._noted.all if truncations is None else list(truncations)
-        self._cleared = Truncates()
+        self._cleared = Truncates(ages)
+        self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared)
+        steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared, self.left_out)
         super().__init__(key, memory, steps)
 
     def resume(self, states: Sequence[RowState]) -> None:
@@ -133,10 +101,10 @@ class RowHistory(KeyFold):
         """
         if keep is None:
             return self.results()
-        cleared = Truncates()
+        cleared = Truncates(self._cleared.ages)
         cleared.update(self._cleared)
         for each in self._pending:
-            cleared.add(each.origin, each.segment, each.truncate)
+            cleared.add(each)
             self._names.origin(each.origin)  # which a row that it deletes may get
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
@@ -168,18 +136,20 @@ class _Steps:
         truncations: list[Truncation],
         within: Within,
         before: Truncates,
+        left_out: LeftOut,
         applied: Iterable[Truncation] = (),
     ) -> None:
         self._key, self._columns, self._names, self._within = key, columns, names, within
         self._truncations, self._before = truncations, before  # may still grow
+        self._ages, self._left_out = before.ages, left_out
         self._applied = set(applied)
-        self._cleared = Truncates()
+        self._cleared = Truncates(self._ages)
         for each in self._applied:
-            self._cleared.add(each.origin, each.segment, each.truncate)
+            self._cleared.add(each)
 
     def fork(self) -> _Steps:
-        names, before = self._names, self._before
-        return _Steps(self._key, self._columns, names, self._truncations, self._within, before, self._applied)
+        common = (self._names, self._truncations, self._within, self._before, self._left_out)
+        return _Steps(self._key, self._columns, *common, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
@@ -194,7 +164,7 @@ class _Steps:
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        for truncation in sorted(self._pending(), key=lambda each: (each.truncate.position, each.truncate.ts)):
+        for truncation in sorted(self._pending(), key=_in_order):
             state, deletes = self._clear(state, truncation)
             given += deletes
         return state, given
@@ -211,56 +181,32 @@ class _Steps:
         if not pending:
             return []
         new = np.flatnonzero(numbers_of(entries, "settled") == 0)
-        numbers = {
-            name: numbers_of(entries, name)[new]
-            for name in ("segment", "offset", "kind", "origin", "major", "minor", "row", "ts")
-        }
+        numbers = {name: numbers_of(entries, name)[new] for name in NUMBERS}
         found = []
         for each in pending:
-            later = self._after(each, numbers)
+            later = each.is_before(numbers, self._names, self._ages)
             if later.any():
                 found.append((int(new[int(np.argmax(later))]), each))
-        return sorted(found, key=lambda each: (each[0], each[1].truncate.position, each[1].truncate.ts))
-
-    def _after(self, truncation: Truncation, numbers: dict[str, Numbers]) -> Mask:
-        """Tell which entries come after a truncation: by location in its own segment, by position or time in others."""
-        truncate = truncation.truncate
-        origin = self._names.origin(truncation.origin)
-        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [numbers[name] for name in ("major", "minor", "row")]
-        by_position = older([np.full(len(position[0]), each) for each in truncate.position], position)
-        by_time = (numbers["ts"] > truncate.ts) & (truncate.ts != UNKNOWN)
-        elsewhere = np.where(comparable, by_position, by_time)
-        behind = numbers["offset"] > truncate.offset
-        after: Mask = np.where(numbers["segment"] == truncation.segment, behind, elsewhere)
-        return after
+        return sorted(found, key=lambda each: (each[0], _in_order(each[1])))
 
     def _clear(self, state: pa.Table, truncation: Truncation) -> tuple[pa.Table, list[pa.Table]]:
         """Delete what a truncation clears."""
         self._applied.add(truncation)
-        self._cleared.add(truncation.origin, truncation.segment, truncation.truncate)
-        truncate = truncation.truncate
-        one = Truncates()
-        one.add(truncation.origin, truncation.segment, truncate)
-        kind = numbers_of(state, "kind")
-        gone = np.flatnonzero((kind != DELETED) & one.cleared(state, self._names))
+        self._cleared.add(truncation)
+        moment = truncation.moment
+        numbers = {name: numbers_of(state, name) for name in NUMBERS}
+        gone = np.flatnonzero((numbers["kind"] != DELETED) & truncation.clears(numbers, self._names, self._ages))
         if not len(gone):
             return state, []
         origin = self._names.origin(truncation.origin)
-        own = version_of(truncation.origin, truncate.position)
-        numbers = {
-            "kind": DELETED,
-            "origin": origin,
-            "major": truncate.position[0],
-            "minor": truncate.position[1],
-            "row": truncate.position[2],
-            "time": truncate.time,
-            "ts": truncate.ts,
-        }
+        own = version_of(truncation.origin, moment.position)
+        deletion = {"kind": DELETED, "origin": origin, "time": moment.time, "ts": moment.ts}
+        deletion |= dict(zip(POSITION, moment.position, strict=True))
         marks = state.take(pa.array(gone))
-        marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in numbers.items()})
+        marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in deletion.items()})
         marks = replaced(marks, version=np.maximum(numbers_of(marks, "version") + 1, own))
         given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        marks = replaced(marks, time=np.maximum(numbers["time"][gone], moment.time))
         there = np.ones(len(state), np.bool_)
         there[gone] = False
         return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
@@ -272,7 +218,8 @@ class _Steps:
         if stale.any():
             entries = entries.filter(pa.array(~stale))
         entries = entries.combine_chunks()
-        order = KeyOrder(entries, self._key)
+        order = KeyOrder(entries, self._key, self._ages)
+        self._left_out.note(entries, order.left_out)
         every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
         every = replaced(every, version=_ascending(numbers_of(every, "version"), order.first))
         there = numbers_of(every, "kind") != DELETED
@@ -291,7 +238,7 @@ class _Steps:
         # With those that are gone: versions of a row that comes again go on.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = every.take(pa.array(kept))
-        return replaced(state, settled=np.ones(len(state), np.int64)), given
+        return replaced(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
 
     def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
         """Make the history that these changes cause, as far as it is wanted."""
@@ -323,6 +270,12 @@ class _Steps:
                 same &= _equal(left, right)
             known[suspects] = same
         return known
+
+
+def _in_order(truncation: Truncation) -> tuple[int, tuple[int, int, int], int]:
+    """Sort truncations as the database made them."""
+    moment = truncation.moment
+    return moment.time, moment.position, moment.ts
 
 
 def version_of(origin: str | None, position: tuple[int, int, int]) -> int:

@@ -16,11 +16,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..entries import SNAPSHOT, UNKNOWN, Numbers, older
-
-Mask = npt.NDArray[np.bool_]
-Columns = dict[str, Numbers]
-"""NUMBERS of entries by name."""
+from ..age import UNKNOWN, Mask, Numbers, older
+from ..clearing import Columns
+from ..names import SNAPSHOT
 
 _BEGINS = ("first", "first_in_data_collection")
 _LAST_OF_TABLE = "last_in_data_collection"

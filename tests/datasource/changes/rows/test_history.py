@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyspark_pravega.datasource.changes.rows.clearing import Truncation
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
-from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory, Truncation
+from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from tests.datasource.changes.rows.test_current import fold
