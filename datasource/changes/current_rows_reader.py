@@ -36,8 +36,8 @@ def _read_group(plan: GroupPlan, partition: GroupPartition) -> Iterator[pa.Recor
     # The same events are bad whatever is asked for, where that does not end the query.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
     rest = [name for name in read.names if name not in key]
-    with CurrentRows(key, rest, plan.memory, plan.truncates.ages) as rows:
-        rows.truncates.update(plan.truncates)
+    with CurrentRows(key, rest, plan.memory, plan.clearings.ages) as rows:
+        rows.clearings.update(plan.clearings)
         for changes, locations in group_changes(plan, partition, [*key, *rest], read):
             rows.feed(changes, locations)
         yield from _output(plan, rows.rows())

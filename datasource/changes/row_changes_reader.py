@@ -26,7 +26,7 @@ from ..tables.change_range import Bounds
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .known_rows import WHOLE, group_of
 from .rows.age import UNKNOWN, Numbers
-from .rows.clearing import Truncation
+from .rows.clearing import Clearing
 from .rows.entries import value_name
 from .rows.history import RowHistory, Within
 from .rows.names import numbers_of
@@ -44,7 +44,7 @@ class ChangesPlan:
 
     rows: GroupPlan
     bounds: Bounds
-    truncations: tuple[Truncation, ...] | None
+    truncations: tuple[Clearing, ...] | None
 
 
 class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
@@ -85,8 +85,8 @@ class NewChangesPlan:
 
     rows: GroupPlan
     bounds: Bounds
-    past: tuple[Truncation, ...] | None
-    truncations: tuple[Truncation, ...] | None
+    past: tuple[Clearing, ...] | None
+    truncations: tuple[Clearing, ...] | None
 
 
 class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
@@ -125,11 +125,11 @@ def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
     return np.zeros(len(versions), np.bool_)
 
 
-def _history(rows: GroupPlan, truncations: Sequence[Truncation] | None, within: Within) -> RowHistory:
+def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
     key = key_columns(rows.table.settings)
     # All columns are compared, so that what is a change does not depend on what is asked for.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within, rows.truncates.ages)
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
 def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:

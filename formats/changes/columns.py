@@ -244,6 +244,15 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
     return np.unique(order[positions[inside]])
 
 
+def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> Positions:
+    """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
+    found = events_with(events, pattern)
+    every = _bytes_of(events)
+    if not any(text in every for text in texts):
+        return found
+    return np.union1d(found, events_with(events, rare))
+
+
 def _exact_numbers(data_type: DataType) -> bool:
     return any(isinstance(each, StringType | DecimalType) for each in leaf_types(data_type))
 

@@ -80,6 +80,18 @@ DEBEZIUM_TRUNCATES = Option(
     "true",
     formats=_DEBEZIUM,
 )
+DEBEZIUM_SNAPSHOTS = Option(
+    "debezium.snapshots",
+    one_of("whole", "partial"),
+    "whole",
+    TABLE,
+    "What a snapshot reads whose first and last rows are marked. `whole`: all rows of the table, so that rows are gone "
+    "that were there before it and that it lacks. `partial`: those of a condition "
+    "(`snapshot.select.statement.overrides`, `additional-conditions` of a blocking snapshot); it replaces the rows that "
+    "it reads, and no others.",
+    "whole",
+    formats=_DEBEZIUM,
+)
 DEBEZIUM_OLDER_POSITIONS = Option(
     "debezium.older-positions",
     one_of("by-time", "redelivery", "new-log"),

@@ -1,7 +1,7 @@
-"""Tells which rows a truncation clears, wherever its event and theirs lie.
+"""Tells which rows truncations and complete snapshots clear, wherever their events lie.
 
-A truncation has no key, so it may lie in another segment than the rows it clears. What it clears does not depend on the
-order in which it and the rows are read.
+A truncation has no key, and a snapshot no event for a row that is gone. So their events may lie in other segments than
+the rows that they clear. What they clear does not depend on the order in which they and the rows are read.
 """
 
 from __future__ import annotations
@@ -12,34 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from .age import UNKNOWN, Mask, Numbers, OlderPositions, older
-from .names import NUMBERS, SNAPSHOT, Names, numbers_of
-
-POSITION = ("major", "minor", "row")
-
-Columns = dict[str, Numbers]
-"""NUMBERS of entries by name."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Where a change is in the database's log, when it was made, when the connector handled it, and its offset."""
-
-    position: tuple[int, int, int]
-    time: int
-    ts: int
-    offset: int
-
-    def covers(self, other: Moment) -> bool:
-        """Tell whether nothing is before the other moment that is not before this one."""
-        known = [(each.time == UNKNOWN, each.ts == UNKNOWN) for each in (self, other)]
-        return (
-            known[0] == known[1]
-            and self.position >= other.position
-            and self.time >= other.time
-            and self.ts >= other.ts
-            and self.offset >= other.offset
-        )
+from .age import UNKNOWN, Mask, OlderPositions, older
+from .names import NUMBERS, POSITION, SNAPSHOT, Columns, Moment, Names, numbers_of
+from .snapshots import CompleteSnapshot, Mark, complete, made_before
 
 
 @dataclass(frozen=True)
@@ -64,7 +39,7 @@ class Truncation:
         comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
         if not comparable.any():
             return place
-        by_position = older_than(moment.position, numbers)
+        by_position = made_before(moment.position, numbers)
         time = np.full(len(ts), moment.time)
         decided = comparable & ~ages.contradicted(by_position, numbers["time"], time)
         found: Mask = np.where(decided, by_position, place)
@@ -85,59 +60,69 @@ class Truncation:
         return after
 
 
-def older_than(position: tuple[int, int, int], numbers: Columns) -> Mask:
-    """Tell which entries have an older position than this one."""
-    count = len(numbers["major"])
-    return older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
+Clearing = Truncation | Mark
+"""An event by which rows of other events are gone: a truncation, or a mark of a snapshot that may be complete."""
 
 
 @dataclass
-class Truncates:
-    """The truncations that count, by origin and segment: those that another one covers are left out.
+class Clearings:
+    """The truncations that count, by origin and segment, and the marks of snapshots.
 
-    `ages` says what older positions mean.
+    Truncations that another one covers are left out. `ages` says what older positions mean.
     """
 
     ages: OlderPositions = OlderPositions.BY_TIME
     last: dict[tuple[str | None, int], list[Moment]] = field(default_factory=dict)
+    marks: set[Mark] = field(default_factory=set)
 
-    def add(self, truncation: Truncation) -> None:
+    def add(self, clearing: Clearing) -> None:
         """Note one."""
-        moments = self.last.setdefault((truncation.origin, truncation.segment), [])
-        if not any(each.covers(truncation.moment) for each in moments):
-            moments[:] = [each for each in moments if not truncation.moment.covers(each)]
-            moments.append(truncation.moment)
+        if isinstance(clearing, Mark):
+            self.marks.add(clearing)
+            return
+        moments = self.last.setdefault((clearing.origin, clearing.segment), [])
+        if not any(each.covers(clearing.moment) for each in moments):
+            moments[:] = [each for each in moments if not clearing.moment.covers(each)]
+            moments.append(clearing.moment)
 
-    def update(self, other: Truncates) -> None:
+    def update(self, other: Clearings) -> None:
         """Note all of another."""
         for each in other:
             self.add(each)
+        self.marks |= other.marks
+
+    def snapshots(self) -> list[CompleteSnapshot]:
+        """Return the complete snapshots, in their order."""
+        return complete(self.marks)
 
     def __iter__(self) -> Iterator[Truncation]:
         return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
 
     def cleared(self, entries: pa.Table, names: Names) -> Mask:
-        """Tell which entries were made before a truncation; see `Truncation.clears`."""
-        if not self.last:
+        """Tell which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
+        if not self.last and not self.marks:
             return np.zeros(len(entries), np.bool_)
         return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
 
     def cleared_by(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries, told by their NUMBERS, were made before a truncation."""
+        """Tell which entries, told by their NUMBERS, are gone."""
         gone = np.zeros(len(numbers["kind"]), np.bool_)
         for each in self:
             gone |= each.clears(numbers, names, self.ages)
+        for snapshot in self.snapshots():
+            gone |= snapshot.clears(numbers, names)
         return gone
 
 
-class AllTruncates(Truncates):
+class AllClearings(Clearings):
     """Remembers each of the truncations seen, not only those that count."""
 
     def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
         super().__init__(ages)
         self.all: list[Truncation] = []
 
-    def add(self, truncation: Truncation) -> None:
+    def add(self, clearing: Clearing) -> None:
         """Note one."""
-        super().add(truncation)
-        self.all.append(truncation)
+        super().add(clearing)
+        if isinstance(clearing, Truncation):
+            self.all.append(clearing)

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from .age import OlderPositions
-from .clearing import Truncates
+from .clearing import Clearings
 from .entries import EntryReader, EventLocations
 from .fold import KeyFold
 from .left_out import LeftOut
@@ -45,7 +45,7 @@ class CurrentRows(KeyFold):
     ) -> None:
         """`columns` are the wanted ones apart from the key's, `memory` is in bytes."""
         self._names = Names()
-        self.truncates = Truncates(ages)
+        self.clearings = Clearings(ages)
         self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
         super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names, ages, self.left_out))
@@ -56,12 +56,12 @@ class CurrentRows(KeyFold):
         They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
         MalformedEventError for a change whose row cannot be told.
         """
-        self.add(self._reader.read(changes, locations, self.truncates))
+        self.add(self._reader.read(changes, locations, self.clearings))
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
         for entries in self.results():
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
+            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found

@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.errors import MalformedEventError
-from pyspark_pravega.formats.changes.feed import DELETE, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
+from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
 
 from .age import UNKNOWN, Numbers
-from .clearing import Moment, Truncates, Truncation
-from .names import DELETED, SNAPSHOT, STREAMED, Names, filled
+from .clearing import Clearings, Truncation
+from .names import DELETED, SNAPSHOT, STREAMED, Moment, Names, filled
+from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, Mark
 
 VALUE = "value."
 _CODES = pa.array(OPERATIONS)
+_MARKS = pa.array(MARKS_OF_SNAPSHOTS)
 _LETTERS = np.array([*OPERATIONS, ""])
 
 
@@ -52,15 +54,19 @@ class EntryReader:
         self._columns = list(columns)
         self._names = names
 
-    def read(self, changes: pa.RecordBatch, locations: EventLocations, truncates: Truncates) -> pa.Table:
-        """Make the entries of a batch, in order. Truncations are noted apart; what changes no row is left out.
+    def read(self, changes: pa.RecordBatch, locations: EventLocations, clearings: Clearings) -> pa.Table:
+        """Make the entries of a batch, in order. What changes no row is left out.
+
+        Truncations, and marks of snapshots where changes have MARKS, are noted apart.
 
         Raises MalformedEventError for a change whose row cannot be told, naming the place of its event.
         """
         codes = operations(changes)
         kinds = np.where(codes == READ, SNAPSHOT, np.where(codes == DELETE, DELETED, STREAMED))
         numbers = {"kind": kinds.astype(np.int64), **entry_numbers(changes, locations, self._names)}
-        note_truncates(codes == TRUNCATE, numbers, self._names, truncates)
+        note_truncates(codes == TRUNCATE, numbers, self._names, clearings)
+        if MARKS.name in changes.schema.names:
+            _note_marks(codes == READ, changes, numbers, self._names, clearings)
         deleted = codes == DELETE
         chosen = np.flatnonzero(deleted | np.isin(codes, UPSERTS))
         before, after = members(changes.column("before")), members(changes.column("after"))
@@ -135,12 +141,25 @@ def entry_numbers(changes: pa.RecordBatch, locations: EventLocations, names: Nam
     }
 
 
-def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Truncates) -> None:
+def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], names: Names, found: Clearings) -> None:
     """Note the truncations among changes."""
     for place in np.flatnonzero(there).tolist():
-        value = {name: int(column[place]) for name, column in numbers.items()}
-        moment = Moment((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
-        found.add(Truncation(names.origin_text(value["origin"]), value["segment"], moment))
+        found.add(Truncation(*_place(numbers, place, names)))
+
+
+def _note_marks(
+    read: npt.NDArray[np.bool_], changes: pa.RecordBatch, numbers: dict[str, Numbers], names: Names, found: Clearings
+) -> None:
+    texts = members(changes.column(MARKS.name))["snapshot"]
+    marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
+    for place in np.flatnonzero(marked).tolist():
+        found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS))
+
+
+def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:
+    value = {name: int(column[place]) for name, column in numbers.items()}
+    moment = Moment((value["major"], value["minor"], value["row"]), value["time"], value["ts"], value["offset"])
+    return names.origin_text(value["origin"]), value["segment"], moment
 
 
 def entry_table(values: dict[str, pa.Array], numbers: dict[str, Numbers]) -> pa.Table:

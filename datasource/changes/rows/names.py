@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .age import Numbers
+from .age import UNKNOWN, Numbers
 
 STREAMED, SNAPSHOT, DELETED = 0, 1, 2
 """Kinds of entries: a change as it happened, a row as a snapshot found it, a key that is gone."""
@@ -17,6 +19,34 @@ NUMBERS = ("kind", "origin", "major", "minor", "row", "time", "ts", "missing", "
 `origin` is the number of a Names' origin, -1 if the position is unknown; `missing` that of a set of columns without
 value; `time` and `ts` are microseconds since 1970, of the database and of the connector.
 """
+
+
+POSITION = ("major", "minor", "row")
+"""Those of NUMBERS that make a position."""
+
+Columns = dict[str, Numbers]
+"""NUMBERS of entries by name."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a change is in the database's log, when it was made, when the connector handled it, and its offset."""
+
+    position: tuple[int, int, int]
+    time: int
+    ts: int
+    offset: int
+
+    def covers(self, other: Moment) -> bool:
+        """Tell whether nothing is before the other moment that is not before this one."""
+        known = [(each.time == UNKNOWN, each.ts == UNKNOWN) for each in (self, other)]
+        return (
+            known[0] == known[1]
+            and self.position >= other.position
+            and self.time >= other.time
+            and self.ts >= other.ts
+            and self.offset >= other.offset
+        )
 
 
 class Names:

@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark_pravega.errors import MalformedEventError
 
 from ..age import UNKNOWN, Mask, Numbers, OlderPositions, moments
-from ..clearing import AllTruncates, Columns, Truncation
+from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, version_of
 from ..left_out import LeftOut
-from ..names import NUMBERS, SNAPSHOT, Names, numbers_of
+from ..names import NUMBERS, SNAPSHOT, Columns, Names, numbers_of
 from ..order import groups_of
 from .snapshots import Snapshot, Snapshots
 
@@ -45,7 +45,7 @@ class KeylessCounts:
     """
 
     names: Names
-    truncates: AllTruncates
+    truncates: AllClearings
     snapshots: Snapshots
     within: Within | None
     lenient: bool

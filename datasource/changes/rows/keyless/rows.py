@@ -28,7 +28,7 @@ from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, 
 from pyspark_pravega.formats.changes.feed import DELETE as DELETION
 
 from ..age import Numbers, OlderPositions
-from ..clearing import AllTruncates
+from ..clearing import AllClearings
 from ..entries import EventLocations, entry_numbers, entry_table, members, note_truncates, operations
 from ..fold import KeyFold, text_of
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, versions_of
@@ -62,7 +62,7 @@ class KeylessRows(KeyFold):
         """
         self._columns, self._wanted = tuple(columns), tuple(wanted)
         self._names = Names()
-        self._truncates = AllTruncates(ages)
+        self._truncates = AllClearings(ages)
         self._snapshots = Snapshots()
         self._with_versions = within is not None
         self.left_out = LeftOut()
