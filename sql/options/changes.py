@@ -87,8 +87,8 @@ DEBEZIUM_SNAPSHOTS = Option(
     TABLE,
     "What a snapshot reads whose first and last rows are marked. `whole`: all rows of the table, so that rows are gone "
     "that were there before it and that it lacks. `partial`: those of a condition "
-    "(`snapshot.select.statement.overrides`, `additional-conditions` of a blocking snapshot); it replaces the rows that "
-    "it reads, and no others.",
+    "(`snapshot.select.statement.overrides`, `additional-conditions` of a blocking snapshot); it replaces the rows "
+    "that it reads, and no others.",
     "whole",
     formats=_DEBEZIUM,
 )

@@ -58,7 +58,8 @@ class CompleteSnapshot:
         changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
         newer = changes & ~here & ~older_position & (time >= moment.time)
         before = (before & ~newer) | (changes & older_position & (time < moment.time))
-        return before & ~self._of_position(numbers, origin)
+        found: Mask = before & ~self._of_position(numbers, origin)
+        return found
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries are rows of the snapshot. None of them may be from before it."""

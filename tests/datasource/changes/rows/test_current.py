@@ -165,6 +165,45 @@ def test_truncations_and_snapshots() -> None:
     assert fold([Change("r", 1, "old", 30, ts=2), same, Change("r", 2, "new", 10, ts=2)]) == {2: "new"}
 
 
+def read(id: int, at: int, time: int, mark: str = "true", segment: int = 0) -> Change:
+    """A row that a snapshot at a position reads; the connector handles it at that time."""
+    return Change("r", id, "read", at, time, time, snapshot=mark, segment=segment)
+
+
+def test_a_complete_snapshot_replaces_what_was_there() -> None:
+    old = [read(1, 100, 1000, "first"), read(2, 100, 1001), read(3, 100, 1002, "last")]
+    change = Change("c", 7, "changed", 110, 1100, 1100)
+    second = [read(1, 900, 2000, "first_in_data_collection"), read(3, 900, 2001, "last_in_data_collection")]
+    assert fold([*old, change, *second]) == {1: "read", 3: "read"}
+    later = Change("c", 2, "later", 910, 2100, 2100)
+    assert fold([*old, change, *second, later]) == {1: "read", 2: "later", 3: "read"}
+    # One that was interrupted replaces what it read, and counts once it is complete.
+    assert fold([*old, change, second[0]]) == {1: "read", 2: "read", 3: "read", 7: "changed"}
+    assert fold([*old, change, second[0], *second]) == {1: "read", 3: "read"}
+    # An incremental one has neither begin nor end.
+    incremental = [read(1, 900, 2000, "incremental"), read(3, 900, 2001, "incremental")]
+    assert fold([*old, change, *incremental]) == {1: "read", 2: "read", 3: "read", 7: "changed"}
+    # What is delivered again is not revived, and a transaction that was open is not lost.
+    assert fold([*old, change, *second, Change("c", 7, "changed", 110, 2200, 1100)]) == {1: "read", 3: "read"}
+    assert fold([*old, *second, Change("c", 9, "open", 890, 2200, 2005)]) == {1: "read", 3: "read", 9: "open"}
+    # Rows of INSERT have no position: their place or the connector's time tells.
+    assert fold([*old, Change("c", 8, "inserted", ts=1500), *second]) == {1: "read", 3: "read"}
+    assert fold([*old, *second, Change("c", 8, "inserted", ts=2500)]) == {1: "read", 3: "read", 8: "inserted"}
+
+
+def test_snapshots_in_other_segments() -> None:
+    old = [read(1, 100, 1000, "first", 0), read(2, 100, 1001, "true", 1), read(3, 100, 1002, "last", 2)]
+    second = [read(1, 5, 2000, "first", 0), read(3, 5, 2001, "last", 2)]
+    assert fold([*old, *second]) == fold([*second, old[1]]) == {1: "read", 3: "read"}
+    other = read(4, 5, 2000, "true", 1)
+    assert fold([old[1], other, *second]) == {1: "read", 3: "read", 4: "read"}
+    # A table of one row has an end only.
+    alone = read(1, 900, 3000, "last_in_data_collection", 0)
+    assert fold([*old, *second, other, alone]) == {1: "read"}
+    # So has what retention has left of a snapshot; rows of its position are of it.
+    assert fold([*old[1:], Change("c", 7, "older", 50, 500, 500)][::-1]) == {2: "read", 3: "read"}
+
+
 def test_a_deletion_without_key_is_an_error() -> None:
     batch = pa.RecordBatch.from_pylist([Change("d", 1).row() | {"before": None}], schema=SCHEMA)
     with CurrentRows(["id"], ["v"], 1 << 28) as rows:
@@ -234,6 +273,7 @@ def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, m
             pa.nulls(count, SCHEMA.field("ts").type),
             pa.nulls(count, SCHEMA.field("unavailable").type),
             pa.nulls(count, POSITION_TYPE),
+            pa.nulls(count, SCHEMA.field("marks").type),
         ],
         schema=SCHEMA,
     )
