@@ -76,7 +76,8 @@ DEBEZIUM_TRUNCATES = Option(
     TABLE,
     "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
     "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
-    "connector skips them (`skipped.operations` has `t`, which is Debezium's default).",
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default); it is searched all the same for "
+    "marks of snapshots, unless `debezium.snapshots` is `partial`.",
     "true",
     formats=_DEBEZIUM,
 )
