@@ -46,7 +46,7 @@ def plan_current_rows(
         if isinstance(truncations, Unsearched):
             return PlannedScan.unfinished(output, slices, truncations.reader)
         for each in truncations:
-            plan.truncates.add(each.origin, each.segment, each.truncate)
+            plan.clearings.add(each)
     reader = CurrentRowsReader(plan, group_partitions(pravega, table, groups))
     return PlannedScan.of(reader, output, output, slices)
 

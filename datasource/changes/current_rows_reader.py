@@ -14,9 +14,10 @@ from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.bad_events import FAILFAST
 from ..scan.reader import BATCH_EVENTS, PlannedReader
-from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.current import CurrentRows
-from .rows.entries import numbers_of, value_name
+from .rows.entries import value_name
+from .rows.names import numbers_of
 
 
 class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
@@ -35,11 +36,12 @@ def _read_group(plan: GroupPlan, partition: GroupPartition) -> Iterator[pa.Recor
     # The same events are bad whatever is asked for, where that does not end the query.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
     rest = [name for name in read.names if name not in key]
-    with CurrentRows(key, rest, plan.memory) as rows:
-        rows.truncates.update(plan.truncates)
+    with CurrentRows(key, rest, plan.memory, plan.clearings.ages) as rows:
+        rows.clearings.update(plan.clearings)
         for changes, locations in group_changes(plan, partition, [*key, *rest], read):
             rows.feed(changes, locations)
         yield from _output(plan, rows.rows())
+        report_left_out(plan, rows.left_out)
 
 
 def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -15,9 +15,10 @@ from pyspark_pravega.sql import options as o
 from ..scan.bad_events import BadEventRule
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
-from .group_reader import GroupPartition, GroupPlan
+from .group_reader import GroupPartition, GroupPlan, whole_snapshots
 from .lineage import by_lineage
-from .rows.entries import Truncates
+from .rows.age import OlderPositions
+from .rows.clearing import Clearings
 
 
 def groups_of_keys(
@@ -58,14 +59,19 @@ def group_plan(
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, table.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        truncates=Truncates(),
+        clearings=Clearings(older_positions(table)),
         bad_events=rule,
     )
 
 
+def older_positions(table: StreamTable) -> OlderPositions:
+    """Return what older positions mean in a table."""
+    return OlderPositions(table.settings.get(o.DEBEZIUM_OLDER_POSITIONS.key, OlderPositions.BY_TIME).lower())
+
+
 def clears(table: StreamTable) -> bool:
-    """Tell whether truncations count."""
-    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true"
+    """Tell whether there may be events by which rows of other segments are gone."""
+    return table.settings.get(o.DEBEZIUM_TRUNCATES.key, "true").lower() == "true" or whole_snapshots(table)
 
 
 def group_partitions(

@@ -23,6 +23,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder
 from pyspark_pravega.formats.core.framing import encoding_ids
+from pyspark_pravega.sql import options as o
 
 from ..scan.bad_events import FAILFAST, BadEventRule
 from ..scan.dead_letters import DeadLetters, letter
@@ -30,11 +31,15 @@ from ..scan.reader import chunks
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
 from ..worker_connections import lent
-from .rows.entries import EntryReader, EventLocations, Names, Truncates
+from .rows.clearing import Clearings
+from .rows.entries import EntryReader, EventLocations
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
+from .rows.left_out import LeftOut
+from .rows.names import Names
 
 _LOG = logging.getLogger(__name__)
+_SNAPSHOT_MARKS = StructField(MARKS.name, StructType([MARKS.dataType["snapshot"]]))  # type: ignore[index]
 
 
 @dataclass
@@ -62,7 +67,7 @@ class GroupPlan:
     window_bytes: int
     writer_schemas: WriterSchemas
     memory: int
-    truncates: Truncates
+    clearings: Clearings
     bad_events: BadEventRule
 
 
@@ -71,10 +76,26 @@ def keyless_rows(
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
-    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient) as rows:
+    ages = plan.clearings.ages
+    with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient, ages=ages) as rows:
         for changes, locations in group_changes(plan, partition, columns.names, columns):
             rows.feed(changes, locations)
         yield from rows.results()
+        report_left_out(plan, rows.left_out)
+
+
+def report_left_out(plan: GroupPlan, left_out: LeftOut) -> None:
+    """Log how many changes of a group a fold has left out, and where the first one lies."""
+    if left_out.first is not None:
+        segment, offset = left_out.first
+        _LOG.warning(
+            "Stream %s: %d changes are left out, because newer ones of their rows came before them. The first one is "
+            "at offset %d of segment %s.",
+            plan.table.stream,
+            left_out.count,
+            offset,
+            segment_name(plan.table.stream, segment),
+        )
 
 
 def group_changes(
@@ -103,7 +124,7 @@ def change_decoder(
 
     `cut_down` has nested columns without their unwanted parts.
 
-    Without a primary key, `before` is whole, and there are MARKS.
+    Without a primary key, `before` is whole, and there are MARKS; with one, those by which snapshots are complete.
     """
     full = changelog_schema(table.schema)
     wanted = {field.name: field for field in cut_down.fields}
@@ -115,6 +136,7 @@ def change_decoder(
             StructField("before", StructType([each for each in image if each.name in key or not key])),
             StructField("after", image),
             *([] if key else [MARKS]),
+            *([_SNAPSHOT_MARKS] if key and whole_snapshots(table) else []),
             full["ts"],
             full["unavailable"],
             full["position"],
@@ -124,8 +146,14 @@ def change_decoder(
     return find_change_format(table.format).decoder(schema, table.schema_text, resolve, table.settings)
 
 
-def find_truncates(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], found: Truncates) -> None:
-    """Look through segments for truncations, which may lie in another segment than the rows they clear."""
+def whole_snapshots(table: StreamTable) -> bool:
+    """Tell whether rows are gone that a complete snapshot lacks. Only Debezium marks where one begins and ends."""
+    name = o.DEBEZIUM_SNAPSHOTS
+    return table.format in name.formats and table.settings.get(name.key, name.default).lower() == "whole"
+
+
+def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSlice], found: Clearings) -> None:
+    """Look through segments for truncations and marks of snapshots, which may clear rows of other segments."""
     table = plan.table
     format = find_change_format(table.format)
     key = key_columns(table.settings)

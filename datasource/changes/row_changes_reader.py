@@ -23,10 +23,13 @@ from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..tables.change_range import Bounds
-from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .known_rows import WHOLE, group_of
-from .rows.entries import UNKNOWN, Numbers, numbers_of, value_name
-from .rows.history import RowHistory, Truncation, Within
+from .rows.age import UNKNOWN, Numbers
+from .rows.clearing import Clearing
+from .rows.entries import value_name
+from .rows.history import RowHistory, Within
+from .rows.names import numbers_of
 from .states import RowStates
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +44,7 @@ class ChangesPlan:
 
     rows: GroupPlan
     bounds: Bounds
-    truncations: tuple[Truncation, ...] | None
+    truncations: tuple[Clearing, ...] | None
 
 
 class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
@@ -59,6 +62,7 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
             yield from _fed(plan.rows, history, partition)
             for table in history.rest():
                 yield from _output(plan.rows, table)
+            report_left_out(plan.rows, history.left_out)
 
 
 @dataclass
@@ -81,8 +85,8 @@ class NewChangesPlan:
 
     rows: GroupPlan
     bounds: Bounds
-    past: tuple[Truncation, ...] | None
-    truncations: tuple[Truncation, ...] | None
+    past: tuple[Clearing, ...] | None
+    truncations: tuple[Clearing, ...] | None
 
 
 class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
@@ -104,6 +108,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
             for table in history.rest(state.add, changed=changed):
                 yield from _output(plan.rows, table)
             state.whole = history.kept_all
+            report_left_out(plan.rows, history.left_out)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Find out the state before the new events; return its file."""
@@ -120,11 +125,11 @@ def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
     return np.zeros(len(versions), np.bool_)
 
 
-def _history(rows: GroupPlan, truncations: Sequence[Truncation] | None, within: Within) -> RowHistory:
+def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
     key = key_columns(rows.table.settings)
     # All columns are compared, so that what is a change does not depend on what is asked for.
     columns = [name for name in rows.table.schema.names if name not in key]
-    return RowHistory(key, columns, rows.memory, truncations, within)
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
 def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:

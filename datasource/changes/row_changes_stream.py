@@ -32,10 +32,10 @@ from .lineage import by_lineage
 from .position import Position, check_endless
 from .row_changes_planning import row_changes_plan
 from .row_changes_reader import NewChangesPartition, NewChangesPlan, NewChangesReader
-from .rows.history import Truncation
+from .rows.clearing import Clearing
 from .truncation_search import Search, Unsearched, truncations_in
 
-Truncations = tuple[Truncation, ...] | None
+Truncations = tuple[Clearing, ...] | None
 """None where each task sees all of them itself."""
 
 
@@ -156,10 +156,10 @@ class _States:
         checkpoint: Checkpoint,
         since: Position,
         until: Position,
-        found: Sequence[Truncation],
+        found: Sequence[Clearing],
     ) -> None:
         self._known, self._checkpoint, self._since, self._until = known, checkpoint, since, until
-        self._found = [[each.origin, each.segment, astuple(each.truncate)] for each in found]
+        self._found = [[each.origin, each.segment, astuple(each.moment)] for each in found]
         # Executors keep files of several queries, and of several clusters.
         self._query = digest(query, checkpoint.location)
         last = max((number_of(name) for name in checkpoint.files if is_state(name)), default=0)

@@ -22,8 +22,10 @@ import pyarrow as pa
 
 from ..local_directories import local_directories
 from .known_rows import PART, WHOLE, group_of, number_of
-from .rows.entries import Truncate, Truncates
+from .rows.clearing import Clearings, Truncation
 from .rows.history import RowState
+from .rows.names import Moment
+from .rows.snapshots import Mark
 
 _DIRECTORY = "pyspark-pravega-row-states"
 """As in RowFiles.java."""
@@ -104,8 +106,10 @@ class StateWriter:
     def add(self, state: RowState) -> None:
         """Write a part."""
         if self._head is None:
-            truncates = [[origin, segment, astuple(each)] for (origin, segment), each in state.cleared.last.items()]
-            head = {"origins": list(state.origins), "cleared": truncates}
+            truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
+            marks = [[each.origin, each.segment, astuple(each.moment), each.ends] for each in state.cleared.marks]
+            marks.sort(key=lambda each: each[1:])
+            head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
             self._head = {b"head": json.dumps(head).encode()}
         for file in state.entries:
             for entries in file:
@@ -138,8 +142,10 @@ def _tables(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def _cleared(head: Any) -> Truncates:
-    cleared = Truncates()
+def _cleared(head: Any) -> Clearings:
+    cleared = Clearings()
     for origin, segment, (position, *rest) in head["cleared"]:
-        cleared.add(origin, segment, Truncate(tuple(position), *rest))
+        cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))
+    for origin, segment, (position, *rest), ends in head.get("marks", ()):  # which earlier releases did not keep
+        cleared.add(Mark(origin, segment, Moment(tuple(position), *rest), ends))
     return cleared

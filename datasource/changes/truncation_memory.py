@@ -25,11 +25,13 @@ from ..commit_log import KEY_LENGTH, TABLE_NAME, row_key
 from ..recent import Recent
 from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable
-from .rows.entries import Truncate
-from .rows.history import Truncation
+from .rows.clearing import Clearing, Truncation
+from .rows.names import Moment
+from .rows.snapshots import Mark
 
 _LOG = logging.getLogger(__name__)
-_FORMAT = 1
+_FORMAT = 2
+"""Before 2, marks of snapshots were not searched for."""
 _FIRST_ROW = 1 << 63
 """Rows of the commit table from this number on are of this kind; those before are versions."""
 
@@ -39,10 +41,10 @@ _HERE: Recent[Searched] = Recent()
 
 @dataclass(frozen=True)
 class Searched:
-    """Ranges of segments that were searched, by segment as first and last offset, and the truncations in them."""
+    """Ranges of segments that were searched, by segment as first and last offset, and what clears rows in them."""
 
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    truncations: tuple[Truncation, ...] = ()
+    truncations: tuple[Clearing, ...] = ()
 
     def rest(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Return what is still to be searched of some slices."""
@@ -53,7 +55,7 @@ class Searched:
             left.append(replace(piece, start=max(piece.start, last)) if known else piece)
         return [piece for piece in left if piece.start < piece.end]
 
-    def among(self, slices: Iterable[SegmentSlice]) -> tuple[Truncation, ...]:
+    def among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
         """Return the truncations in some slices, all of them searched."""
         ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
         return tuple(each for each in self.truncations if _within(each, ranges))
@@ -68,7 +70,7 @@ class Searched:
             else:
                 ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
         every = {*self.truncations, *other.truncations}
-        ordered = sorted(every, key=lambda each: (each.segment, each.truncate.offset))
+        ordered = sorted(every, key=lambda each: (each.segment, each.moment.offset))
         return Searched(ranges, tuple(each for each in ordered if _within(each, ranges)))
 
     def of(self, segments: Iterable[int]) -> Searched:
@@ -80,8 +82,12 @@ class Searched:
     def to_json(self) -> str:
         """Return a text of it."""
         ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
-        truncations = [[each.origin, each.segment, *astuple(each.truncate)] for each in self.truncations]
-        return json.dumps({"format": _FORMAT, "ranges": ranges, "truncations": truncations}, separators=(",", ":"))
+        found: dict[bool, list[Any]] = {True: [], False: []}
+        for each in self.truncations:
+            place = [each.origin, each.segment, *astuple(each.moment)]
+            found[isinstance(each, Mark)].append([*place, each.ends] if isinstance(each, Mark) else place)
+        value = {"format": _FORMAT, "ranges": ranges, "truncations": found[False], "marks": found[True]}
+        return json.dumps(value, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Searched:
@@ -90,16 +96,19 @@ class Searched:
         if value["format"] != _FORMAT:
             return cls()
         ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
-        truncations = [
-            Truncation(origin, segment, Truncate(tuple(position), *rest))
+        truncations: list[Clearing] = [
+            Truncation(origin, segment, Moment(tuple(position), *rest))
             for origin, segment, position, *rest in value["truncations"]
         ]
+        for origin, segment, position, *rest, ends in value["marks"]:
+            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends))
+        truncations.sort(key=lambda each: (each.segment, each.moment.offset))
         return cls(ranges, tuple(truncations))
 
 
-def _within(truncation: Truncation, ranges: Mapping[int, tuple[int, int]]) -> bool:
+def _within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
     first, last = ranges.get(truncation.segment, (0, 0))
-    return first <= truncation.truncate.offset < last
+    return first <= truncation.moment.offset < last
 
 
 class TruncationMemory:

@@ -22,8 +22,8 @@ from ..scan.reader import PlannedReader
 from ..scan.snapshot import SegmentSlice
 from ..worker_connections import lent
 from .group_planning import clears, group_partitions
-from .group_reader import GroupPartition, GroupPlan, find_truncates
-from .rows.history import AllTruncates, Truncation
+from .group_reader import GroupPartition, GroupPlan, find_clearings
+from .rows.clearing import AllClearings, Clearing
 from .truncation_memory import Searched, TruncationMemory
 
 _FEW_BYTES = 16 << 20
@@ -59,7 +59,7 @@ class Unsearched:
 
 def truncations_in(
     pravega: Pravega, plan: GroupPlan, slices: Sequence[SegmentSlice], search: Search
-) -> tuple[Truncation, ...] | Unsearched:
+) -> tuple[Clearing, ...] | Unsearched:
     """Return the truncations among these events, as far as they count.
 
     Raises MalformedEventError when one of them cannot be read.
@@ -85,9 +85,9 @@ def truncations_in(
 
 
 def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> Searched:
-    found = AllTruncates()
-    find_truncates(pravega, plan, [piece], found)
-    return Searched({piece.segment_id: (piece.start, piece.end)}, tuple(found.all))
+    found = AllClearings()
+    find_clearings(pravega, plan, [piece], found)
+    return Searched({piece.segment_id: (piece.start, piece.end)}, (*found.all, *found.marks))
 
 
 class SearchReader(PlannedReader[GroupPlan, GroupPartition]):

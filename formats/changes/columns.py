@@ -279,6 +279,15 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
     return np.unique(order[positions[inside]])
 
 
+def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> Positions:
+    """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
+    found = events_with(events, pattern)
+    every = _bytes_of(events)
+    if not any(text in every for text in texts):
+        return found
+    return np.union1d(found, events_with(events, rare))
+
+
 def _exact_numbers(data_type: DataType) -> bool:
     # Of whole numbers, too: 0.99999999999999999 as a double is 1.
     return any(isinstance(each, StringType | DecimalType | IntegralType) for each in leaf_types(data_type))

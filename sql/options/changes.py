@@ -87,8 +87,34 @@ DEBEZIUM_TRUNCATES = Option(
     TABLE,
     "Whether the stream may hold truncations of the table. A truncation lies in one segment but clears the rows of "
     "all, so a stream with several segments is searched for truncations before it is read. Set `false` if the "
-    "connector skips them (`skipped.operations` has `t`, which is Debezium's default).",
+    "connector skips them (`skipped.operations` has `t`, which is Debezium's default); it is searched all the same for "
+    "marks of snapshots, unless `debezium.snapshots` is `partial`.",
     "true",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_SNAPSHOTS = Option(
+    "debezium.snapshots",
+    one_of("whole", "partial"),
+    "whole",
+    TABLE,
+    "What a snapshot reads whose first and last rows are marked. `whole`: all rows of the table, so that rows are gone "
+    "that were there before it and that it lacks. `partial`: those of a condition "
+    "(`snapshot.select.statement.overrides`, `additional-conditions` of a blocking snapshot); it replaces the rows "
+    "that it reads, and no others.",
+    "whole",
+    formats=_DEBEZIUM,
+)
+DEBEZIUM_OLDER_POSITIONS = Option(
+    "debezium.older-positions",
+    one_of("by-time", "redelivery", "new-log"),
+    "by-time",
+    TABLE,
+    "What a change is whose position in the database's log is older than that of the change before it. `by-time`: it "
+    "counts if the database's time is newer, because the log has begun again; else it is delivered again and does not "
+    "count. `redelivery`: it never counts, for connectors that give their own time as the database's "
+    "(`source.timestamp.mode`). `new-log`: it counts unless its time is older, for events that do not tell the "
+    "database's time.",
+    "by-time",
     formats=_DEBEZIUM,
 )
 DEBEZIUM_AVRO_SCHEMAS = Option(

@@ -384,6 +384,61 @@ def test_tables_without_a_primary_key(spark: SparkSession, client_config: Client
     assert spark.sql(f"SELECT * FROM {shown}").count() == len(table.rows) + 1
 
 
+def in_segments(pravega: Pravega, stream: Stream, changes: Iterable[dict[str, Any]]) -> None:
+    """Append changes to the segments of their keys."""
+    events = []
+    for each in changes:
+        image = each["after"] or each["before"]
+        event = {**each, "ts_ms": each["source"]["ts_ms"]}
+        events.append(Record(json.dumps({"id": image["id"]}), json.dumps(event).encode()))
+    write(pravega, stream, events)
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_new_logs_and_complete_snapshots(
+    spark: SparkSession, client_config: ClientConfig, scope: str, segments: int
+) -> None:
+    stream = Stream(scope, f"lives{segments}")
+    table = f"pravega.`{scope}`.lives{segments}"
+
+    def change(op: str, key: int, v: str, file: int, pos: int, ts: int, mark: str = "false") -> dict[str, Any]:
+        source = {"connector": "mysql", "name": "s", "server_id": 1, "file": f"bin.{file:06}", "pos": pos}
+        row = {"id": key, "v": v}
+        images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+        return {"op": op, **images, "source": {**source, "ts_ms": ts, "snapshot": mark}}
+
+    day = 86_400_000
+    with connect(client_config) as pravega:
+        create_stream(pravega, stream, segments)
+        first = [change("c", 1, "a", 100, 500, 1), change("d", 1, "a", 100, 900, 2), change("c", 3, "gone", 100, 950, 3)]
+        in_segments(pravega, stream, first)
+        spark.sql(
+            f"CREATE TABLE {table} (id BIGINT, v STRING) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
+        )
+        query = f"SELECT id, v FROM {table} ORDER BY id"
+        assert [tuple(row) for row in spark.sql(query).collect()] == [(3, "gone")]
+        # RESET MASTER, and a snapshot that is interrupted once.
+        again = [change("r", 2, "b", 1, 150, day, "first"), change("r", 2, "b", 1, 150, day + 1, "first")]
+        in_segments(pravega, stream, again)
+        assert [tuple(row) for row in spark.sql(query).collect()] == [(2, "b"), (3, "gone")]
+        rest = [change("r", 4, "d", 1, 150, day + 2, "last"), change("c", 1, "back", 1, 200, day + 5)]
+        in_segments(pravega, stream, rest)
+    rows = [tuple(row) for row in spark.sql(query).collect()]
+    assert rows == [(1, "back"), (2, "b"), (4, "d")]
+    changes = spark.sql(
+        f"SELECT id, _change_type, _commit_version FROM {table} CHANGES FROM VERSION 0 ORDER BY id, _commit_version"
+    ).collect()
+    assert [(row[0], row[1]) for row in changes] == [
+        (1, "insert"),
+        (1, "delete"),
+        (1, "insert"),
+        (2, "insert"),
+        (3, "insert"),
+        (3, "delete"),
+        (4, "insert"),
+    ]
+
+
 def test_a_forgotten_primary_key_is_told(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:
     table = tables()["customers"]
     stream = Stream(scope, table.topic)

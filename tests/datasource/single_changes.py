@@ -18,6 +18,7 @@ SCHEMA = pa.schema(
         ("ts", pa.timestamp("us", "UTC")),
         ("unavailable", pa.list_(pa.field("element", pa.string(), nullable=False))),
         ("position", POSITION_TYPE),
+        ("marks", pa.struct([("snapshot", pa.string())])),
     ]
 )
 
@@ -36,6 +37,7 @@ class Change:
     without: tuple[str, ...] = ()
     segment: int = 0
     origin: str = "postgresql/x/db"
+    snapshot: str = "false"
 
     def row(self) -> dict[str, Any]:
         after = {"id": self.id, "v": None if "v" in self.without else self.v, "w": "w"}
@@ -55,4 +57,5 @@ class Change:
                 "row": 0,
                 "time": self.time,
             },
+            "marks": {"snapshot": self.snapshot},
         }

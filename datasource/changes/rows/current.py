@@ -3,12 +3,13 @@
 A fold over entries (see `entries`) in the order of their events. Which of two entries of a key counts:
 
 * a row that a snapshot read replaces whatever came before it;
-* a change replaces what came before it, unless its position in the database's log is older: then it was written again
-  after a restart of the connector, and its key has gone on since. Positions are compared when they have the same
-  origin; equal ones are not older;
+* a change replaces what came before it, unless its position in the database's log is older and its time is not newer
+  than all that its key has shown: then it was written again after a restart of the connector, and its key has gone on
+  since. Older in position and newer in time is a change of a log that has begun again. Positions are compared when they
+  have the same origin; equal ones are not older;
 * against a row of a snapshot, a change must be older both in position and in the database's time: a transaction that
   was open while the snapshot was taken has older positions, but was committed later;
-* what a truncation cleared is told by `Truncates.cleared`.
+* what a truncation cleared is told by `Truncation.clears`.
 
 A column whose value was not sent (`unavailable`) keeps the value that its key had before, null if it was never seen.
 
@@ -23,20 +24,31 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .entries import DELETED, EntryReader, EventLocations, Names, Truncates, numbers_of
+from .age import OlderPositions
+from .clearing import Clearings
+from .entries import EntryReader, EventLocations
 from .fold import KeyFold
-from .order import KeyOrder
+from .left_out import LeftOut
+from .names import DELETED, Names, numbers_of
+from .order import KeyOrder, replaced
 
 
 class CurrentRows(KeyFold):
     """Takes changes in order and gives the rows there are in the end. To be closed: it may hold temporary files."""
 
-    def __init__(self, key: Sequence[str], columns: Sequence[str], memory: int) -> None:
+    def __init__(
+        self,
+        key: Sequence[str],
+        columns: Sequence[str],
+        memory: int,
+        ages: OlderPositions = OlderPositions.BY_TIME,
+    ) -> None:
         """`columns` are the wanted ones apart from the key's, `memory` is in bytes."""
         self._names = Names()
-        self.truncates = Truncates()
+        self.clearings = Clearings(ages)
+        self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names))
+        super().__init__(key, memory, _Latest(tuple(key), tuple(columns), self._names, ages, self.left_out))
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:
         """Take the changes of some events of one segment, after all events before them.
@@ -44,12 +56,12 @@ class CurrentRows(KeyFold):
         They have the columns `op`, `before`, `after`, `ts`, `unavailable` and `position` of a changelog. Raises
         MalformedEventError for a change whose row cannot be told.
         """
-        self.add(self._reader.read(changes, locations, self.truncates))
+        self.add(self._reader.read(changes, locations, self.clearings))
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the current rows, each once: columns by `value_name`, and NUMBERS. Nothing may be fed after this."""
         for entries in self.results():
-            there = (numbers_of(entries, "kind") != DELETED) & ~self.truncates.cleared(entries, self._names)
+            there = (numbers_of(entries, "kind") != DELETED) & ~self.clearings.cleared(entries, self._names)
             found = entries if there.all() else entries.filter(pa.array(there))
             if len(found):
                 yield found
@@ -58,17 +70,21 @@ class CurrentRows(KeyFold):
 class _Latest:
     """Keeps one entry for each key, the one that counts."""
 
-    def __init__(self, key: tuple[str, ...], columns: tuple[str, ...], names: Names) -> None:
-        self._key, self._columns, self._names = key, columns, names
+    def __init__(
+        self, key: tuple[str, ...], columns: tuple[str, ...], names: Names, ages: OlderPositions, left_out: LeftOut
+    ) -> None:
+        self._key, self._columns, self._names, self._ages, self._left_out = key, columns, names, ages, left_out
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-        order = KeyOrder(entries, self._key)
+        order = KeyOrder(entries, self._key, self._ages)
+        self._left_out.note(entries, order.left_out)
         winners = order.entries[order.last]
         kind, origin = numbers_of(entries, "kind")[winners], numbers_of(entries, "origin")[winners]
         # A key that is gone is only remembered if something older could be told from something newer.
         indices = order.last[(kind != DELETED) | (origin >= 0)]
         indices = indices[np.argsort(order.entries[indices])]
-        return order.taken(indices, self._columns, self._names), []
+        state = order.taken(indices, self._columns, self._names)
+        return replaced(state, time=order.newest(indices)), []
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         return state, [state]

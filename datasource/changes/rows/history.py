@@ -23,53 +23,20 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.changes.positions import commit_versions
 
-from .entries import (
-    DELETED,
-    SNAPSHOT,
-    UNKNOWN,
-    EntryReader,
-    EventLocations,
-    Names,
-    Numbers,
-    Truncate,
-    Truncates,
-    numbers_of,
-    older,
-    value_name,
-)
+from .age import UNKNOWN, Mask, Numbers, OlderPositions
+from .clearing import AllClearings, Clearing, Clearings, Truncation
+from .entries import EntryReader, EventLocations, value_name
 from .fold import Former, KeyFold
+from .left_out import LeftOut
+from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, Names, numbers_of
 from .order import KeyOrder, replaced
+from .snapshots import CompleteSnapshot, Mark
 
 INSERT, DELETE, BEFORE, AFTER = range(4)
 """What a row of the history is: inserted, deleted, as it was before an update, as it was after it."""
 
 Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 """Which changes are wanted, by version and by time in microseconds since 1970."""
-
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Truncation:
-    """One truncation: where it is in the database's log, and where its event lies."""
-
-    origin: str | None
-    segment: int
-    truncate: Truncate
-
-
-class AllTruncates(Truncates):
-    """Remembers each of the truncations seen, not only the last ones."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.all: list[Truncation] = []
-
-    def add(self, origin: str | None, segment: int, truncate: Truncate) -> None:
-        """Note one."""
-        super().add(origin, segment, truncate)
-        self.all.append(Truncation(origin, segment, truncate))
-
 
 @dataclass(frozen=True)
 class RowState:
@@ -79,7 +46,7 @@ class RowState:
     """
 
     origins: Sequence[str]
-    cleared: Truncates
+    cleared: Clearings
     entries: Former
 
 
@@ -91,19 +58,25 @@ class RowHistory(KeyFold):
         key: Sequence[str],
         columns: Sequence[str],
         memory: int,
-        truncations: Sequence[Truncation] | None,
+        clearings: Sequence[Clearing] | None,
         within: Within,
+        ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
         """`columns` are those of the table apart from the key's, `memory` is in bytes.
 
-        `truncations` are those of the whole stream, None if all of its changes come from one segment.
+        `clearings` are those of the whole stream, None if all of its changes come from one segment.
         """
         self._names = Names()
-        self._noted = AllTruncates()
-        self._pending = self._noted.all if truncations is None else list(truncations)
-        self._cleared = Truncates()
+        self._noted = AllClearings(ages)
+        self._pending = self._noted.all
+        if clearings is not None:
+            self._pending = [each for each in clearings if isinstance(each, Truncation)]
+            self._noted.marks.update(each for each in clearings if isinstance(each, Mark))
+        self._cleared = Clearings(ages)
+        self.left_out = LeftOut()
         self._reader = EntryReader(key, columns, self._names)
-        steps = _Steps(tuple(key), tuple(columns), self._names, self._pending, within, self._cleared)
+        common = (self._names, self._pending, within, self._cleared, self.left_out, self._noted)
+        steps = _Steps(tuple(key), tuple(columns), *common)
         super().__init__(key, memory, steps)
 
     def resume(self, states: Sequence[RowState]) -> None:
@@ -133,11 +106,14 @@ class RowHistory(KeyFold):
         """
         if keep is None:
             return self.results()
-        cleared = Truncates()
+        cleared = Clearings(self._cleared.ages)
         cleared.update(self._cleared)
         for each in self._pending:
-            cleared.add(each.origin, each.segment, each.truncate)
-            self._names.origin(each.origin)  # which a row that it deletes may get
+            cleared.add(each)
+        cleared.marks |= self._noted.marks
+        # A row that they delete may get the origin of one.
+        for origin in {each.origin for each in self._pending} | {each.origin for each in cleared.marks}:
+            self._names.origin(origin)
         origins = self._names.origin_texts
         keep(RowState(origins, cleared, ()))
         return self.results(
@@ -167,19 +143,23 @@ class _Steps:
         names: Names,
         truncations: list[Truncation],
         within: Within,
-        before: Truncates,
-        applied: Iterable[Truncation] = (),
+        before: Clearings,
+        left_out: LeftOut,
+        noted: Clearings,
+        applied: Iterable[Truncation | CompleteSnapshot] = (),
     ) -> None:
         self._key, self._columns, self._names, self._within = key, columns, names, within
         self._truncations, self._before = truncations, before  # may still grow
+        self._ages, self._left_out, self._noted = before.ages, left_out, noted
         self._applied = set(applied)
-        self._cleared = Truncates()
+        self._cleared = Clearings(self._ages)
         for each in self._applied:
-            self._cleared.add(each.origin, each.segment, each.truncate)
+            if isinstance(each, Truncation):
+                self._cleared.add(each)
 
     def fork(self) -> _Steps:
-        names, before = self._names, self._before
-        return _Steps(self._key, self._columns, names, self._truncations, self._within, before, self._applied)
+        common = (self._names, self._truncations, self._within, self._before, self._left_out, self._noted)
+        return _Steps(self._key, self._columns, *common, self._applied)
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
@@ -194,16 +174,25 @@ class _Steps:
 
     def finish(self, state: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         given: list[pa.Table] = []
-        for truncation in sorted(self._pending(), key=lambda each: (each.truncate.position, each.truncate.ts)):
-            state, deletes = self._clear(state, truncation)
+        clearings: list[Truncation | CompleteSnapshot] = [*self._pending(), *self._new_snapshots()]
+        for each in sorted(clearings, key=_in_order):
+            state, deletes = self._clear(state, each)
             given += deletes
         return state, given
 
     def needs_all(self) -> bool:
-        return bool(self._pending())
+        return bool(self._pending() or self._new_snapshots())
 
     def _pending(self) -> list[Truncation]:
         return [each for each in self._truncations if each not in self._applied]
+
+    def _new_snapshots(self) -> list[CompleteSnapshot]:
+        """Return the snapshots that are complete by now, and were not where the history begins."""
+        if not self._noted.marks:
+            return []
+        every = Clearings(marks=self._noted.marks | self._before.marks)
+        known = self._before.snapshots()
+        return [each for each in every.snapshots() if each not in known and each not in self._applied]
 
     def _due_truncations(self, entries: pa.Table) -> list[tuple[int, Truncation]]:
         """Find the truncations that come before some new entry, each with that entry, in this order."""
@@ -211,59 +200,69 @@ class _Steps:
         if not pending:
             return []
         new = np.flatnonzero(numbers_of(entries, "settled") == 0)
-        numbers = {
-            name: numbers_of(entries, name)[new]
-            for name in ("segment", "offset", "kind", "origin", "major", "minor", "row", "ts")
-        }
+        numbers = {name: numbers_of(entries, name)[new] for name in NUMBERS}
         found = []
         for each in pending:
-            later = self._after(each, numbers)
+            later = each.is_before(numbers, self._names, self._ages)
             if later.any():
                 found.append((int(new[int(np.argmax(later))]), each))
-        return sorted(found, key=lambda each: (each[0], each[1].truncate.position, each[1].truncate.ts))
+        return sorted(found, key=lambda each: (each[0], _in_order(each[1])))
 
-    def _after(self, truncation: Truncation, numbers: dict[str, Numbers]) -> Mask:
-        """Tell which entries come after a truncation: by location in its own segment, by position or time in others."""
-        truncate = truncation.truncate
-        origin = self._names.origin(truncation.origin)
-        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
-        position = [numbers[name] for name in ("major", "minor", "row")]
-        by_position = older([np.full(len(position[0]), each) for each in truncate.position], position)
-        by_time = (numbers["ts"] > truncate.ts) & (truncate.ts != UNKNOWN)
-        elsewhere = np.where(comparable, by_position, by_time)
-        behind = numbers["offset"] > truncate.offset
-        after: Mask = np.where(numbers["segment"] == truncation.segment, behind, elsewhere)
-        return after
-
-    def _clear(self, state: pa.Table, truncation: Truncation) -> tuple[pa.Table, list[pa.Table]]:
-        """Delete what a truncation clears."""
-        self._applied.add(truncation)
-        self._cleared.add(truncation.origin, truncation.segment, truncation.truncate)
-        truncate = truncation.truncate
-        one = Truncates()
-        one.add(truncation.origin, truncation.segment, truncate)
-        kind = numbers_of(state, "kind")
-        gone = np.flatnonzero((kind != DELETED) & one.cleared(state, self._names))
+    def _clear(self, state: pa.Table, clearing: Truncation | CompleteSnapshot) -> tuple[pa.Table, list[pa.Table]]:
+        """Delete what a truncation clears, or the rows that a snapshot lacks."""
+        self._applied.add(clearing)
+        moment = clearing.moment
+        if isinstance(clearing, Truncation):
+            self._cleared.add(clearing)
+        numbers = {name: numbers_of(state, name) for name in NUMBERS}
+        gone = np.flatnonzero((numbers["kind"] != DELETED) & self._clears(clearing, numbers))
         if not len(gone):
             return state, []
-        origin = self._names.origin(truncation.origin)
-        own = version_of(truncation.origin, truncate.position)
-        numbers = {
-            "kind": DELETED,
-            "origin": origin,
-            "major": truncate.position[0],
-            "minor": truncate.position[1],
-            "row": truncate.position[2],
-            "time": truncate.time,
-            "ts": truncate.ts,
-        }
-        marks = state.take(pa.array(gone))
-        marks = replaced(marks, **{name: np.full(len(gone), value, np.int64) for name, value in numbers.items()})
-        marks = replaced(marks, version=np.maximum(numbers_of(marks, "version") + 1, own))
+        marks = self._deletions(state.take(pa.array(gone)), clearing)
+        former = numbers_of(state, "version")[gone]
+        marks = replaced(marks, version=np.maximum(former + 1, numbers_of(marks, "version")))
         given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
+        marks = replaced(marks, time=np.maximum(numbers["time"][gone], moment.time))
         there = np.ones(len(state), np.bool_)
         there[gone] = False
         return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given
+
+    def _clears(self, clearing: Truncation | CompleteSnapshot, numbers: dict[str, Numbers]) -> Mask:
+        if isinstance(clearing, Truncation):
+            return clearing.clears(numbers, self._names, self._ages)
+        return clearing.clears(numbers, self._names)
+
+    def _deletions(self, entries: pa.Table, clearing: Truncation | CompleteSnapshot) -> pa.Table:
+        """Make of entries the deletions of their rows."""
+        moment = clearing.moment
+        deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
+        deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
+        deletion["version"] = version_of(clearing.origin, moment.position)
+        return replaced(
+            entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
+        )
+
+    def _with_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
+        """Keep the entries that count, with a deletion where a key goes on after a snapshot that lacked its row.
+
+        Not before the first event after the snapshot, as for truncations: in another segment of the group, rows that
+        it has read may still follow.
+        """
+        chosen = order.entries
+        numbers = {name: numbers_of(entries, name)[chosen] for name in NUMBERS}
+        parts, places = [entries.take(pa.array(chosen))], [chosen * 2 + 1]
+        left = ~order.first[1:] & (numbers["kind"][:-1] != DELETED)
+        for snapshot in snapshots:
+            gone, read = snapshot.clears(numbers, self._names), snapshot.has_read(numbers, self._names)
+            here = np.flatnonzero(left & gone[:-1] & ~gone[1:] & ~read[1:])
+            left[here] = False
+            deletions = self._deletions(parts[0].take(pa.array(here)), snapshot)
+            # Whatever follows counts: its position may be that of another server, or of another log.
+            unknown = np.full(len(here), -1, np.int64)
+            parts.append(replaced(deletions, origin=unknown, settled=np.zeros(len(here), np.int64)))
+            places.append(chosen[here + 1] * 2)
+        sequence = np.argsort(np.concatenate(places), kind="stable")
+        return pa.concat_tables(parts).take(pa.array(sequence)).combine_chunks()
 
     def _step(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Go through entries between which there is no truncation."""
@@ -272,7 +271,11 @@ class _Steps:
         if stale.any():
             entries = entries.filter(pa.array(~stale))
         entries = entries.combine_chunks()
-        order = KeyOrder(entries, self._key)
+        order = KeyOrder(entries, self._key, self._ages)
+        self._left_out.note(entries, order.left_out)
+        if snapshots := self._new_snapshots():
+            entries = self._with_deletions(entries, order, snapshots)
+            order = KeyOrder(entries, self._key, self._ages)
         every = order.taken(np.arange(len(order.entries)), self._columns, self._names)
         every = replaced(every, version=_ascending(numbers_of(every, "version"), order.first))
         there = numbers_of(every, "kind") != DELETED
@@ -291,7 +294,7 @@ class _Steps:
         # With those that are gone: versions of a row that comes again go on.
         kept = order.last[np.argsort(order.entries[order.last])]
         state = every.take(pa.array(kept))
-        return replaced(state, settled=np.ones(len(state), np.int64)), given
+        return replaced(state, time=order.newest(kept), settled=np.ones(len(state), np.int64)), given
 
     def _given(self, rows: pa.Table, causes: pa.Table, cause: Numbers, row: Numbers, kinds: Numbers) -> list[pa.Table]:
         """Make the history that these changes cause, as far as it is wanted."""
@@ -323,6 +326,12 @@ class _Steps:
                 same &= _equal(left, right)
             known[suspects] = same
         return known
+
+
+def _in_order(clearing: Truncation | CompleteSnapshot) -> tuple[int, tuple[int, int, int], int]:
+    """Sort truncations and snapshots as the database made them."""
+    moment = clearing.moment
+    return moment.time, moment.position, moment.ts
 
 
 def version_of(origin: str | None, position: tuple[int, int, int]) -> int:

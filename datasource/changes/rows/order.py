@@ -7,31 +7,46 @@ that a snapshot holds already. See `current` for the rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from .entries import SNAPSHOT, UNKNOWN, Names, Numbers, numbers_of, older, value_name
+from .age import UNKNOWN, Mask, Numbers, OlderPositions, older
+from .entries import value_name
+from .names import SNAPSHOT, Names, numbers_of
 
 
 class KeyOrder:
     """The entries that count, those of one key together and in the order of their events.
 
     `entries` are their numbers in the table; `first` tells which begin a key's run, `last` the place of each key's
-    last entry.
+    last entry. `left_out` are the numbers of those that do not count, because their key has gone on since.
     """
 
-    def __init__(self, table: pa.Table, key: Sequence[str]) -> None:
-        """Sort the entries of a table by the columns of `key`."""
+    def __init__(self, table: pa.Table, key: Sequence[str], ages: OlderPositions) -> None:
+        """Sort the entries of a table by the columns of `key`; `ages` says what older positions mean."""
         self._table = table
         groups = groups_of(table, key)
-        kept = np.flatnonzero(~_outdated(table, groups))
+        outdated = _outdated(table, groups, ages)
+        self.left_out: Numbers = np.flatnonzero(outdated)
+        kept = np.flatnonzero(~outdated)
         self.entries: Numbers = kept[np.argsort(groups[kept], kind="stable")]
         ranked = groups[self.entries]
         change = ranked[1:] != ranked[:-1]
         self.first = np.append(np.ones(min(1, len(ranked)), np.bool_), change)
         self.last = np.flatnonzero(np.append(change, np.ones(min(1, len(ranked)), np.bool_)))
+
+    def newest(self, last: Numbers) -> Numbers:
+        """Return the greatest time that each key has shown with comparable positions; `last` are its last entries."""
+        kind, origin, time = (numbers_of(self._table, name)[self.entries] for name in ("kind", "origin", "time"))
+        anew = self.first | (kind == SNAPSHOT)
+        anew[1:] |= origin[1:] != origin[:-1]
+        begins = np.flatnonzero(anew)
+        if not len(begins):
+            return time
+        found: Numbers = np.maximum.reduceat(time, begins)[np.searchsorted(begins, last, side="right") - 1]
+        return found
 
     def sources(self, columns: Sequence[str], names: Names, indices: Numbers) -> dict[str, pa.Array]:
         """Find the entry whose value each of the entries at these indices has, by column.
@@ -84,7 +99,7 @@ def groups_of(entries: pa.Table, key: Sequence[str]) -> Numbers:
     return groups
 
 
-def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:
+def _outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
     """Tell which entries must not replace what came before them."""
     outdated = np.zeros(len(entries), np.bool_)
     origin = numbers_of(entries, "origin")
@@ -100,16 +115,40 @@ def _outdated(entries: pa.Table, groups: Numbers) -> npt.NDArray[np.bool_]:
     suspects = np.unique(groups[after[suspect]])
     if not len(suspects):
         return outdated
-    begins = np.searchsorted(groups[order], suspects, side="left")
-    ends = np.searchsorted(groups[order], suspects, side="right")
-    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        current = order[begin]
-        for entry in order[begin + 1 : end]:
-            if _is_outdated(int(entry), int(current), kind, origin, position, time):
-                outdated[entry] = True
-            else:
-                current = entry
+    order = order[np.isin(groups[order], suspects)]
+    columns = (column[order].tolist() for column in (groups, kind, origin, time))
+    places = zip(*(column[order].tolist() for column in position), strict=True)
+    current, newest = None, UNKNOWN
+    for entry, change in zip(order.tolist(), map(_Change, *columns, places), strict=True):
+        if current is None or change.begins_anew(current):
+            current, newest = change, change.time
+        elif change.is_older(current, newest, ages):
+            outdated[entry] = True
+        else:
+            current, newest = change, max(newest, change.time)
     return outdated
+
+
+class _Change(NamedTuple):
+    """What decides about one entry."""
+
+    group: int
+    kind: int
+    origin: int
+    time: int
+    position: tuple[int, ...]
+
+    def begins_anew(self, current: _Change) -> bool:
+        """Tell whether what came before says nothing about the age of this change."""
+        return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
+
+    def is_older(self, current: _Change, newest: int, ages: OlderPositions) -> bool:
+        """Tell whether the key has gone on since this change; `newest` is the greatest time that it has shown."""
+        if self.origin < 0 or self.position >= current.position:
+            return False
+        if current.kind == SNAPSHOT:
+            return UNKNOWN < self.time < current.time
+        return not ages.begins_log(self.time, newest)
 
 
 def _ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
@@ -117,15 +156,3 @@ def _ordered(origin: Numbers, position: Sequence[Numbers]) -> bool:
     if (origin != origin[0]).any():
         return False
     return not older([column[1:] for column in position], [column[:-1] for column in position]).any()
-
-
-def _is_outdated(
-    entry: int, current: int, kind: Numbers, origin: Numbers, position: Sequence[Numbers], time: Numbers
-) -> bool:
-    if kind[entry] == SNAPSHOT or origin[entry] < 0 or origin[entry] != origin[current]:
-        return False
-    if tuple(column[entry] for column in position) >= tuple(column[current] for column in position):
-        return False
-    if kind[current] != SNAPSHOT:
-        return True
-    return bool(UNKNOWN < time[entry] < time[current])

@@ -14,6 +14,7 @@ around it. No bytes are a tombstone. Names and parameters that Connect leaves in
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
@@ -37,7 +38,7 @@ from ...core.events import EventBuffer, Positions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, constant
-from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, events_with
+from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.kafka_connect_to_spark import columns_of
@@ -50,6 +51,10 @@ from .json import change_of
 from .writing import CONNECTOR, check_writable
 
 _TRUNCATE = b"\x02t"
+_MARKS = tuple(
+    avro_long(len(text)) + text.encode()
+    for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
+)
 _CONFLUENT_HEADER = struct.Struct(">bI")
 _LAST_OF_SCHEMA = 16
 """Events of one schema that are decoded in each segment to find out how new it is."""
@@ -106,7 +111,7 @@ class DebeziumAvroFormat(AvroFormat):
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
-        return events_with(events, _TRUNCATE)
+        return either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
 
 
 def is_envelope(schema_text: str) -> bool:

@@ -29,7 +29,7 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native.plans import Unplanned
-from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, events_with
+from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
 from ..encodings.kafka_connect_to_spark import columns_of
@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 _PAYLOAD_NEXT = ',"payload":'
 _TRUNCATE = rb'"op"\s*:\s*"t"'
+_MARK = rb'"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
+_MARK_ENDS = (b'first"', b'last"', b'_in_data_collection"')
 _KNOWN_SCHEMAS = 64
 """Schemas kept per decoder; a stream has one for each version of its table."""
 
@@ -110,7 +112,7 @@ class DebeziumJsonFormat(JsonFormat):
         return sampled_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
     def truncate_candidates(self, events: EventBuffer) -> Positions:
-        return events_with(events, _TRUNCATE)
+        return either(events, _TRUNCATE, _MARK_ENDS, _MARK)
 
 
 class DebeziumJsonDecoder(BatchDecoder):

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.datasource.changes.known_rows import PART, WHOLE
+from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
-from pyspark_pravega.datasource.changes.rows.history import RowHistory, Truncation
+from pyspark_pravega.datasource.changes.rows.history import RowHistory
 from pyspark_pravega.datasource.changes.states import RowStates
+from tests.datasource.changes.rows.test_current import read
 from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, applied, history
 from tests.datasource.single_changes import SCHEMA, Change
 
@@ -34,7 +36,7 @@ class Batches:
     def take(
         self,
         changes: Sequence[tuple[int, Change]],
-        truncations: Sequence[Truncation] | None = None,
+        truncations: Sequence[Clearing] | None = None,
         *,
         after: int = -1,
         group: int = 0,
@@ -213,6 +215,19 @@ def test_a_truncation_of_another_segment_that_comes_late_deletes_what_is_older(t
         late = other.truncations
     assert batches.take([], late) == [("-", 1, "a", 20)]
     assert batches.take([(3, Change("d", 2, at=40))], []) == [("-", 2, "c", 40)]
+
+
+def test_a_snapshot_is_complete_batches_after_it_began(tmp_path: Path) -> None:
+    batches = Batches(tmp_path)
+    old = [read(1, 100, 1000, "first"), read(2, 100, 1001), read(3, 100, 1002, "last")]
+    assert len(batches.take(list(enumerate(old)))) == 3
+    assert batches.take([(3, read(1, 900, 2000, "first"))]) == []
+    assert batches.take([(4, read(4, 900, 2001))]) == [("+", 4, "read", 900)]
+    last = [(5, read(3, 900, 2002, "last"))]
+    assert [batches.take(last, after=3) for _ in range(2)] == [[("-", 2, "read", 900)]] * 2
+    # What the connector delivers again was not read, too.
+    assert batches.take([(6, Change("c", 2, "older", 90, 2100, 900))]) == []
+    assert batches.take([(7, Change("c", 2, "b", 910, 2200, 2200))]) == [("+", 2, "b", 910)]
 
 
 def test_states_of_queries_that_ended_are_removed(tmp_path: Path) -> None:

@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pyspark_pravega.errors import MalformedEventError
 
-from ..entries import NUMBERS, SNAPSHOT, UNKNOWN, VALUE, Names, Numbers, Truncates, numbers_of
-from ..history import AFTER, DELETE, INSERT, AllTruncates, Truncation, Within, version_of
+from ..age import UNKNOWN, Mask, Numbers, OlderPositions, moments
+from ..clearing import AllClearings, Truncation
+from ..entries import VALUE
+from ..history import AFTER, BEFORE, DELETE, INSERT, Within, version_of
+from ..left_out import LeftOut
+from ..names import NUMBERS, SNAPSHOT, Columns, Names, numbers_of
 from ..order import groups_of
-from .snapshots import Columns, Snapshot, Snapshots
+from .snapshots import Snapshot, Snapshots
 
 _LOG = logging.getLogger(__name__)
-
-Mask = npt.NDArray[np.bool_]
 
 ROW = ""
 """The column of entries that tells rows apart: no column of a table has this name."""
@@ -44,10 +45,11 @@ class KeylessCounts:
     """
 
     names: Names
-    truncates: AllTruncates
+    truncates: AllClearings
     snapshots: Snapshots
     within: Within | None
     lenient: bool
+    left_out: LeftOut
 
     def reduce(self, entries: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
         """Drop what a truncation has cleared already, where the history does not matter."""
@@ -62,11 +64,12 @@ class KeylessCounts:
         own = self.snapshots.of_rows(numbers)
         self._check_rows_read(numbers, own)
         rows = groups_of(state, (ROW,))
-        counted = ~_delivered_again(rows, numbers)
+        counted = ~_delivered_again(rows, numbers, self.truncates.ages)
         boundaries = self._boundaries
         indices = {id(boundary): index for index, boundary in enumerate(boundaries)}
         own = np.array([*(indices.get(id(each), _NOT_COMPLETE) for each in self.snapshots.all), -1])[own]
         counted &= own != _NOT_COMPLETE
+        self.left_out.note(state, np.flatnonzero(~counted & (numbers["change"] != BEFORE)))
         chosen = np.flatnonzero(counted)
         spans = self._spans({name: column[chosen] for name, column in numbers.items()}, own[chosen], boundaries)
         counts = _Counts(rows[chosen], spans, np.isin(numbers["change"][chosen], [INSERT, AFTER]))
@@ -93,7 +96,7 @@ class KeylessCounts:
         """Return snapshots and, where the history matters, truncations, in their order."""
         found: list[tuple[int, tuple[int, int, int], Truncation | Snapshot]] = []
         if self.within is not None:
-            found += [(each.truncate.ts, each.truncate.position, each) for each in dict.fromkeys(self.truncates.all)]
+            found += [(each.moment.ts, each.moment.position, each) for each in dict.fromkeys(self.truncates.all)]
         found += [(one.ts, one.position, one) for one in self.snapshots.all if one.complete]
         return [each[-1] for each in sorted(found, key=lambda each: each[:2])]
 
@@ -113,7 +116,7 @@ class KeylessCounts:
             spans[:] = len(boundaries)
             spans[self.truncates.cleared_by(numbers, self.names)] = -1
             if boundaries:
-                before = _before(boundaries[-1], numbers, self.names)
+                before = self._before(boundaries[-1], numbers)
                 spans[np.where(own >= 0, own < len(boundaries) - 1, before)] = -1
             return spans
         left = [(np.arange(len(own)), 0, len(boundaries))]
@@ -124,17 +127,14 @@ class KeylessCounts:
                 continue
             middle = (low + high) // 2
             part = {name: column[entries] for name, column in numbers.items()}
-            before = _before(boundaries[middle], part, self.names) & (own[entries] < middle)
+            before = self._before(boundaries[middle], part) & (own[entries] < middle)
             left += [(entries[before], low, middle), (entries[~before], middle + 1, high)]
         return spans
 
-
-def _before(boundary: Truncation | Snapshot, numbers: Columns, names: Names) -> Mask:
-    if isinstance(boundary, Snapshot):
-        return boundary.before(numbers)
-    one = Truncates()
-    one.add(boundary.origin, boundary.segment, boundary.truncate)
-    return one.cleared_by(numbers, names)
+    def _before(self, boundary: Truncation | Snapshot, numbers: Columns) -> Mask:
+        if isinstance(boundary, Snapshot):
+            return boundary.before(numbers)
+        return boundary.clears(numbers, self.names, self.truncates.ages)
 
 
 def _not_there(numbers: Columns, place: int) -> MalformedEventError:
@@ -206,8 +206,8 @@ class _History:
                 origin, position = names.origin_text(boundary.origin), boundary.position
                 at = boundary.time if boundary.time != UNKNOWN else boundary.ts
             else:
-                origin, position = boundary.origin, boundary.truncate.position
-                at = boundary.truncate.time if boundary.truncate.time != UNKNOWN else boundary.truncate.ts
+                origin, position = boundary.origin, boundary.moment.position
+                at = boundary.moment.time if boundary.moment.time != UNKNOWN else boundary.moment.ts
             if len(gone):
                 every = np.ones(len(gone), np.int64)
                 self._add(gone, DELETE, every * version_of(origin, position), every * at)
@@ -231,21 +231,24 @@ class _History:
         return [table]
 
 
-def _delivered_again(rows: Numbers, numbers: Columns) -> Mask:
-    """Tell which entries say again what another one says.
+def _delivered_again(rows: Numbers, numbers: Columns, ages: OlderPositions) -> Mask:
+    """Tell which entries say again what another one says: of the same position, and the same time of the database.
 
     Where a position is that of one row, all but the first. Else, of several deliveries of a position, all but the one
     that has the most of the row: another may have been cut off.
     """
     again = np.zeros(len(rows), np.bool_)
+    same = [numbers[name] for name in _SAME]
+    if ages is not OlderPositions.REDELIVERY:
+        same.append(moments(numbers["time"]))  # else of two logs
     suspects = np.flatnonzero((numbers["origin"] >= 0) & (numbers["kind"] != SNAPSHOT))
     ts = numbers["ts"]
-    order = suspects[np.lexsort([ts[suspects], rows[suspects], *(numbers[name][suspects] for name in _SAME)])]
+    order = suspects[np.lexsort([ts[suspects], rows[suspects], *(column[suspects] for column in same)])]
     if len(order) < 2:
         return again
     new = _changes(rows[order])
-    for name in _SAME:
-        new |= _changes(numbers[name][order])
+    for column in same:
+        new |= _changes(column[order])
     runs = np.cumsum(new) - 1
     known = ts[order] != UNKNOWN
     pause = np.append(False, (np.diff(np.where(known, ts[order], 0)) > _ONE_DELIVERY) & known[1:] & known[:-1])

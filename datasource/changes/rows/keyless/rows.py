@@ -4,7 +4,7 @@ A change adds the row in its `after` and removes the one in its `before`, which 
 writes it with REPLICA IDENTITY FULL and MySQL with binlog_row_image=FULL. Only sums count, so that neither the order of
 events matters nor the segments they lie in, but for three things:
 
-* a truncation clears what `Truncates.cleared` tells;
+* a truncation clears what `Truncation.clears` tells;
 * the rows of a snapshot take the place of all rows before it, see `snapshots`;
 * a connector delivers changes again after a restart. Positions tell which, where each is that of one row. PostgreSQL
   gives one to all rows that a COPY writes to a page, which may be equal: the connector handles those at once, and
@@ -27,21 +27,13 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, UPDATE
 from pyspark_pravega.formats.changes.feed import DELETE as DELETION
 
-from ..entries import (
-    DELETED,
-    SNAPSHOT,
-    STREAMED,
-    EventLocations,
-    Names,
-    Numbers,
-    entry_numbers,
-    entry_table,
-    members,
-    note_truncates,
-    operations,
-)
+from ..age import Numbers, OlderPositions
+from ..clearing import AllClearings
+from ..entries import EventLocations, entry_numbers, entry_table, members, note_truncates, operations
 from ..fold import KeyFold, text_of
-from ..history import AFTER, BEFORE, DELETE, INSERT, AllTruncates, Within, versions_of
+from ..history import AFTER, BEFORE, DELETE, INSERT, Within, versions_of
+from ..left_out import LeftOut
+from ..names import DELETED, SNAPSHOT, STREAMED, Names
 from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 
@@ -61,6 +53,7 @@ class KeylessRows(KeyFold):
         within: Within | None = None,
         *,
         lenient: bool = False,
+        ages: OlderPositions = OlderPositions.BY_TIME,
     ) -> None:
         """`columns` are all of the table, `wanted` those to be given; `memory` is in bytes.
 
@@ -69,10 +62,11 @@ class KeylessRows(KeyFold):
         """
         self._columns, self._wanted = tuple(columns), tuple(wanted)
         self._names = Names()
-        self._truncates = AllTruncates()
+        self._truncates = AllClearings(ages)
         self._snapshots = Snapshots()
         self._with_versions = within is not None
-        counts = KeylessCounts(self._names, self._truncates, self._snapshots, within, lenient)
+        self.left_out = LeftOut()
+        counts = KeylessCounts(self._names, self._truncates, self._snapshots, within, lenient, self.left_out)
         super().__init__((ROW,), memory, counts)
 
     def feed(self, changes: pa.RecordBatch, locations: EventLocations) -> None:

@@ -16,16 +16,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..entries import SNAPSHOT, UNKNOWN, Numbers, older
+from ..age import UNKNOWN, Mask, Numbers
+from ..names import POSITION, SNAPSHOT, Columns
+from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, made_before
 
-Mask = npt.NDArray[np.bool_]
-Columns = dict[str, Numbers]
-"""NUMBERS of entries by name."""
-
-_BEGINS = ("first", "first_in_data_collection")
-_LAST_OF_TABLE = "last_in_data_collection"
-_ENDS = ("last", _LAST_OF_TABLE)
-_POSITION = ("major", "minor", "row")
 _NEVER = 2**63 - 1
 
 
@@ -47,8 +41,7 @@ class Snapshot:
         for segment, first in self.offsets.items():
             before |= (numbers["segment"] == segment) & (numbers["offset"] < first)
         # Written again after it. A transaction that was open when it began has an older position, but ended later.
-        position = [np.full(len(ts), each) for each in self.position]
-        again = (numbers["origin"] == self.origin) & older([numbers[name] for name in _POSITION], position)
+        again = (numbers["origin"] == self.origin) & made_before(self.position, numbers)
         before |= again & (self.origin >= 0) & (time != UNKNOWN) & (time < self.time)
         return before
 
@@ -70,14 +63,14 @@ class Snapshots:
             self._last_change = max(self._last_change, int(times.max()))
         if not read.any():
             return
-        for place in np.flatnonzero(read & (numbers["ts"] != UNKNOWN) & np.isin(marks, [*_BEGINS, *_ENDS])).tolist():
+        for place in np.flatnonzero(read & (numbers["ts"] != UNKNOWN) & np.isin(marks, MARKS_OF_SNAPSHOTS)).tolist():
             value = {name: int(column[place]) for name, column in numbers.items()}
             position = (value["major"], value["minor"], value["row"])
             offsets = {value["segment"]: value["offset"]}
             snapshot = Snapshot(value["origin"], position, value["time"], value["ts"], offsets)
             self._marks.append((value["ts"], str(marks[place]), snapshot))
         rows = np.flatnonzero(read & (numbers["origin"] >= 0))
-        positions = np.stack([numbers[name][rows] for name in ("origin", *_POSITION)])
+        positions = np.stack([numbers[name][rows] for name in ("origin", *POSITION)])
         order = np.lexsort(positions)
         new = np.append(np.ones(min(1, len(order)), np.bool_), (np.diff(positions[:, order]) != 0).any(axis=0))
         begins = np.flatnonzero(new)
@@ -96,12 +89,12 @@ class Snapshots:
     def _marked(self) -> list[Snapshot]:
         """Return the snapshots whose beginning is marked, in their order."""
         found: list[Snapshot] = []
-        begins = {mark for _, mark, _ in self._marks if mark in _BEGINS}
+        begins = {mark for _, mark, _ in self._marks if mark in BEGINS}
         for _, mark, snapshot in sorted(self._marks, key=lambda each: each[0]):
             # Connectors that mark no beginning mark the end of all tables.
-            if mark in _BEGINS or ((not found or found[-1].complete) and (begins or mark == _LAST_OF_TABLE)):
+            if mark in BEGINS or ((not found or found[-1].complete) and (begins or mark == LAST_OF_TABLE)):
                 found.append(snapshot)
-                snapshot.complete = mark not in _BEGINS
+                snapshot.complete = mark not in BEGINS
             elif found:
                 found[-1].complete = True
         if found and self._last_change > found[-1].ts:
@@ -134,7 +127,7 @@ class Snapshots:
         rest = read & (own < 0) & (numbers["origin"] >= 0)
         for place in set(range(len(self.all))).difference(marked.tolist()) if rest.any() else ():
             here = rest & (numbers["origin"] == self.all[place].origin)
-            for name, value in zip(_POSITION, self.all[place].position, strict=True):
+            for name, value in zip(POSITION, self.all[place].position, strict=True):
                 here &= numbers[name] == value
             own[here] = place
         return own

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyspark_pravega.datasource.changes.rows.age import OlderPositions
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.errors import MalformedEventError
@@ -24,8 +25,10 @@ def feed(rows: CurrentRows, changes: Iterable[Change], start: int = 0) -> None:
         rows.feed(batch, EventLocations(change.segment, np.array([offset]), np.array([1])))
 
 
-def fold(changes: Sequence[Change], memory: int = 1 << 28) -> dict[Any, Any]:
-    with CurrentRows(["id"], ["v"], memory) as rows:
+def fold(
+    changes: Sequence[Change], memory: int = 1 << 28, ages: OlderPositions = OlderPositions.BY_TIME
+) -> dict[Any, Any]:
+    with CurrentRows(["id"], ["v"], memory, ages) as rows:
         feed(rows, changes)
         found = [row for part in rows.rows() for row in part.to_pylist()]
     assert len({row[value_name("id")] for row in found}) == len(found)
@@ -60,6 +63,53 @@ def test_a_change_after_a_snapshot_is_old_only_if_position_and_time_are() -> Non
     assert fold([snapshot, Change("u", 1, "no time", 90)]) == {1: "no time"}
 
 
+def test_a_change_of_a_log_that_has_begun_again_counts() -> None:
+    """After RESET MASTER, or when a backup was restored: its position is older, and its time newer."""
+    former = [Change("c", 1, "a", 500, time=10), Change("u", 1, "b", 900, time=20)]
+    assert fold([*former, Change("u", 1, "new", 5, time=30)]) == {1: "new"}
+    assert fold([*former, Change("u", 1, "new", 5, time=30), Change("u", 1, "newer", 6, time=40)]) == {1: "newer"}
+    assert fold([*former, Change("d", 1, at=5, time=30)]) == {}
+    assert fold([Change("d", 1, at=900, time=20), Change("c", 1, "back", 5, time=30)]) == {1: "back"}
+    # What is delivered again of the new log is older in both.
+    new = [Change("u", 1, "new", 5, time=30), Change("u", 1, "newer", 6, time=40)]
+    assert fold([*former, *new, new[0]]) == {1: "newer"}
+    # The clock of a server that takes over may be behind: newer positions count.
+    assert fold([*former, Change("u", 1, "c", 901, time=15)]) == {1: "c"}
+
+
+def test_the_greatest_time_of_a_key_tells_what_is_delivered_again() -> None:
+    """MySQL's time is when a statement began, so that it may go back while positions ascend."""
+    first, second = Change("u", 1, "a", 1, time=6), Change("u", 1, "b", 2, time=5)
+    assert fold([first, second, first]) == {1: "b"}
+    assert fold([first, second, first, Change("u", 1, "c", 1, time=7)]) == {1: "c"}
+    third = Change("u", 1, "c", 3, time=4)
+    assert fold([first, second, third, first, second]) == {1: "c"}
+    # A snapshot replaces what came before, with its times.
+    assert fold([first, second, Change("r", 1, "s", 1, time=3), Change("u", 1, "c", 0, time=4)]) == {1: "c"}
+
+
+def test_what_cannot_be_known_goes_as_the_property_says() -> None:
+    times: list[tuple[int | None, int | None]] = [(None, None), (None, 9), (9, None), (9, 9)]
+    for before, after in times:
+        changes = [Change("u", 1, "before", 20, time=before), Change("u", 1, "after", 10, time=after)]
+        assert fold(changes) == fold(changes, ages=OlderPositions.REDELIVERY) == {1: "before"}
+        assert fold(changes, ages=OlderPositions.NEW_LOG) == {1: "after"}
+    newer = [Change("u", 1, "before", 20, time=8), Change("u", 1, "after", 10, time=9)]
+    assert fold(newer, ages=OlderPositions.REDELIVERY) == {1: "before"}
+    assert fold(newer[::-1], ages=OlderPositions.NEW_LOG) == {1: "before"}
+    older = [Change("u", 1, "before", 20, time=9), Change("u", 1, "after", 10, time=8)]
+    assert fold(older, ages=OlderPositions.NEW_LOG) == {1: "before"}
+
+
+def test_what_is_left_out_is_counted() -> None:
+    first = Change("c", 1, "a", 10)
+    changes = [first, Change("u", 1, "b", 20), Change("c", 2, "b", 25), first, first]
+    with CurrentRows(["id"], ["v"], 1 << 28) as rows:
+        feed(rows, changes, 100)
+        list(rows.rows())
+        assert (rows.left_out.count, rows.left_out.first) == (2, (0, 103))
+
+
 def test_positions_of_different_origins_are_not_compared() -> None:
     assert fold([Change("c", 1, "a", 20), Change("u", 1, "b", 10, origin="another")]) == {1: "b"}
     assert fold([Change("c", 1, "a", 20), Change("u", 1, "b")]) == {1: "b"}
@@ -90,6 +140,22 @@ def test_truncations_clear_what_came_before_them() -> None:
         assert fold([Change(**{**vars(each), "segment": place}) for place, each in enumerate(changes)]) == {2: "b"}
 
 
+def test_truncations_of_a_log_that_has_begun_again() -> None:
+    """By place in the same segment, by the connector's time in another one."""
+    old, new = Change("c", 1, "old", 900, time=10, ts=11), Change("c", 2, "new", 5, time=30, ts=31)
+    truncate, again = Change("t", at=950, time=20, ts=21), Change("t", at=2, time=25, ts=26)
+    for segments in ((0, 0, 0), (0, 1, 0), (0, 1, 2)):
+        for clearing in (truncate, again, Change("t", at=3, time=26, ts=27)):
+            placed = [
+                Change(**{**vars(each), "segment": segment})
+                for each, segment in zip((old, clearing, new), segments, strict=True)
+            ]
+            assert fold(placed) == {2: "new"}
+    # Delivered again: those of the new log are older than the row in both.
+    assert fold([old, again, new, Change("t", at=2, time=25, ts=40)]) == {2: "new"}
+    assert fold([old, truncate, again, new, Change("t", at=2, time=25, ts=40)]) == {2: "new"}
+
+
 def test_truncations_and_snapshots() -> None:
     truncate = Change("t", at=20, ts=2, segment=9)
     # By the time the connector handled them: a snapshot's position may be that of another server.
@@ -97,6 +163,45 @@ def test_truncations_and_snapshots() -> None:
     assert fold([Change("r", 1, "new", 10, ts=3), truncate]) == {1: "new"}
     same = Change("t", at=20, ts=2)
     assert fold([Change("r", 1, "old", 30, ts=2), same, Change("r", 2, "new", 10, ts=2)]) == {2: "new"}
+
+
+def read(id: int, at: int, time: int, mark: str = "true", segment: int = 0) -> Change:
+    """A row that a snapshot at a position reads; the connector handles it at that time."""
+    return Change("r", id, "read", at, time, time, snapshot=mark, segment=segment)
+
+
+def test_a_complete_snapshot_replaces_what_was_there() -> None:
+    old = [read(1, 100, 1000, "first"), read(2, 100, 1001), read(3, 100, 1002, "last")]
+    change = Change("c", 7, "changed", 110, 1100, 1100)
+    second = [read(1, 900, 2000, "first_in_data_collection"), read(3, 900, 2001, "last_in_data_collection")]
+    assert fold([*old, change, *second]) == {1: "read", 3: "read"}
+    later = Change("c", 2, "later", 910, 2100, 2100)
+    assert fold([*old, change, *second, later]) == {1: "read", 2: "later", 3: "read"}
+    # One that was interrupted replaces what it read, and counts once it is complete.
+    assert fold([*old, change, second[0]]) == {1: "read", 2: "read", 3: "read", 7: "changed"}
+    assert fold([*old, change, second[0], *second]) == {1: "read", 3: "read"}
+    # An incremental one has neither begin nor end.
+    incremental = [read(1, 900, 2000, "incremental"), read(3, 900, 2001, "incremental")]
+    assert fold([*old, change, *incremental]) == {1: "read", 2: "read", 3: "read", 7: "changed"}
+    # What is delivered again is not revived, and a transaction that was open is not lost.
+    assert fold([*old, change, *second, Change("c", 7, "changed", 110, 2200, 1100)]) == {1: "read", 3: "read"}
+    assert fold([*old, *second, Change("c", 9, "open", 890, 2200, 2005)]) == {1: "read", 3: "read", 9: "open"}
+    # Rows of INSERT have no position: their place or the connector's time tells.
+    assert fold([*old, Change("c", 8, "inserted", ts=1500), *second]) == {1: "read", 3: "read"}
+    assert fold([*old, *second, Change("c", 8, "inserted", ts=2500)]) == {1: "read", 3: "read", 8: "inserted"}
+
+
+def test_snapshots_in_other_segments() -> None:
+    old = [read(1, 100, 1000, "first", 0), read(2, 100, 1001, "true", 1), read(3, 100, 1002, "last", 2)]
+    second = [read(1, 5, 2000, "first", 0), read(3, 5, 2001, "last", 2)]
+    assert fold([*old, *second]) == fold([*second, old[1]]) == {1: "read", 3: "read"}
+    other = read(4, 5, 2000, "true", 1)
+    assert fold([old[1], other, *second]) == {1: "read", 3: "read", 4: "read"}
+    # A table of one row has an end only.
+    alone = read(1, 900, 3000, "last_in_data_collection", 0)
+    assert fold([*old, *second, other, alone]) == {1: "read"}
+    # So has what retention has left of a snapshot; rows of its position are of it.
+    assert fold([*old[1:], Change("c", 7, "older", 50, 500, 500)][::-1]) == {2: "read", 3: "read"}
 
 
 def test_a_deletion_without_key_is_an_error() -> None:
@@ -110,11 +215,14 @@ def model(changes: Sequence[Change]) -> dict[Any, Any]:
     """The rules once more, change by change."""
     state: dict[int, Change | None] = {}
     last: dict[int, Change] = {}
+    newest: dict[int, int] = {}
     for change in changes:
         assert change.id is not None
         current = last.get(change.id)
         if current is not None and change.op != "r" and None not in (change.at, current.at):
             older = change.at < current.at  # type: ignore[operator]
+            if current.op != "r" and change.time is not None:
+                older = older and change.time <= newest[change.id]
             if current.op == "r":
                 older = older and None not in (change.time, current.time) and change.time < current.time  # type: ignore[operator]
             if older:
@@ -124,6 +232,9 @@ def model(changes: Sequence[Change]) -> dict[Any, Any]:
         if change.without:
             value = former.v if former is not None else None
         last[change.id] = change
+        shown = -1 if change.time is None else change.time
+        comparable = change.op != "r" and current is not None and None not in (change.at, current.at)
+        newest[change.id] = max(shown, newest[change.id]) if comparable else shown
         state[change.id] = None if change.op == "d" else Change("c", change.id, value)
     return {key: each.v for key, each in state.items() if each is not None}
 
@@ -162,6 +273,7 @@ def test_many_keys_in_little_memory_and_their_files_are_removed(tmp_path: Any, m
             pa.nulls(count, SCHEMA.field("ts").type),
             pa.nulls(count, SCHEMA.field("unavailable").type),
             pa.nulls(count, POSITION_TYPE),
+            pa.nulls(count, SCHEMA.field("marks").type),
         ],
         schema=SCHEMA,
     )

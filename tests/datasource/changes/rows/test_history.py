@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyspark_pravega.datasource.changes.rows.clearing import Clearing, Truncation
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
-from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory, Truncation
+from pyspark_pravega.datasource.changes.rows.history import AFTER, BEFORE, DELETE, INSERT, RowHistory
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, Bounds, ChangeRange
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
-from tests.datasource.changes.rows.test_current import fold
+from tests.datasource.changes.rows.test_current import fold, read
 from tests.datasource.single_changes import SCHEMA, Change
 
 EVERYTHING = ChangeRange(VERSION, None).bounds()
@@ -26,7 +27,7 @@ def history(
     *,
     memory: int = 1 << 28,
     bounds: Bounds = EVERYTHING,
-    truncations: Sequence[Truncation] | None = None,
+    truncations: Sequence[Clearing] | None = None,
     one_batch: bool = False,
 ) -> list[tuple[str, int, str | None, int]]:
     """Sign, key, value and version of each change of a row, in order."""
@@ -143,6 +144,20 @@ def test_a_truncation_among_siblings() -> None:
     for segment, order in ((1, [*changes, truncate]), (3, [truncate, *changes])):
         placed = [Change(**{**vars(each), "segment": segment if each.op != "t" else 2}) for each in order]
         assert history(placed, truncations=noted) == expected
+
+
+def test_a_complete_snapshot_deletes_what_it_lacks() -> None:
+    old = [read(1, 100, 1000, "first"), read(2, 100, 1001), read(3, 100, 1002, "last")]
+    second = [read(1, 900, 2000, "first"), read(3, 900, 2001, "last")]
+    inserts = [("+", id, "read", 100) for id in (1, 2, 3)]
+    assert history([*old, *second]) == history([*old, *second], one_batch=True) == [*inserts, ("-", 2, "read", 900)]
+    again = Change("c", 2, "again", 910, 2100, 2100)
+    expected = [*inserts, ("-", 2, "read", 900), ("+", 2, "again", 910)]
+    assert history([*old, *second, again]) == history([*old, *second, again], one_batch=True) == expected
+    assert history([*old, second[0]]) == inserts
+    # Of a log that has begun again: versions of a row ascend all the same.
+    new = [read(1, 5, 2000, "first"), read(3, 5, 2001, "last"), Change("c", 2, "again", 6, 2100, 2100)]
+    assert history([*old, *new]) == [*inserts, ("-", 2, "read", 101), ("+", 2, "again", 102)]
 
 
 def test_many_truncations() -> None:

@@ -133,6 +133,17 @@ def test_the_order_of_segments_does_not_matter() -> None:
     assert rows_of(changes) == {"b": 1}
 
 
+def test_a_log_that_has_begun_again_gives_positions_again() -> None:
+    first = Change("c", after="a", at=10, time=SECOND, ts=SECOND, row=0, origin="mysql/x/1/bin")
+    same = replace(first, time=9 * SECOND, ts=9 * SECOND)
+    assert rows_of([first, replace(first, ts=5 * SECOND), same]) == {"a": 2}
+    assert applied(history_of([first, same, replace(same, ts=20 * SECOND)])) == {"a": 2}
+    # A truncation of the former log clears no rows of the new one, and the other way round.
+    truncate = Change("t", at=99, time=2 * SECOND, ts=2 * SECOND, segment=1)
+    assert rows_of([first, truncate, same]) == {"a": 1}
+    assert rows_of([first, replace(truncate, at=1, time=8 * SECOND, ts=8 * SECOND), same]) == {"a": 1}
+
+
 def test_a_value_that_was_not_sent_is_that_of_before() -> None:
     changes = [Change("c", after="a"), Change("u", "a", "a", without=("v", "xs")), Change("u", "a", "b")]
     assert rows_of(changes) == {"b": 1}

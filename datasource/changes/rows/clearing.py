@@ -1,0 +1,128 @@
+"""Tells which rows truncations and complete snapshots clear, wherever their events lie.
+
+A truncation has no key, and a snapshot no event for a row that is gone. So their events may lie in other segments than
+the rows that they clear. What they clear does not depend on the order in which they and the rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from .age import UNKNOWN, Mask, OlderPositions, older
+from .names import NUMBERS, POSITION, SNAPSHOT, Columns, Moment, Names, numbers_of
+from .snapshots import CompleteSnapshot, Mark, complete, made_before
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """One truncation, whose event lies in a segment. Positions of the same origin can be compared."""
+
+    origin: str | None
+    segment: int
+    moment: Moment
+
+    def clears(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
+        """Tell which entries, told by their NUMBERS, were made before this.
+
+        A change of the same origin is if its position is, unless the times say otherwise. Then, for a row of a
+        snapshot, and where positions cannot be compared, the order of events counts: the place in the same segment, and
+        in another one the time at which the connector handled both.
+        """
+        moment, origin = self.moment, names.origin(self.origin)
+        ts = numbers["ts"]
+        elsewhere = (ts < moment.ts) & (ts != UNKNOWN)
+        place: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] < moment.offset, elsewhere)
+        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
+        if not comparable.any():
+            return place
+        by_position = made_before(moment.position, numbers)
+        time = np.full(len(ts), moment.time)
+        decided = comparable & ~ages.contradicted(by_position, numbers["time"], time)
+        found: Mask = np.where(decided, by_position, place)
+        return found
+
+
+    def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
+        """Tell which entries come after this: by place in its own segment, in others by position or time."""
+        moment, origin = self.moment, names.origin(self.origin)
+        comparable = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT) & (origin >= 0)
+        position = [np.full(len(comparable), each) for each in moment.position]
+        by_position = older(position, [numbers[name] for name in POSITION])
+        time = np.full(len(comparable), moment.time)
+        decided = comparable & ~ages.contradicted(by_position, time, numbers["time"])
+        by_time = (numbers["ts"] > moment.ts) & (moment.ts != UNKNOWN)
+        elsewhere = np.where(decided, by_position, by_time)
+        after: Mask = np.where(numbers["segment"] == self.segment, numbers["offset"] > moment.offset, elsewhere)
+        return after
+
+
+Clearing = Truncation | Mark
+"""An event by which rows of other events are gone: a truncation, or a mark of a snapshot that may be complete."""
+
+
+@dataclass
+class Clearings:
+    """The truncations that count, by origin and segment, and the marks of snapshots.
+
+    Truncations that another one covers are left out. `ages` says what older positions mean.
+    """
+
+    ages: OlderPositions = OlderPositions.BY_TIME
+    last: dict[tuple[str | None, int], list[Moment]] = field(default_factory=dict)
+    marks: set[Mark] = field(default_factory=set)
+
+    def add(self, clearing: Clearing) -> None:
+        """Note one."""
+        if isinstance(clearing, Mark):
+            self.marks.add(clearing)
+            return
+        moments = self.last.setdefault((clearing.origin, clearing.segment), [])
+        if not any(each.covers(clearing.moment) for each in moments):
+            moments[:] = [each for each in moments if not clearing.moment.covers(each)]
+            moments.append(clearing.moment)
+
+    def update(self, other: Clearings) -> None:
+        """Note all of another."""
+        for each in other:
+            self.add(each)
+        self.marks |= other.marks
+
+    def snapshots(self) -> list[CompleteSnapshot]:
+        """Return the complete snapshots, in their order."""
+        return complete(self.marks)
+
+    def __iter__(self) -> Iterator[Truncation]:
+        return (Truncation(*place, moment) for place, moments in self.last.items() for moment in moments)
+
+    def cleared(self, entries: pa.Table, names: Names) -> Mask:
+        """Tell which entries are gone; see `clears` of Truncation and of CompleteSnapshot."""
+        if not self.last and not self.marks:
+            return np.zeros(len(entries), np.bool_)
+        return self.cleared_by({name: numbers_of(entries, name) for name in NUMBERS}, names)
+
+    def cleared_by(self, numbers: Columns, names: Names) -> Mask:
+        """Tell which entries, told by their NUMBERS, are gone."""
+        gone = np.zeros(len(numbers["kind"]), np.bool_)
+        for each in self:
+            gone |= each.clears(numbers, names, self.ages)
+        for snapshot in self.snapshots():
+            pass
+        return gone
+
+
+class AllClearings(Clearings):
+    """Remembers each of the truncations seen, not only those that count."""
+
+    def __init__(self, ages: OlderPositions = OlderPositions.BY_TIME) -> None:
+        super().__init__(ages)
+        self.all: list[Truncation] = []
+
+    def add(self, clearing: Clearing) -> None:
+        """Note one."""
+        super().add(clearing)
+        if isinstance(clearing, Truncation):
+            self.all.append(clearing)

@@ -1,0 +1,103 @@
+"""Finds the complete snapshots of a table by the marks of their first and last rows, and what lies before them.
+
+Debezium marks the first and the last row of a table in a snapshot (`source.snapshot`; the only row of a table as the
+last one). A snapshot that was interrupted has a first row only, and begins again with another one. It is complete when
+its last row has come, and then takes the place of all that was there when it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .age import UNKNOWN, Mask, older
+from .names import POSITION, SNAPSHOT, Columns, Moment, Names
+
+BEGINS = ("first", "first_in_data_collection")
+LAST_OF_TABLE = "last_in_data_collection"
+ENDS = ("last", LAST_OF_TABLE)
+MARKS_OF_SNAPSHOTS = (*BEGINS, *ENDS)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A row that a snapshot has read first or last (`ends`)."""
+
+    origin: str | None
+    segment: int
+    moment: Moment
+    ends: bool
+
+
+@dataclass(frozen=True)
+class CompleteSnapshot:
+    """A snapshot whose rows are all there: its first row, and when the connector handled the last one (`ended`)."""
+
+    origin: str | None
+    segment: int
+    moment: Moment
+    ended: int
+
+    def clears(self, numbers: Columns, names: Names) -> Mask:
+        """Tell which entries were made before the snapshot began, and are none of its rows.
+
+        They are by place in the same segment, and by the connector's time in another one, unless position and database
+        time both say otherwise. What is older in both was delivered again.
+        """
+        moment = self.moment
+        ts, time = numbers["ts"], numbers["time"]
+        here = numbers["segment"] == self.segment
+        before: Mask = np.where(here, numbers["offset"] < moment.offset, (ts != UNKNOWN) & (ts < moment.ts))
+        origin = names.origin(self.origin)
+        if origin < 0:
+            return before
+        older_position = made_before(moment.position, numbers)
+        changes = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT)
+        changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
+        newer = changes & ~here & ~older_position & (time >= moment.time)
+        before = (before & ~newer) | (changes & older_position & (time < moment.time))
+        found: Mask = before & ~self._of_position(numbers, origin)
+        return found
+
+    def has_read(self, numbers: Columns, names: Names) -> Mask:
+        """Tell which entries are rows of the snapshot. None of them may be from before it."""
+        found: Mask = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
+        origin = names.origin(self.origin)
+        if origin >= 0:
+            found |= self._of_position(numbers, origin)
+        return found & (numbers["kind"] == SNAPSHOT)
+
+    def _of_position(self, numbers: Columns, origin: int) -> Mask:
+        """Tell which rows were read at the snapshot's position: they are of it wherever its first row lies."""
+        found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
+        for name, value in zip(POSITION, self.moment.position, strict=True):
+            found &= numbers[name] == value
+        return found
+
+
+def made_before(position: tuple[int, int, int], numbers: Columns) -> Mask:
+    """Tell which entries have an older position than this one."""
+    count = len(numbers["major"])
+    return older([numbers[name] for name in POSITION], [np.full(count, each) for each in position])
+
+
+def complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
+    """Return the complete snapshots, in their order.
+
+    An end without a begin is that of a table with one row, or what is left of a longer snapshot: rows of the same
+    position are of it. Where the position is not known, it tells nothing.
+    """
+    found: list[CompleteSnapshot] = []
+    begin: Mark | None = None
+    order = sorted(marks, key=lambda each: (each.moment.ts, each.ends, each.segment, each.moment.offset))
+    for mark in order:
+        if not mark.ends:
+            begin = mark
+            continue
+        first = begin or (mark if mark.origin is not None else None)
+        if first is not None:
+            found.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts))
+        begin = None
+    return found
