@@ -276,7 +276,7 @@ OF_OTHERS = (
     behaviour(
         "a table in Spark's own catalog",
         "CREATE TABLE spark_catalog.default.plain (id INT) USING pravega",
-        refused(OPERATION, "CREATE TABLE plain USING pravega", "{c}.<namespace>.plain"),
+        refused(OPERATION, "CREATE TABLE plain USING pravega", ".<namespace>.plain"),
         "SHOW TABLES IN spark_catalog.default LIKE 'plain'",
         names(),
     ),
