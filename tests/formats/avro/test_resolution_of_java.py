@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
@@ -72,6 +73,8 @@ def union_value(node: list[Type], value: Any, inside: tuple[Named, ...]) -> Any:
 
 def json_value(node: Type, value: Any) -> Any:
     """What the JSON text has for a value in Avro's JSON encoding."""
+    if node == "float":
+        return float(str(np.float32(value)))  # the shortest digits that give the same float
     if isinstance(node, str):
         return base64.b64encode(value.encode("latin-1")).decode() if node == "bytes" else value
     if isinstance(node, list):
