@@ -45,7 +45,6 @@ class Truncation:
         found: Mask = np.where(decided, by_position, place)
         return found
 
-
     def is_before(self, numbers: Columns, names: Names, ages: OlderPositions) -> Mask:
         """Tell which entries come after this: by place in its own segment, in others by position or time."""
         moment, origin = self.moment, names.origin(self.origin)
@@ -110,7 +109,7 @@ class Clearings:
         for each in self:
             gone |= each.clears(numbers, names, self.ages)
         for snapshot in self.snapshots():
-            pass
+            gone |= snapshot.clears(numbers, names)
         return gone
 
 

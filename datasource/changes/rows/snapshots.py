@@ -67,7 +67,8 @@ class CompleteSnapshot:
         origin = names.origin(self.origin)
         if origin >= 0:
             found |= self._of_position(numbers, origin)
-        return found & (numbers["kind"] == SNAPSHOT)
+        rows: Mask = found & (numbers["kind"] == SNAPSHOT)
+        return rows
 
     def _of_position(self, numbers: Columns, origin: int) -> Mask:
         """Tell which rows were read at the snapshot's position: they are of it wherever its first row lies."""
