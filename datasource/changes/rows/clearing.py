@@ -110,7 +110,7 @@ class Clearings:
         for each in self:
             gone |= each.clears(numbers, names, self.ages)
         for snapshot in self.snapshots():
-            pass
+            gone |= snapshot.clears(numbers, names)
         return gone
 
 

@@ -63,11 +63,12 @@ class CompleteSnapshot:
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries are rows of the snapshot. None of them may be from before it."""
-        found: Mask = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
+        found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
             found |= self._of_position(numbers, origin)
-        return found & (numbers["kind"] == SNAPSHOT)
+        rows: Mask = found & (numbers["kind"] == SNAPSHOT)
+        return rows
 
     def _of_position(self, numbers: Columns, origin: int) -> Mask:
         """Tell which rows were read at the snapshot's position: they are of it wherever its first row lies."""
