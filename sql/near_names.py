@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_NEAR = 0.6
+_NEAR = 0.7
 """How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
 
 

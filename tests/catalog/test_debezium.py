@@ -411,8 +411,7 @@ def test_new_logs_and_complete_snapshots(
     with connect(client_config) as pravega:
         create_stream(pravega, stream, segments)
         first = [change("c", 1, "a", 100, 500, 1), change("d", 1, "a", 100, 900, 2)]
-        first.append(change("c", 3, "gone", 100, 950, 3))
-        in_segments(pravega, stream, first)
+        in_segments(pravega, stream, [*first, change("c", 3, "gone", 100, 950, 3)])
         spark.sql(
             f"CREATE TABLE {table} (id BIGINT, v STRING) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
         )

@@ -63,7 +63,7 @@ class CompleteSnapshot:
 
     def has_read(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries are rows of the snapshot. None of them may be from before it."""
-        found: Mask = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
+        found = (numbers["ts"] >= self.moment.ts) & (numbers["ts"] <= self.ended)
         origin = names.origin(self.origin)
         if origin >= 0:
             found |= self._of_position(numbers, origin)

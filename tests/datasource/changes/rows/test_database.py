@@ -54,7 +54,7 @@ class Database:
         self.time += 2
         key = self.rng.randrange(KEYS)
         # The time is when the statement began.
-        common = {"at": self.position, "time": self.time - self.rng.randrange(2)}
+        common = {"at": self.position, "time": self.time - self.rng.randrange(12)}
         if key in self.rows and self.rng.random() < 0.4:
             del self.rows[key]
             change = Change("d", key, **common)  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ class Database:
 
     def begin_log_again(self) -> None:
         """Lose the log and the changes that were in it, and be read by a snapshot."""
-        for _ in range(self.rng.randrange(4)):
+        for _ in range(self.rng.randrange(8)):
             self.change(seen=False)
         self.position, self.time = self.rng.randrange(200), self.time + 50
         self._life, self._stored = [], 0
