@@ -22,7 +22,7 @@ from tests.datasource.changes.rows.test_history import applied, history
 from tests.datasource.changes.test_states import Batches, Found
 from tests.datasource.single_changes import SCHEMA, Change
 
-KEYS = 12
+KEYS = 6
 Event = tuple[int, Change]
 """The offset of an event in its segment, and the event."""
 
@@ -54,7 +54,7 @@ class Database:
         self.time += 2
         key = self.rng.randrange(KEYS)
         # The time is when the statement began.
-        common = {"at": self.position, "time": self.time - self.rng.randrange(12)}
+        common = {"at": self.position, "time": self.time - self.rng.randrange(20)}
         if key in self.rows and self.rng.random() < 0.4:
             del self.rows[key]
             change = Change("d", key, **common)  # type: ignore[arg-type]
@@ -70,8 +70,15 @@ class Database:
             self.write(change)
 
     def restart(self) -> None:
-        """Deliver again what was written since the offsets were last stored, up to the end."""
-        for change in self._life[self._stored :]:
+        """Deliver again what was written since the offsets were last stored.
+
+        The table is read before all of it has come. But a truncation alone would clear rows whose statements began
+        before it and were done after it, until they come again, too.
+        """
+        again = self._life[self._stored :]
+        if all(change.op != "t" for change in again):
+            again = again[: self.rng.randrange(len(again) + 1)]
+        for change in again:
             self.write(change)
 
     def snapshot(self, *, interrupted: bool = False) -> None:
