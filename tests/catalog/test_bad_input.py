@@ -487,7 +487,7 @@ STATEMENTS = [
     refusal("SELECT * FROM {n}.t.snapshots", NAME, TABLE, "no table snapshots", "Did you mean pravega.{s}.t.history?"),
     refusal("SELECT * FROM {n}.t.files", NAME, TABLE, "no table files", "Did you mean pravega.{s}.t.segments?"),
     refusal(
-        "CREATE TABLE plain (id INT) USING pravega",
+        "CREATE TABLE spark_catalog.default.plain (id INT) USING pravega",
         OPERATION, "CREATE TABLE plain USING pravega", "in spark_catalog", "pravega.<namespace>.plain",
     ),
     refusal(
