@@ -20,6 +20,8 @@ _BY_KEY = (
 _CHANGED = (
     f"events cannot be changed. Append the new state with INSERT INTO and read the newest row of each key. {_BY_KEY}"
 )
+_USUAL_CATALOG = "pravega"
+"""The name that `configure` and the commands give a catalog unless told otherwise."""
 _INSTEAD = {
     "INSERT OVERWRITE": "a stream only grows. Use INSERT INTO, or write to a new table and drop the old one",
     "mode('overwrite')": "a stream only grows. Use mode('append'), or write to a new stream and delete the old one",
@@ -154,8 +156,12 @@ def refusal_of_key_value_table(statement: str, name: str) -> str:
 
 
 def refusal_in_session_catalog(table: str, catalogs: Sequence[str]) -> str:
-    """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session."""
-    full = f"{quote(catalogs[0]) if catalogs else '<catalog>'}.<namespace>.{quote(table)}"
+    """Return the sentence that refuses a table in Spark's own catalog; `catalogs`: those of Pravega in the session.
+
+    It names the one that is called `pravega`, or else the first.
+    """
+    catalog = _USUAL_CATALOG if _USUAL_CATALOG in catalogs else next(iter(catalogs), None)
+    full = f"{'<catalog>' if catalog is None else quote(catalog)}.<namespace>.{quote(table)}"
     where = "" if catalogs else ", in a catalog of class io.github.pysparkpravega.PravegaCatalog"
     return (
         f"CREATE TABLE {quote(table)} USING pravega is not possible in spark_catalog: Spark does not hand a table's "
