@@ -142,7 +142,7 @@ def test_every_inferred_column_is_read(kafka_connect: KafkaConnect, format: str)
         for case in group:
             if case.id in bad and not _has_no_key(case):
                 wrong.append(f"{case.name} as {data_type.simpleString()}: {bad[case.id]:.200}")
-    assert wrong == []
+    assert wrong == [], wrong[0]
 
 
 def _true(case: ConnectCase) -> bool:
