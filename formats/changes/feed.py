@@ -44,6 +44,7 @@ DECIMAL = "debezium.decimal"
 BINARY = "debezium.binary"
 UNAVAILABLE_VALUE = "debezium.unavailable-value"
 AVRO_SCHEMAS = "debezium.avro-schemas"
+SNAPSHOTS = "debezium.snapshots"
 INFER_COLUMNS = "infer-columns"
 WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
@@ -192,6 +193,11 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
         for name in key:
             _check_key_type(name, columns[name].dataType)
         checked[PRIMARY_KEY] = ",".join(key)
+    elif settings.get(SNAPSHOTS, "").lower() == "partial":
+        raise InvalidOptionError(
+            f"'{SNAPSHOTS}'='partial' is not possible without a primary key: which rows a snapshot reads again "
+            f"cannot be told. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
+        )
     for column in time_units(settings):
         find_column(TIME_UNITS, column, columns)
     return checked

@@ -100,6 +100,8 @@ PROPERTIES = [
     properties("'debezium.binary'='hex'", "'debezium.binary' has no meaning", "'debezium-json'"),
     properties("'format'='debezium-json', 'debezium.time-units'='b=parsecs'", "'b=parsecs'", "s, ms, us, ns"),
     properties("'format'='debezium-json', 'debezium.truncates'='x'", "'debezium.truncates'", "true or false"),
+    properties("'format'='debezium-json', 'debezium.snapshots'='partial'", "'partial'", "a primary key"),
+    properties("'format'='debezium-json', 'debezium.older-positions'='x'", "'debezium.older-positions'", "by-time"),
     properties("'format'='debezium-json', 'debezium.avro-schemas'='x'", "'debezium.avro-schemas'", "'debezium-avro'"),
     properties("'debezium.unavailable-value'='x'", "'debezium.unavailable-value' has no meaning"),
     properties("'format'='debezium-json', 'primary-key'='nothing'", "'primary-key' names 'nothing'", "id, b"),
