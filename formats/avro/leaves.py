@@ -27,6 +27,9 @@ from . import schema_model as avro
 Scalar = avro.Primitive | avro.Fixed | avro.Enum
 
 MILLIS = ("timestamp-millis", "local-timestamp-millis")
+_TIMESTAMPS = (*MILLIS, "timestamp-micros", "local-timestamp-micros")
+_TIMES = ("date", "-millis", "-micros", "-nanos")
+"""How the names of Avro's logical types of dates, times of day and timestamps end."""
 PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int": ("int",),
@@ -61,7 +64,7 @@ def leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) 
 def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
     """Raise InvalidSchemaError if values of the writer's type cannot be read as the reader's."""
     if isinstance(writer, avro.Primitive) and isinstance(reader, avro.Primitive):
-        fits = writer.name in PROMOTED.get(reader.name, ())
+        fits = writer.name in PROMOTED.get(reader.name, ()) and _counts_alike(writer, reader)
     elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
         fits = reader.name == "string"
     elif isinstance(writer, avro.Fixed) and isinstance(reader, avro.Fixed):
@@ -70,6 +73,14 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
         fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.called(writer)
     if not fits:
         raise unresolved(writer, reader, path)
+
+
+def _counts_alike(writer: avro.Primitive, reader: avro.Primitive) -> bool:
+    """Tell whether numbers of a writer's time can be a reader's time. A plain number may be any."""
+    said = writer.attributes.get("logicalType")
+    if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or not said.endswith(_TIMES):
+        return True
+    return said == reader.logical or (said in _TIMESTAMPS and reader.logical in _TIMESTAMPS)
 
 
 def unresolved(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
@@ -87,7 +98,8 @@ def named(node: avro.Node) -> str:
     if isinstance(node, avro.Named):
         return f"{type(node).__name__.lower()} '{node.name}'"
     if isinstance(node, avro.Primitive):
-        return node.name if node.logical is None else f"{node.name} ({node.logical})"
+        said = node.attributes.get("logicalType")
+        return f"{node.name} ({said})" if isinstance(said, str) else node.name
     return type(node).__name__.lower()
 
 

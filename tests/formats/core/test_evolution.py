@@ -226,6 +226,29 @@ def test_logical_types_by_the_writers_unit_and_scale() -> None:
     assert "column 'c': the number 1250E-3 has more fraction digits" in bad[0]
 
 
+@pytest.mark.parametrize("wanted", ["timestamp-millis", "timestamp-micros", "local-timestamp-micros"])
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("int", "date"), ("int", "time-millis"), ("long", "time-micros"), ("long", "timestamp-nanos"),
+        ("long", "local-timestamp-nanos"),
+    ],
+)  # fmt: skip
+def test_times_of_another_kind_are_no_timestamps(base: str, said: str, wanted: str) -> None:
+    """Java's resolution takes the number as it is: 17738 days would be 17738 microseconds."""
+    table = record(field("c", {"type": "long", "logicalType": wanted}))
+    _, bad = read(table, (record(field("c", {"type": base, "logicalType": said})), {"c": 17738}))
+    assert f"column 'c' was written as {base} ({said}), which cannot be read as long ({wanted})" in bad[0]
+
+
+def test_a_time_of_day_is_no_date() -> None:
+    table = record(field("c", {"type": "int", "logicalType": "date"}))
+    _, bad = read(table, (record(field("c", {"type": "int", "logicalType": "time-millis"})), {"c": 17738}))
+    assert "column 'c' was written as int (time-millis), which cannot be read as int (date)" in bad[0]
+    rows, bad = read(table, (record(field("c", "int")), {"c": 17738}))
+    assert (rows, bad) == ([{"c": datetime.date(2018, 7, 26)}], [])
+
+
 def test_foreign_types() -> None:
     table = record(
         field("f", {"type": "fixed", "name": "F", "size": 3}),
