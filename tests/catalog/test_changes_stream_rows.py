@@ -19,7 +19,7 @@ from pyspark_pravega.client.stream import Stream
 from tests.catalog.changes_streams import Shop, Target, brief, forget, parts, scale, shop, state_directory, target
 from tests.catalog.test_changes import CHANGES, HISTORY, after_changes, change
 from tests.catalog.test_debezium import create_stream, declare, write
-from tests.debezium import records, tables
+from tests.debezium import Record, records, tables
 from tests.formats.changes.test_debezium_capture import assert_equal
 
 __all__ = ["shop", "target"]
@@ -223,6 +223,31 @@ def test_a_batch_whose_rows_nobody_wanted(spark: SparkSession, shop: Shop, tmp_p
         changes = spark.readStream.changes(shop.name).writeStream.foreachBatch(take)
         changes.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
     assert found == [("insert", "0"), ("update_postimage", "2"), ("update_preimage", "1")]
+
+
+def test_a_snapshot_that_ends_batches_after_it_began(spark: SparkSession, shop: Shop, target: Target) -> None:
+    """Its marks lie in other segments than the rows that it lacks, and each batch is that of a query of its own."""
+    first, second = shop.key(0), shop.key(1)
+
+    def read(at: int, key: int, mark: str) -> Record:
+        event = change("r", at, None, {"id": key, "v": "a"})
+        return Record(event.key, event.value.replace(b'"lsn":', f'"snapshot": "{mark}", "lsn":'.encode()))
+
+    shop.write(*(change("c", 10, None, {"id": key, "v": "a"}) for key in (first, second)))
+    target.take(spark.readStream.changes(shop.name))
+    for mark in ("first", "true", "last"):
+        shop.write(read(20, first, mark))
+        target.take(spark.readStream.changes(shop.name))
+        assert len(target.rows()) == (3 if mark == "last" else 2)
+    shop.write(change("c", 30, None, {"id": second, "v": "b"}))
+    target.take(spark.readStream.changes(shop.name))
+    assert brief(target.rows()) == sorted(
+        [
+            *((10, "insert", key, "a") for key in (first, second)),
+            (20, "delete", second, "a"),
+            (30, "insert", second, "b"),
+        ]
+    )
 
 
 def test_truncations_in_segments_that_share_no_key(spark: SparkSession, shop: Shop, target: Target) -> None:
