@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig, Endpoint
@@ -37,9 +37,12 @@ from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
 from .rows.left_out import LeftOut
 from .rows.names import Names
+from .rows.snapshots import TABLE_OF_MARK
 
 _LOG = logging.getLogger(__name__)
-_SNAPSHOT_MARKS = StructField(MARKS.name, StructType([MARKS.dataType["snapshot"]]))  # type: ignore[index]
+_SNAPSHOT_MARKS = StructField(
+    MARKS.name, StructType([StructField(name, StringType()) for name in ("snapshot", *TABLE_OF_MARK)])
+)
 
 
 @dataclass

@@ -107,7 +107,10 @@ class StateWriter:
         """Write a part."""
         if self._head is None:
             truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
-            marks = [[each.origin, each.segment, astuple(each.moment), each.ends] for each in state.cleared.marks]
+            marks = [
+                [each.origin, each.segment, astuple(each.moment), each.ends, each.table]
+                for each in state.cleared.marks
+            ]
             marks.sort(key=lambda each: each[1:])
             head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}
             self._head = {b"head": json.dumps(head).encode()}
@@ -146,6 +149,6 @@ def _cleared(head: Any) -> Clearings:
     cleared = Clearings()
     for origin, segment, (position, *rest) in head["cleared"]:
         cleared.add(Truncation(origin, segment, Moment(tuple(position), *rest)))
-    for origin, segment, (position, *rest), ends in head.get("marks", ()):  # which earlier releases did not keep
-        cleared.add(Mark(origin, segment, Moment(tuple(position), *rest), ends))
+    for origin, segment, (position, *rest), *more in head.get("marks", ()):  # which earlier releases did not keep
+        cleared.add(Mark(origin, segment, Moment(tuple(position), *rest), *more))
     return cleared

@@ -85,7 +85,7 @@ class Searched:
         found: dict[bool, list[Any]] = {True: [], False: []}
         for each in self.truncations:
             place = [each.origin, each.segment, *astuple(each.moment)]
-            found[isinstance(each, Mark)].append([*place, each.ends] if isinstance(each, Mark) else place)
+            found[isinstance(each, Mark)].append([*place, each.ends, each.table] if isinstance(each, Mark) else place)
         value = {"format": _FORMAT, "ranges": ranges, "truncations": found[False], "marks": found[True]}
         return json.dumps(value, separators=(",", ":"))
 
@@ -100,8 +100,8 @@ class Searched:
             Truncation(origin, segment, Moment(tuple(position), *rest))
             for origin, segment, position, *rest in value["truncations"]
         ]
-        for origin, segment, position, *rest, ends in value["marks"]:
-            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends))
+        for origin, segment, position, *rest, ends, of_table in value["marks"]:
+            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
         truncations.sort(key=lambda each: (each.segment, each.moment.offset))
         return cls(ranges, tuple(truncations))
 

@@ -320,9 +320,13 @@ def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -
     blocks = [{} if source is None else source for source in sources]
     rows = [block.get("row") for block in blocks]
     found = {
-        "snapshot": pa.array([_shown(block.get("snapshot")) for block in blocks], pa.string()),
-        "row": pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64()),
+        each.name: pa.array([_shown(block.get(each.name)) for block in blocks], pa.string())
+        for each in wanted
+        if each.name != "row"
     }
+    found["row"] = pa.array(
+        [row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64()
+    )
     absent = pa.array([source is None for source in sources], pa.bool_())
     return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
 

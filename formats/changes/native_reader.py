@@ -32,6 +32,9 @@ from .position_columns import SOURCE_TYPE, positions, timestamps
 
 _log = logging.getLogger(__name__)
 
+_OF_MARKS = ("snapshot", "schema", "table")
+"""What marks need of a source block beside SOURCE_TYPE."""
+
 _OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
 
 SCHEMA_FIRST = '{"schema":'
@@ -74,7 +77,7 @@ class NativeEnvelopeReader(PayloadReader):
         self._module = module
         self._reference = reference
         self._names = wanted.names
-        marked = [pa.field("snapshot", pa.string())] if MARKS.name in wanted.names else []
+        marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
         self._source = pa.struct([*SOURCE_TYPE, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
         self._decoders: dict[Hashable, Any] = {}

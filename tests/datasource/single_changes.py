@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_pravega.datasource.changes.rows.snapshots import TABLE_OF_MARK
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE
 
 ROW = pa.struct([("id", pa.int64()), ("v", pa.string()), ("w", pa.string())])
@@ -18,7 +19,7 @@ SCHEMA = pa.schema(
         ("ts", pa.timestamp("us", "UTC")),
         ("unavailable", pa.list_(pa.field("element", pa.string(), nullable=False))),
         ("position", POSITION_TYPE),
-        ("marks", pa.struct([("snapshot", pa.string())])),
+        ("marks", pa.struct([(name, pa.string()) for name in ("snapshot", *TABLE_OF_MARK)])),
     ]
 )
 
@@ -38,6 +39,7 @@ class Change:
     segment: int = 0
     origin: str = "postgresql/x/db"
     snapshot: str = "false"
+    table: str = "t"
 
     def row(self) -> dict[str, Any]:
         after = {"id": self.id, "v": None if "v" in self.without else self.v, "w": "w"}
@@ -57,5 +59,5 @@ class Change:
                 "row": 0,
                 "time": self.time,
             },
-            "marks": {"snapshot": self.snapshot},
+            "marks": {"snapshot": self.snapshot, "table": self.table},
         }

@@ -20,7 +20,7 @@ from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ
 from .age import UNKNOWN, Numbers
 from .clearing import Clearings, Truncation
 from .names import DELETED, SNAPSHOT, STREAMED, Moment, Names, filled
-from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, Mark
+from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
 VALUE = "value."
 _CODES = pa.array(OPERATIONS)
@@ -150,10 +150,12 @@ def note_truncates(there: npt.NDArray[np.bool_], numbers: dict[str, Numbers], na
 def _note_marks(
     read: npt.NDArray[np.bool_], changes: pa.RecordBatch, numbers: dict[str, Numbers], names: Names, found: Clearings
 ) -> None:
-    texts = members(changes.column(MARKS.name))["snapshot"]
+    told = members(changes.column(MARKS.name))
+    texts = told["snapshot"]
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
     for place in np.flatnonzero(marked).tolist():
-        found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS))
+        table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK)
+        found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS, table))
 
 
 def _place(numbers: dict[str, Numbers], place: int, names: Names) -> tuple[str | None, int, Moment]:

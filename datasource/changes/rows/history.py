@@ -223,6 +223,8 @@ class _Steps:
         marks = replaced(marks, version=np.maximum(former + 1, numbers_of(marks, "version")))
         given = self._given(state, marks, np.arange(len(gone)), gone, np.full(len(gone), DELETE))
         marks = replaced(marks, time=np.maximum(numbers["time"][gone], moment.time))
+        if isinstance(clearing, CompleteSnapshot):
+            marks = replaced(marks, origin=np.full(len(gone), -1, np.int64))  # as `_with_deletions` does
         there = np.ones(len(state), np.bool_)
         there[gone] = False
         return pa.concat_tables([state.filter(pa.array(there)), marks]).combine_chunks(), given

@@ -19,26 +19,39 @@ BEGINS = ("first", "first_in_data_collection")
 LAST_OF_TABLE = "last_in_data_collection"
 ENDS = ("last", LAST_OF_TABLE)
 MARKS_OF_SNAPSHOTS = (*BEGINS, *ENDS)
+TABLE_OF_MARK = ("connector", "name", "db", "schema", "table")
+"""The members of a source block by which tables are told apart."""
+_TIME_OF_CHANGE = "oracle/"
+"""LogMiner tells when a row was changed, and not when that was committed."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A row that a snapshot has read first or last (`ends`)."""
+    """A row that a snapshot of a table (TABLE_OF_MARK, with `/` between them) has read first or last (`ends`)."""
 
     origin: str | None
     segment: int
     moment: Moment
     ends: bool
+    table: str = ""
+
+    def is_read_with(self, begin: Mark) -> bool:
+        """Tell whether this may end the snapshot that has that begin: all of its rows have one position."""
+        return self.origin == begin.origin and self.moment.position == begin.moment.position
 
 
 @dataclass(frozen=True)
 class CompleteSnapshot:
-    """A snapshot whose rows are all there: its first row, and when the connector handled the last one (`ended`)."""
+    """A snapshot whose rows are all there: its first row, and when the connector handled the last one (`ended`).
+
+    `since` is the database's time from which its rows were read, UNKNOWN where its first row is not known.
+    """
 
     origin: str | None
     segment: int
     moment: Moment
     ended: int
+    since: int = UNKNOWN
 
     def clears(self, numbers: Columns, names: Names) -> Mask:
         """Tell which entries were made before the snapshot began, and are none of its rows.
@@ -57,7 +70,9 @@ class CompleteSnapshot:
         changes = (numbers["origin"] == origin) & (numbers["kind"] != SNAPSHOT)
         changes &= (time != UNKNOWN) & (moment.time != UNKNOWN)
         newer = changes & ~here & ~older_position & (time >= moment.time)
-        before = (before & ~newer) | (changes & older_position & (time < moment.time))
+        before &= ~newer
+        if not str(self.origin).startswith(_TIME_OF_CHANGE):
+            before |= changes & older_position & (time < moment.time)
         found: Mask = before & ~self._of_position(numbers, origin)
         return found
 
@@ -75,6 +90,9 @@ class CompleteSnapshot:
         found: Mask = (numbers["kind"] == SNAPSHOT) & (numbers["origin"] == origin)
         for name, value in zip(POSITION, self.moment.position, strict=True):
             found &= numbers[name] == value
+        # A log that has begun again gives the same positions again, at another time.
+        if self.since != UNKNOWN:
+            found &= (numbers["time"] == UNKNOWN) | (numbers["time"] >= self.since)
         return found
 
 
@@ -85,20 +103,28 @@ def made_before(position: tuple[int, int, int], numbers: Columns) -> Mask:
 
 
 def complete(marks: Iterable[Mark]) -> list[CompleteSnapshot]:
-    """Return the complete snapshots, in their order.
+    """Return the complete snapshots, in their order; none of a stream with several tables.
+
+    There the rows of one cannot be told from those of another, and a snapshot replaces the rows that it read.
 
     An end without a begin is that of a table with one row, or what is left of a longer snapshot: rows of the same
     position are of it. Where the position is not known, it tells nothing.
     """
     found: list[CompleteSnapshot] = []
     begin: Mark | None = None
+    marks = list(marks)
+    if len({mark.table for mark in marks}) > 1:
+        return found
     order = sorted(marks, key=lambda each: (each.moment.ts, each.ends, each.segment, each.moment.offset))
     for mark in order:
         if not mark.ends:
             begin = mark
             continue
+        if begin is not None and None not in (begin.origin, mark.origin) and not mark.is_read_with(begin):
+            begin = None  # which was interrupted
         first = begin or (mark if mark.origin is not None else None)
         if first is not None:
-            found.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts))
+            since = UNKNOWN if begin is None else begin.moment.time
+            found.append(CompleteSnapshot(first.origin, first.segment, first.moment, mark.moment.ts, since))
         begin = None
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,34 @@ def test_a_complete_snapshot_replaces_what_was_there() -> None:
     # Rows of INSERT have no position: their place or the connector's time tells.
     assert fold([*old, Change("c", 8, "inserted", ts=1500), *second]) == {1: "read", 3: "read"}
     assert fold([*old, *second, Change("c", 8, "inserted", ts=2500)]) == {1: "read", 3: "read", 8: "inserted"}
+
+
+def test_snapshots_of_several_tables_replace_what_they_read() -> None:
+    """As where shards go into one stream: which row is of which table is not known."""
+    first = [read(1, 100, 1000, "first"), read(2, 100, 1001, "last")]
+    second = [
+        replace(each, table="u") for each in (read(3, 100, 1002, "first"), read(4, 100, 1003, "last"))
+    ]
+    assert fold([*first, *second]) == {1: "read", 2: "read", 3: "read", 4: "read"}
+    assert fold([*first, *second, *first]) == {1: "read", 2: "read", 3: "read", 4: "read"}
+
+
+def test_a_transaction_that_was_open_during_a_snapshot_of_oracle() -> None:
+    """Its time is that of the change, before the snapshot, and it was committed after it."""
+    first = [read(1, 100, 1000, "first"), read(2, 100, 1001, "last")]
+    oracle = [replace(each, origin="oracle/x/db") for each in (*first, Change("c", 3, "open", 90, 1100, 900))]
+    assert fold(oracle) == {1: "read", 2: "read", 3: "open"}
+
+
+def test_a_snapshot_at_the_position_of_an_earlier_one() -> None:
+    """RESET MASTER begins with the same file and place again."""
+    first = [read(1, 157, 10, "first"), read(2, 157, 10, "last")]
+    assert fold([*first, read(1, 157, 100, "first"), read(3, 157, 100, "last")]) == {1: "read", 3: "read"}
+
+
+def test_an_end_is_not_that_of_a_snapshot_at_another_position() -> None:
+    interrupted = [read(1, 100, 1000, "first_in_data_collection"), read(2, 100, 1001)]
+    assert fold([*interrupted, read(1, 130, 2000, "last_in_data_collection")]) == {1: "read"}
 
 
 def test_snapshots_in_other_segments() -> None:
