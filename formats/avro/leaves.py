@@ -28,8 +28,10 @@ Scalar = avro.Primitive | avro.Fixed | avro.Enum
 
 MILLIS = ("timestamp-millis", "local-timestamp-millis")
 _TIMESTAMPS = (*MILLIS, "timestamp-micros", "local-timestamp-micros")
-_TIMES = ("date", "-millis", "-micros", "-nanos")
-"""How the names of Avro's logical types of dates, times of day and timestamps end."""
+_TIMES = frozenset(
+    ("date", "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", *_TIMESTAMPS)
+)
+"""Avro's logical types of dates, times of day and timestamps. Other names say nothing."""
 PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int": ("int",),
@@ -78,7 +80,7 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
 def _counts_alike(writer: avro.Primitive, reader: avro.Primitive) -> bool:
     """Tell whether numbers of a writer's time can be a reader's time. A plain number may be any."""
     said = writer.attributes.get("logicalType")
-    if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or not said.endswith(_TIMES):
+    if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or said not in _TIMES:
         return True
     return said == reader.logical or (said in _TIMESTAMPS and reader.logical in _TIMESTAMPS)
 
