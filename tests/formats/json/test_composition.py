@@ -132,6 +132,36 @@ def test_columns(schema: Any, wanted: str) -> None:
     assert columns(schema) == wanted
 
 
+@pytest.mark.parametrize("name", ["default", "enum", "const", "examples", "example", "definitions", "$defs"])
+def test_names_that_are_those_of_keywords(name: str) -> None:
+    inner = {name: {"$ref": "#/definitions/A"}}
+    defined = {"definitions": {"A": {"type": "string"}}}
+    assert columns({"type": "object", "properties": inner} | defined) == f"{name}:string"
+    for keyword in ("definitions", "$defs"):
+        schema = {"properties": {"a": {"$ref": f"#/{keyword}/{name}"}}, keyword: {"A": {"type": "string"}}}
+        schema[keyword][name] = {"$ref": f"#/{keyword}/A"}
+        assert columns(schema) == "a:string"
+        schema[keyword][name] = {"$id": "urn:x", "type": "boolean"}
+        schema["properties"]["b"] = {"$ref": "urn:x"}
+        assert columns(schema) == "a:boolean,b:boolean"
+    for keyword in ("patternProperties", "dependentSchemas"):
+        assert columns({"properties": {"a": {"$ref": f"#/{keyword}/{name}"}}, keyword: inner} | defined) == "a:string"
+    assert columns({"properties": {name: {"$ref": "#"}}}) == f"{name}:string"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "more"),
+    [
+        ("#/default", {"default": {"$ref": "#/definitions/A"}}),
+        ("#/x-more/default", {"x-more": {"default": {"$ref": "#/definitions/A"}}}),
+        ("#/patternProperties", {"patternProperties": {"$ref": "#/definitions/A"}}),
+    ],
+)
+def test_references_from_what_is_no_schema(pointer: str, more: dict[str, Any]) -> None:
+    schema = {"properties": {"a": {"$ref": pointer}}, "definitions": {"A": {"type": "boolean"}}}
+    assert columns(schema | more) == "a:boolean"
+
+
 def test_required_of_all_parts() -> None:
     schema = {"allOf": [CAT, {"required": ["meow"]}], "properties": {"z": {}}, "definitions": DEFINITIONS}
     assert [field.nullable for field in JSON.spark_schema(json.dumps(schema))] == [False, False, True]
