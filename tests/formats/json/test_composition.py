@@ -16,6 +16,7 @@ from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.json.format import JsonFormat
 from pyspark_pravega.formats.json.schema_parser import parse_json_schema
+from pyspark_pravega.formats.json.schema_parts import Splitter
 from tests.formats.json.composed_schemas import DRAFT_7, DRAFT_2020
 
 JSON = JsonFormat()
@@ -180,6 +181,14 @@ def test_the_schema_of_the_report() -> None:
     assert written(CAT, id=1) == b'{"id":1}'
     with pytest.raises(InvalidRowError, match="column 'id' is null"):
         written(CAT)
+
+
+def test_types_of_choices_that_are_made_anew() -> None:
+    kinds = ["string", "boolean", "integer", "array", "object"]
+    schemas = [{"type": [kind, {"type": "null"}]} for kind in kinds * 20]
+    splitter = Splitter(schemas)
+    for each in schemas:
+        assert splitter.types(each) == {each["type"][0], "null"}
 
 
 def test_parts_that_fit_no_value() -> None:
