@@ -104,9 +104,10 @@ def _validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
         ) from None
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
     named = next((names for sign, names in _DRAFTS if sign in draft), None)
+    old = "draft-03" in draft or (named is None and is_draft3(root))
     if isinstance(root, dict):
         root = {key: each for key, each in root.items() if key != "$schema"}
-    if "draft-03" in draft or (named is None and is_draft3(root)):
+    if old:
         root, named = as_draft4(root), ("Draft4Validator",)
     found: list[jsonschema_rs.Validator] = []
     reasons: list[str] = []

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from .schema_references import DATA
-
-_BY_NAME = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
-"""Keywords whose values have schemas by names, which may be those of keywords."""
+from .schema_references import BY_NAME, DATA, inside
 
 
-def is_draft3(value: Any) -> bool:
-    """Tell whether a schema uses what only draft 3 has."""
-    if not isinstance(value, dict):
-        return isinstance(value, list) and any(map(is_draft3, value))
+def is_draft3(root: Any) -> bool:
+    """Tell whether a schema text uses what only draft 3 has, and nothing that only later drafts have."""
+    return any(map(_is_older, _schemas(root))) and not any(map(_is_later, _schemas(root)))
+
+
+def _is_older(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     return (
         isinstance(value.get("required"), bool)
         or any(key in value for key in ("extends", "disallow", "divisibleBy"))
         or kind == "any"
         or (isinstance(kind, list) and any(isinstance(each, dict) or each == "any" for each in kind))
-        or any(map(is_draft3, _inner(value).values()))
-        or any(is_draft3(each) for key in _BY_NAME for each in _by_name(value, key).values())
     )
+
+
+def _is_later(value: dict[str, Any]) -> bool:
+    draft = str(value.get("$schema", ""))
+    named = "json-schema.org/draft" in draft and "draft-03" not in draft
+    return named or "$defs" in value or "dependentSchemas" in value
+
+
+def _schemas(root: Any) -> Iterator[dict[str, Any]]:
+    left = [root]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            yield value
+            left += inside(value, DATA)
+        elif isinstance(value, list):
+            left += value
 
 
 def as_draft4(value: Any) -> Any:
@@ -31,7 +45,7 @@ def as_draft4(value: Any) -> Any:
     if not isinstance(value, dict):
         return [as_draft4(each) for each in value] if isinstance(value, list) else value
     found = value | _mapped(as_draft4, _inner(value))
-    for key in _BY_NAME:
+    for key in BY_NAME:
         if inner := _by_name(value, key):
             found[key] = _mapped(as_draft4, inner)
     if isinstance(found.get("required"), bool):
@@ -57,7 +71,7 @@ def as_draft4(value: Any) -> Any:
 
 
 def _inner(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if key not in DATA | _BY_NAME}
+    return {key: each for key, each in value.items() if key not in DATA | BY_NAME}
 
 
 def _by_name(value: dict[str, Any], key: str) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from typing import Any
 
 from pyspark_pravega.errors import InvalidSchemaError
 
+from .schema_references import BY_NAME
+
 REL = "spark-schema"
 _PREFIX = "data:application/schema+json;base64,"
-_BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
-"""Keywords whose values have schemas by names, which are no keywords."""
 _SHARED = ("title", "description", "format", "default")
 
 
@@ -49,7 +49,7 @@ def _without_ours(value: Any) -> Any:
         return value
     return {
         key: {name: _without_ours(each) for name, each in inner.items()}
-        if key in _BY_NAME and isinstance(inner, dict)
+        if key in BY_NAME and isinstance(inner, dict)
         else _without_ours(inner)
         for key, inner in value.items()
         if not key.startswith("spark.")

@@ -116,7 +116,8 @@ class Splitter:
     def __init__(self, root: Any) -> None:
         self.references = References(root)
         self._siblings = siblings_of(root)
-        self._types: dict[int, frozenset[str]] = {}
+        self._types: dict[int, tuple[Any, frozenset[str]]] = {}
+        """By ids, with the schemas: `choices_of` makes some, and another one may have the id of one that is gone."""
 
     def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
         """Return the parts of a value that fits all sources. `around`: ids of the references' targets that it is in.
@@ -184,9 +185,9 @@ class Splitter:
         if not isinstance(value, dict):
             return TYPES if value is not False else frozenset()
         if id(value) not in self._types:
-            self._types[id(value)] = TYPES  # to what is within it
-            self._types[id(value)] = self._types_of(value)
-        return self._types[id(value)]
+            self._types[id(value)] = value, TYPES  # to what is within it
+            self._types[id(value)] = value, self._types_of(value)
+        return self._types[id(value)][1]
 
     def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
         found = named_types(value.get("type"))

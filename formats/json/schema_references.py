@@ -6,7 +6,7 @@ serializer of Pravega writes `urn:jsonschema:Point`. Nothing is fetched: a refer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -17,6 +17,9 @@ DATA = frozenset({"enum", "const", "default", "examples", "example"})
 """Keywords whose values are no schemas, whatever they look like."""
 
 DEFINITIONS = frozenset({"definitions", "$defs"})
+
+BY_NAME = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas", "dependencies"}
+"""Keywords whose values have schemas by names, which are no keywords."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,14 @@ class References:
             value, resource = left.pop()
             if isinstance(value, dict):
                 resource = self._resources[id(value)] = self._note(value, resource)
-                left += [(each, resource) for key, each in reversed(value.items()) if key not in DATA]
+                left += [(each, resource) for each in reversed(list(inside(value, DATA)))]
             elif isinstance(value, list):
                 left += [(each, resource) for each in reversed(value)]
 
     def _note(self, value: dict[str, Any], resource: _Resource) -> _Resource:
         for key in ("$id", "id"):
             name = value.get(key)
-            # A definition, not another mention of it; and not a property that is called "id".
+            # A definition, not another mention of it.
             if isinstance(name, str) and "$ref" not in value:
                 self._named.setdefault(name, value)
                 address = _joined(resource.base, name)
@@ -69,7 +72,8 @@ class References:
 
     def known(self, reference: str, within: dict[str, Any]) -> Any:
         """Return the schema that a reference in `within` stands for, None if it is not in the text."""
-        return self._target(reference, self._resources[id(within)])
+        # A pointer may lead to data, or to what unknown keywords have. That is seen from the whole text.
+        return self._target(reference, self._resources.get(id(within), self._whole))
 
     def _target(self, reference: str, resource: _Resource) -> Any:
         if reference == "#":
@@ -98,7 +102,7 @@ class References:
         left: list[Any] = [schema]
         while left:
             value = left.pop()
-            inner = [each for key, each in value.items() if key not in DATA | DEFINITIONS]
+            inner = list(inside(value, DATA | DEFINITIONS))
             if isinstance(reference := value.get("$ref"), str):
                 inner.append(self.known(reference, value))
             while inner:
@@ -110,6 +114,13 @@ class References:
                     if id(each) not in seen:
                         seen.add(id(each))
                         left.append(each)
+
+
+def inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
+    """Go through what the keywords of a schema have, except some: schemas, lists of them, and other values."""
+    for key, each in value.items():
+        if key not in without:
+            yield from each.values() if key in BY_NAME and isinstance(each, dict) else (each,)
 
 
 def _joined(base: str, name: str) -> str:

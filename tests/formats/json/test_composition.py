@@ -14,8 +14,10 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.json.draft3 import is_draft3
 from pyspark_pravega.formats.json.format import JsonFormat
 from pyspark_pravega.formats.json.schema_parser import parse_json_schema
+from pyspark_pravega.formats.json.schema_parts import Splitter
 from tests.formats.json.composed_schemas import DRAFT_7, DRAFT_2020
 
 JSON = JsonFormat()
@@ -132,6 +134,36 @@ def test_columns(schema: Any, wanted: str) -> None:
     assert columns(schema) == wanted
 
 
+@pytest.mark.parametrize("name", ["default", "enum", "const", "examples", "example", "definitions", "$defs"])
+def test_names_that_are_those_of_keywords(name: str) -> None:
+    inner = {name: {"$ref": "#/definitions/A"}}
+    defined = {"definitions": {"A": {"type": "string"}}}
+    assert columns({"type": "object", "properties": inner} | defined) == f"{name}:string"
+    for keyword in ("definitions", "$defs"):
+        schema = {"properties": {"a": {"$ref": f"#/{keyword}/{name}"}}, keyword: {"A": {"type": "string"}}}
+        schema[keyword][name] = {"$ref": f"#/{keyword}/A"}
+        assert columns(schema) == "a:string"
+        schema[keyword][name] = {"$id": "urn:x", "type": "boolean"}
+        schema["properties"]["b"] = {"$ref": "urn:x"}
+        assert columns(schema) == "a:boolean,b:boolean"
+    for keyword in ("patternProperties", "dependentSchemas"):
+        assert columns({"properties": {"a": {"$ref": f"#/{keyword}/{name}"}}, keyword: inner} | defined) == "a:string"
+    assert columns({"properties": {name: {"$ref": "#"}}}) == f"{name}:string"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "more"),
+    [
+        ("#/default", {"default": {"$ref": "#/definitions/A"}}),
+        ("#/x-more/default", {"x-more": {"default": {"$ref": "#/definitions/A"}}}),
+        ("#/patternProperties", {"patternProperties": {"$ref": "#/definitions/A"}}),
+    ],
+)
+def test_references_from_what_is_no_schema(pointer: str, more: dict[str, Any]) -> None:
+    schema = {"properties": {"a": {"$ref": pointer}}, "definitions": {"A": {"type": "boolean"}}}
+    assert columns(schema | more) == "a:boolean"
+
+
 def test_required_of_all_parts() -> None:
     schema = {"allOf": [CAT, {"required": ["meow"]}], "properties": {"z": {}}, "definitions": DEFINITIONS}
     assert [field.nullable for field in JSON.spark_schema(json.dumps(schema))] == [False, False, True]
@@ -150,6 +182,14 @@ def test_the_schema_of_the_report() -> None:
     assert written(CAT, id=1) == b'{"id":1}'
     with pytest.raises(InvalidRowError, match="column 'id' is null"):
         written(CAT)
+
+
+def test_types_of_choices_that_are_made_anew() -> None:
+    kinds = ["string", "boolean", "integer", "array", "object"]
+    schemas = [{"type": [kind, {"type": "null"}]} for kind in kinds * 20]
+    splitter = Splitter(schemas)
+    for each in schemas:
+        assert splitter.types(each) == {each["type"][0], "null"}
 
 
 def test_parts_that_fit_no_value() -> None:
@@ -232,6 +272,52 @@ def test_rules_of_draft_3_as_jackson_writes_them() -> None:
     for row in ({"kind": "C"}, {"kind": "A", "size": 7}, {"kind": "A", "other": '{"size": 5}'}):
         with pytest.raises(InvalidRowError):
             written(schema, **row)
+
+
+@pytest.mark.parametrize("keyword", ["$defs", "dependentSchemas"])
+@pytest.mark.parametrize("name", ["disallow", "extends", "divisibleBy"])
+def test_names_that_are_those_of_keywords_of_draft_3(keyword: str, name: str) -> None:
+    schema = {
+        "properties": {name: {"type": "string"}, "a": {"type": "integer", "exclusiveMinimum": 0}},
+        keyword: {name: {"required": ["a"], "properties": {"a": {"type": "integer"}}}},
+    }
+    assert json.loads(written(schema, **{name: "x", "a": 1})) == {name: "x", "a": 1}
+    with pytest.raises(InvalidRowError, match="less than or equal to the minimum of 0"):
+        written(schema, a=0)
+    # Of draft 3 by its word, where these are no keywords; but what a reference leads to is one of its schemas.
+    old = {"$schema": "http://json-schema.org/draft-03/schema#", keyword: {name: {"type": "integer", "divisibleBy": 5}}}
+    old["properties"] = {"v": {"$ref": f"#/{keyword}/{name}"}}
+    assert written(old, v=5) == b'{"v":5}'
+    with pytest.raises(InvalidRowError, match="not a multiple of 5"):
+        written(old, v=6)
+
+
+def test_dependent_schemas_count_by_the_name_of_a_keyword_of_draft_3() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"disallow": {"type": "string"}, "a": {"type": "integer", "minimum": 1}},
+        "dependentSchemas": {"disallow": {"required": ["a"]}},
+    }
+    assert written(schema, disallow="x", a=1) == b'{"disallow":"x","a":1}'
+    with pytest.raises(InvalidRowError, match='"a" is a required property'):
+        written(schema, disallow="x")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"$schema": "https://json-schema.org/draft/next/schema"},
+        {"$schema": DRAFT_2020},
+        {"$schema": DRAFT_7},
+        {"$defs": {}},
+        {"items": {"dependentSchemas": {}}},
+    ],
+)
+def test_what_says_a_later_draft_is_not_of_draft_3(later: dict[str, Any]) -> None:
+    schema = {"properties": {"v": {"type": "integer", "minimum": 1}}, "divisibleBy": {}}
+    assert written(later | schema, v=1) == b'{"v":1}'
+    assert not is_draft3(later | schema)
+    assert is_draft3(schema)
 
 
 def test_what_cannot_be_checked_is_refused() -> None:
