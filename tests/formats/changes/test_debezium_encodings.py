@@ -25,7 +25,7 @@ from pyspark_pravega.datasource.changes.rows.entries import EventLocations, valu
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, checked_settings, time_units
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 
 
 def columns(**types: t.DataType) -> t.StructType:
@@ -835,3 +835,48 @@ def test_maxwell() -> None:
     assert rows[3]["ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     with pytest.raises(BadEvent, match="its 'type' is 'c', which Maxwell does not have"):
         decode(table, [b'{"type":"c"}'], "maxwell-json")
+
+
+SELF_CONTAINING = {
+    "record": {"name": "Se", "fields": [{"name": "v", "type": "float"}, {"name": "n", "type": ["null", "Se"]}]},
+    "array": {"name": "Se", "fields": [{"name": "n", "type": {"type": "array", "items": "Se"}}]},
+    "entries": {
+        "name": "Se",
+        "fields": [
+            {
+                "name": "n",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "E",
+                        "connect.internal.type": "MapEntry",
+                        "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "Se"]}],
+                    },
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", list(SELF_CONTAINING))
+def test_a_record_that_contains_itself_makes_the_events_of_its_schema_bad(kind: str) -> None:
+    """Even if the table has no such column. Other events are read."""
+    table = columns(id=t.IntegerType())
+    row = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "int"}]}
+    inner = SELF_CONTAINING[kind] | {"type": "record"}
+    recursive = row | {"fields": [*row["fields"], {"name": "s", "type": ["null", inner]}]}  # type: ignore[misc]
+    texts = {1: json.dumps(row), 2: json.dumps(recursive)}
+    format = find_format("debezium-avro")
+    schema_text = format.schema_text(table, "t", "s")
+    encoder = format.encoder(table, json.dumps(row), None, "", {})
+    (payload,) = encoder.encode(pa.record_batch({"id": pa.array([7], pa.int32())})).to_pylist()
+    decoder = format.decoder(
+        changelog_schema(table), schema_text, lambda number: WriterSchema(texts[number], "Avro", ""), {}
+    )
+    events = [b"\1" + number.to_bytes(4, "big") + payload for number in (1, 2, 1)]
+    batch, bad = decoder.decode_valid(EventBuffer.of(events))
+    assert [each.index for each in bad] == [1]
+    assert "contains itself, and Debezium's events have no recursive schemas" in bad[0].reason
+    assert batch.column("after").to_pylist() == [{"id": 7}] * 2
