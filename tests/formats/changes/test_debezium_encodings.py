@@ -837,7 +837,7 @@ def test_maxwell() -> None:
         decode(table, [b'{"type":"c"}'], "maxwell-json")
 
 
-SELF_CONTAINING = {
+SELF_CONTAINING: dict[str, dict[str, Any]] = {
     "record": {"name": "Se", "fields": [{"name": "v", "type": "float"}, {"name": "n", "type": ["null", "Se"]}]},
     "array": {"name": "Se", "fields": [{"name": "n", "type": {"type": "array", "items": "Se"}}]},
     "entries": {
@@ -864,9 +864,9 @@ SELF_CONTAINING = {
 def test_a_record_that_contains_itself_makes_the_events_of_its_schema_bad(kind: str) -> None:
     """Even if the table has no such column. Other events are read."""
     table = columns(id=t.IntegerType())
-    row = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "int"}]}
+    row: dict[str, Any] = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "int"}]}
     inner = SELF_CONTAINING[kind] | {"type": "record"}
-    recursive = row | {"fields": [*row["fields"], {"name": "s", "type": ["null", inner]}]}  # type: ignore[misc]
+    recursive = row | {"fields": [*row["fields"], {"name": "s", "type": ["null", inner]}]}
     texts = {1: json.dumps(row), 2: json.dumps(recursive)}
     format = find_format("debezium-avro")
     schema_text = format.schema_text(table, "t", "s")
