@@ -281,11 +281,13 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
 
 def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> Positions:
     """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
-    found = events_with(events, pattern)
+    return np.union1d(events_with(events, pattern), events_with_rare(events, texts, rare))
+
+
+def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> Positions:
+    """Return the positions of the events with a pattern that needs one of some texts."""
     every = _bytes_of(events)
-    if not any(text in every for text in texts):
-        return found
-    return np.union1d(found, events_with(events, rare))
+    return events_with(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
 
 
 def _exact_numbers(data_type: DataType) -> bool:

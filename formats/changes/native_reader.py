@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
 
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
 from ..core.events import EventBuffer, Positions
+from ..core.spark_visitor import leaf_types
 from ..json.native_plan import json_column
 from ..native.plans import NO_COLUMNS, Spec, Unplanned
 from ..native.reader import NATIVE_PIECE_EVENTS, with_reference
-from .columns import events_with
+from .columns import events_with, events_with_rare
 from .feed import MARKS, OPERATIONS, UPSERTS
 from .position_columns import SOURCE_TYPE, positions, timestamps
 
@@ -36,6 +37,10 @@ _OF_MARKS = ("snapshot", "schema", "table")
 """What marks need of a source block beside SOURCE_TYPE."""
 
 _OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
+
+_FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
+_FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
+"""The end of a text of a timestamp with an offset beyond 18 hours."""
 
 SCHEMA_FIRST = '{"schema":'
 """What an envelope with a schema begins with."""
@@ -80,6 +85,7 @@ class NativeEnvelopeReader(PayloadReader):
         marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
         self._source = pa.struct([*SOURCE_TYPE, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
+        self._timed = any(_has_timestamps(each.dataType) for each in wanted if each.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
@@ -99,6 +105,8 @@ class NativeEnvelopeReader(PayloadReader):
         read = np.flatnonzero(there)
         there[read[~self._plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
+        if self._timed:
+            there[events_with_rare(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
         if connector is not None:
             there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
             there[read[self._misnamed(found, read, payloads)]] = False
@@ -215,6 +223,10 @@ class NativeEnvelopeReader(PayloadReader):
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 """An image of which no column is wanted, but which must be an object or null."""
+
+
+def _has_timestamps(data_type: DataType) -> bool:
+    return any(isinstance(each, TimestampType | TimestampNTZType) for each in leaf_types(data_type))
 
 
 def _rows_of_nulls(image: pa.StructArray) -> Any:

@@ -38,8 +38,13 @@ _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
-def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool) -> Leaf:
-    """Return a column. `mode`: what strings without a schema are: "string", "precise" or "double"."""
+def decimal_column(
+    path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool, plain: bool = False
+) -> Leaf:
+    """Return a column.
+
+    `mode`: what strings without a schema are: "string", "precise" or "double". `plain`: no objects are decimals.
+    """
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
     unscaled = unscaled_of(schema)
@@ -49,7 +54,7 @@ def decimal_column(path: str, data_type: DecimalType, schema: FieldSchema | None
     raw = schema is not None and schema.raw
 
     def exact(value: Any) -> Decimal | None:
-        text = _text_of(value, unscaled, raw)
+        text = _text_of(value, unscaled, raw, plain=plain)
         if text is None:
             return None
         if rounding and type(value) is not str:
@@ -95,10 +100,10 @@ def _without_exponent(text: str) -> str:
     return f"{number:f}"
 
 
-def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True) -> str | None:
+def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True, plain: bool = False) -> str | None:
     if type(value) is str and unscaled is None and value in _NOT_FINITE:
         return None if finite else value
-    if type(value) is dict:
+    if type(value) is dict and not plain:
         number, scale = value.get("value"), value.get("scale")
         if type(scale) is int and type(number) is (bytes if raw else str):
             return _digits(_bytes_of(number), scale)
@@ -107,10 +112,8 @@ def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True
         return _digits(_bytes_of(value), unscaled)
     if type(value) is str:
         if not _DECIMAL_TEXT.fullmatch(value):
-            raise Misfit(
-                f"the string '{value[:40]}' is no decimal; if it is base64, set the table property "
-                "'debezium.decimal' to 'precise'"
-            )
+            advice = "; if it is base64, set the table property 'debezium.decimal' to 'precise'"
+            raise Misfit(f"the string '{value[:40]}' is no decimal{'' if plain else advice}")
         return value
     if type(value) is int:
         return str(value)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark_pravega.errors import InvalidSchemaError
+
 from ...avro import schema_model as avro
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -81,22 +83,36 @@ def of_json(node: Any) -> FieldSchema | None:
 
 
 def of_avro(node: avro.Node) -> FieldSchema | None:
-    """Return the schema that an Avro type stands for; None for the null type."""
+    """Return the schema that an Avro type stands for; None for the null type.
+
+    Raises InvalidSchemaError for a record that contains itself.
+    """
+    return _of_node(node, ())
+
+
+def _of_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
+    """Return the schema of a type that stands in these records."""
     branches = avro.without_null(node)[0]
     if len(branches) != 1:
-        return _of_branches([of_avro(branch) for branch in branches]) if branches else None
+        return _of_branches([_of_node(branch, around) for branch in branches]) if branches else None
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
-        fields = {each.name: found for each in only.fields if (found := of_avro(each.type)) is not None}
+        if any(each is only for each in around):
+            raise InvalidSchemaError(
+                f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
+            )
+        around = (*around, only)
+        fields = {each.name: found for each in only.fields if (found := _of_node(each.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
         entry = _entry_of(only)
         if entry is not None:
-            return FieldSchema("map", name, element=of_avro(entry[1]), key=of_avro(entry[0]), raw=True)
-        return FieldSchema("array", name, element=of_avro(only.items), raw=True)
+            key, value = (_of_node(each, around) for each in entry)
+            return FieldSchema("map", name, element=value, key=key, raw=True)
+        return FieldSchema("array", name, element=_of_node(only.items, around), raw=True)
     if isinstance(only, avro.Map):
-        return FieldSchema("map", name, element=of_avro(only.values), key=FieldSchema("string"), raw=True)
+        return FieldSchema("map", name, element=_of_node(only.values, around), key=FieldSchema("string"), raw=True)
     if isinstance(only, avro.Primitive | avro.Fixed):
         return _of_scalar(only, name)
     return FieldSchema("string", name, raw=True)

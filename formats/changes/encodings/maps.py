@@ -26,7 +26,20 @@ class EntriesColumn(MapColumn):
     different in the event but equal in the column make the event bad, because either value may be meant.
     """
 
+    of_text: EntriesColumn | None = None
+    """What builds the maps of texts, if their values are read differently."""
+
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+        texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
+        if self.of_text is None or not texts.any():
+            return self._built(values, rows, problems)
+        order = np.argsort(texts, kind="stable")
+        parts = []
+        for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
+            parts.append(column._built([values[place] for place in places.tolist()], rows[places], problems))
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
+
+    def _built(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         values = [_object_of(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)

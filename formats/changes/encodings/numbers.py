@@ -32,8 +32,11 @@ def flag_column(path: str) -> Leaf:
     return Leaf(path, pa.bool_(), exact, kinds=frozenset((bool, _NONE)), native=("flag",))
 
 
-def whole_column(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
-    """Return a column of whole numbers that reads numbers without fraction, also as texts, and decimals."""
+def whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
+    """Return a column of whole numbers that reads numbers without fraction, also as texts, and decimals.
+
+    `plain`: no objects are decimals.
+    """
     arrow_type = arrow_type_of(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
     scaled = unscaled_of(schema) is not None
@@ -42,7 +45,7 @@ def whole_column(path: str, data_type: DataType, schema: FieldSchema | None) -> 
 
     def exact(value: Any) -> int:
         number = value
-        if scaled or type(value) is dict:
+        if scaled or (type(value) is dict and not plain):
             number = _whole(decimal_text(value, schema))
         elif type(value) is str:
             number = _whole(value)
@@ -73,8 +76,8 @@ def _whole(text: str) -> int | None:
         return None
 
 
-def floating_column(path: str, data_type: DataType, schema: FieldSchema | None) -> Leaf:
-    """Return a column of floats that reads numbers, also as texts, and decimals."""
+def floating_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
+    """Return a column of floats that reads numbers, also as texts, and decimals. `plain`: no objects are decimals."""
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
     scaled = unscaled_of(schema) is not None
 
@@ -83,16 +86,16 @@ def floating_column(path: str, data_type: DataType, schema: FieldSchema | None) 
             return _SPECIAL[value]
         if type(value) is float and not math.isfinite(value):
             return value
-        if scaled or type(value) is dict:
+        if scaled or (type(value) is dict and not plain):
             value = decimal_text(value, schema)
         if type(value) not in (float, int, str, NumberText):
             raise Misfit(f"expected a number, found {kind_of(value)}")
+        if type(value) is str and not is_decimal_text(value):
+            raise Misfit(f"the string '{value[:40]}' is no number")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
-        except ValueError:
-            raise Misfit(f"the string '{str(value)[:40]}' is no number") from None
         if abs(number) >= limit or math.isnan(number):
             raise Misfit(f"the number {shortened(value)} is out of the range of {data_type.simpleString()}")
         return number
@@ -105,6 +108,3 @@ def floating_column(path: str, data_type: DataType, schema: FieldSchema | None) 
 
     kinds: frozenset[type] = frozenset((_NONE,)) if scaled else frozenset((float, int, NumberText, _NONE))
     return Leaf(path, arrow_type, exact, fast=fast, kinds=kinds, native=None if scaled else _NATIVE)
-
-
-

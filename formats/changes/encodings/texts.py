@@ -18,11 +18,15 @@ from .semantic_types import Semantic, semantic_of, unit_of
 from .times import as_text
 
 _NONE = type(None)
+_VARIABLE_SCALE = {"scale", "value"}
 _KINDS_OF_TIMES = {Semantic.DATE: "date", Semantic.TIMESTAMP: "timestamp", Semantic.TIME: "time"}
 
 
-def text_column(path: str, schema: FieldSchema | None) -> Leaf:
-    """Return a column of the texts that values are, or of their JSON. Bytes of Avro are base64, as JSON has them."""
+def text_column(path: str, schema: FieldSchema | None, *, decimals: bool = True) -> Leaf:
+    """Return a column of the texts that values are, or of their JSON. Bytes of Avro are base64, as JSON has them.
+
+    `decimals`: objects without schema may be VariableScaleDecimals, and are their digits then.
+    """
     raw = schema is not None and schema.raw
 
     def exact(value: Any) -> str:
@@ -30,11 +34,21 @@ def text_column(path: str, schema: FieldSchema | None) -> Leaf:
             return _checked(value)
         if raw and schema is not None:
             value = _as_json(value, schema)
-        if type(value) is dict and set(value) == {"scale", "value"} and schema is None:
-            return decimal_text(value, None)
+        if schema is None and decimals and (digits := _variable_scale_digits(value)) is not None:
+            return digits
         return _checked(value if type(value) is str else json_text(value))
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
+
+
+def _variable_scale_digits(value: Any) -> str | None:
+    """Return the digits of what has the shape of a VariableScaleDecimal; None for anything else."""
+    if type(value) is not dict or value.keys() != _VARIABLE_SCALE or not value["value"]:
+        return None
+    try:
+        return decimal_text(value, None)
+    except Misfit:
+        return None
 
 
 def base64_column(path: str, schema: FieldSchema) -> Leaf:
@@ -97,5 +111,3 @@ def _checked(text: str) -> str:
     except UnicodeEncodeError:
         raise Misfit("the string has half of a surrogate pair, which is no character") from None
     return text
-
-

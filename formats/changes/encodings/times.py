@@ -25,7 +25,7 @@ from .settings import ASSUMED_MS
 _NONE = type(None)
 _KINDS = frozenset((int, str, _NONE))
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
-_DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DATE = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)(?:Z|([+-])(\d\d):(\d\d))?", re.ASCII)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,9})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"
     r"(?:([Zz])|([+-])(\d\d):?(\d\d)?)?",
@@ -37,6 +37,7 @@ _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400
 """Debezium's numbers for what PostgreSQL calls so."""
 _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
+_LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
 _POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
 """What Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
@@ -65,13 +66,16 @@ def no_days(value: int) -> bool:
     return False
 
 
-def date_column(path: str, known: Callable[[int], bool]) -> Leaf:
+def date_column(path: str, known: Callable[[int], bool], *, plain: bool = False) -> Leaf:
     """Return a column that reads days since 1970, or a date as text.
 
-    `known` tells which days outside the years 0001 to 9999 are dates all the same, and so null.
+    `known` tells which days outside the years 0001 to 9999 are dates all the same, and so null. `plain`: only texts
+    are dates.
     """
 
     def exact(value: Any) -> int | None:
+        if plain and type(value) is not str:
+            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
         if type(value) is int:
             if FIRST_DAY <= value <= LAST_DAY:
                 return value
@@ -93,8 +97,9 @@ def date_column(path: str, known: Callable[[int], bool]) -> Leaf:
             raise ValueError  # Which of them are dates is found one by one.
         return there.cast(pa.int32()).view(pa.date32())
 
-    kinds = frozenset((int, _NONE))
-    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_stored_days, native=("days",))
+    kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
+    native = None if plain else ("days",)
+    return Leaf(path, pa.date32(), exact, fast=fast, kinds=kinds, store=_stored_days, native=native)
 
 
 def midnight_column(path: str, unit: str) -> Leaf:
@@ -215,7 +220,18 @@ def _days(text: str) -> int | None:
         return micros // _DAY_MICROS
     if match is None:
         raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
+    _offset_seconds(match[4], match[5], match[6], text)
     return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
+
+
+def _offset_seconds(sign: str | None, hours: str, minutes: str | None, text: str) -> int:
+    """Return the seconds east of UTC; 0 without a sign. Raises Misfit beyond 18 hours, as java.time does."""
+    if not sign:
+        return 0
+    seconds = int(hours) * 3600 + int(minutes or 0) * 60
+    if int(minutes or 0) > 59 or seconds > _LARGEST_OFFSET:
+        raise Misfit(f"the string '{text[:40]}' has no offset between -18:00 and +18:00")
+    return -seconds if sign == "-" else seconds
 
 
 def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
@@ -241,9 +257,7 @@ def micros_of_text(text: str) -> int | None:
     hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
     if hours > 23 or minutes > 59 or seconds > 60:
         raise Misfit(f"the string '{text[:40]}' is no time of a day")
-    offset = 0
-    if match[9]:
-        offset = (int(match[10]) * 3600 + int(match[11] or 0) * 60) * (-1 if match[9] == "-" else 1)
+    offset = _offset_seconds(match[9], match[10], match[11], text)
     if days is None:
         return None
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
@@ -267,7 +281,7 @@ def as_text(name_unit: str, kind: str) -> Callable[[int], str]:
         return f"{text}.{fraction:0{digits}}" if digits else text
 
     def moment(value: int) -> str:
-        if value * per_unit in _ENDLESS_MICROS:
+        if digits <= 6 and value * per_unit in _ENDLESS_MICROS:
             return _ENDLESS_MICROS[value * per_unit]
         days, rest = divmod(value, 86_400 * per_second)
         return f"{_iso_date(days)}T{clock(rest)}"

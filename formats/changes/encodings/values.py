@@ -31,18 +31,30 @@ from .times import any_days, date_column, days_of_postgres, midnight_column, no_
 
 _NONE = type(None)
 _MAXWELL = "maxwell"
-"""Maxwell writes bytes as base64, always."""
+"""Maxwell writes bytes as base64, always, and no decimals as objects."""
+
+_NO_TEXT = "expected a timestamp as a string, found the number {}"
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A column to build. `declared`: the unit that `debezium.time-units` has for the column of the table around it."""
+    """A column to build.
+
+    `declared`: the unit that `debezium.time-units` has for the column of the table around it. `plain`: the values are
+    those of a JSON text of the user's own, which no connector encodes.
+    """
 
     data_type: DataType
     path: str
     schema: FieldSchema | None
     rules: Rules
     declared: str | None = None
+    plain: bool = False
+
+    def of_text(self) -> _Cell:
+        """Return the same for values of a JSON text. No property tells about these."""
+        rules = replace(self.rules, unit_by_column={}, default_unit=None, decimal="string", binary=BASE64)
+        return replace(self, schema=None, rules=rules, declared=None, plain=True)
 
     def part(self, name: str, data_type: DataType, schema: FieldSchema | None) -> Column:
         """Return the column of a part of this one's values."""
@@ -99,12 +111,14 @@ def _refused(cell: _Cell, sentence: str) -> Leaf:
 def _decimal(cell: _Cell, reading: Reading) -> Column:
     assert isinstance(cell.data_type, DecimalType)
     rounding = reading is Reading.ROUNDED
-    return decimal_column(cell.path, cell.data_type, cell.schema, cell.rules.decimal, rounding=rounding)
+    mode = cell.rules.decimal
+    return decimal_column(cell.path, cell.data_type, cell.schema, mode, rounding=rounding, plain=cell.plain)
 
 
 def _string(cell: _Cell, reading: Reading) -> Column:
     if cell.schema is None or reading is Reading.TEXT:
-        return text_column(cell.path, cell.schema)
+        decimals = not cell.plain and cell.rules.connector != _MAXWELL
+        return text_column(cell.path, cell.schema, decimals=decimals)
     make = {Reading.DIGITS: digits_column, Reading.ISO: iso_column, Reading.BASE64: base64_column}[reading]
     return make(cell.path, cell.schema)
 
@@ -129,6 +143,8 @@ def _date(cell: _Cell, reading: Reading) -> Column:
         return midnight_column(cell.path, unit_of(schema))
     if schema is not None:
         return date_column(cell.path, any_days)
+    if cell.plain:
+        return date_column(cell.path, no_days, plain=True)
     return date_column(cell.path, days_of_postgres if cell.rules.connector == "postgresql" else no_days)
 
 
@@ -136,7 +152,7 @@ def _timestamp(cell: _Cell, reading: Reading) -> Column:
     arrow_type = arrow_type_of(cell.data_type)
     if cell.schema is None:
         unit = cell.declared or cell.rules.default_unit
-        return timestamp_column(cell.path, arrow_type, unit, cell.rules.unknown_unit())
+        return timestamp_column(cell.path, arrow_type, unit, _NO_TEXT if cell.plain else cell.rules.unknown_unit())
     if reading is Reading.DECLARED_UNIT and cell.declared is None:
         return _refused(cell, refusal(cell.schema, cell.data_type))
     unit = cell.declared if reading is Reading.DECLARED_UNIT else unit_of(cell.schema) or None
@@ -158,8 +174,15 @@ def _map(cell: _Cell, reading: Reading) -> Column:
         if any(each != members[0] for each in members):
             return _refused(cell, f"{refusal(schema, data_type)}: its fields have different types")
         inner = members[0] if members else None
-    key = cell.part("key", data_type.keyType, schema.key if schema is not None else None)
-    value = cell.part("value", data_type.valueType, inner)
+    column = _entries(cell, data_type, schema.key if schema is not None else None, inner)
+    if not cell.plain and (schema is None or reading is Reading.JSON_OBJECT):
+        column.of_text = _entries(cell.of_text(), data_type, None, None)
+    return column
+
+
+def _entries(cell: _Cell, data_type: MapType, keys: FieldSchema | None, values: FieldSchema | None) -> EntriesColumn:
+    key = cell.part("key", data_type.keyType, keys)
+    value = cell.part("value", data_type.valueType, values)
     return EntriesColumn(cell.path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
 
 
@@ -180,8 +203,10 @@ def _member(cell: _Cell, field: StructField) -> Column:
 _BUILDERS: Mapping[Target, Callable[[_Cell, Reading], Column]] = MappingProxyType(
     {
         Target.BOOLEAN: lambda cell, reading: flag_column(cell.path),
-        Target.WHOLE: lambda cell, reading: whole_column(cell.path, cell.data_type, cell.schema),
-        Target.FLOATING: lambda cell, reading: floating_column(cell.path, cell.data_type, cell.schema),
+        Target.WHOLE: lambda cell, reading: whole_column(cell.path, cell.data_type, cell.schema, plain=cell.plain),
+        Target.FLOATING: lambda cell, reading: floating_column(
+            cell.path, cell.data_type, cell.schema, plain=cell.plain
+        ),
         Target.DECIMAL: _decimal,
         Target.STRING: _string,
         Target.BINARY: _binary,

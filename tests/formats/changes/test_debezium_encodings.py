@@ -25,7 +25,7 @@ from pyspark_pravega.datasource.changes.rows.entries import EventLocations, valu
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema, checked_settings, time_units
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.core.format import BadEvent, find_format
+from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 
 
 def columns(**types: t.DataType) -> t.StructType:
@@ -835,3 +835,173 @@ def test_maxwell() -> None:
     assert rows[3]["ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     with pytest.raises(BadEvent, match="its 'type' is 'c', which Maxwell does not have"):
         decode(table, [b'{"type":"c"}'], "maxwell-json")
+
+
+SELF_CONTAINING: dict[str, dict[str, Any]] = {
+    "record": {"name": "Se", "fields": [{"name": "v", "type": "float"}, {"name": "n", "type": ["null", "Se"]}]},
+    "array": {"name": "Se", "fields": [{"name": "n", "type": {"type": "array", "items": "Se"}}]},
+    "entries": {
+        "name": "Se",
+        "fields": [
+            {
+                "name": "n",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "E",
+                        "connect.internal.type": "MapEntry",
+                        "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "Se"]}],
+                    },
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", list(SELF_CONTAINING))
+def test_a_record_that_contains_itself_makes_the_events_of_its_schema_bad(kind: str) -> None:
+    """Even if the table has no such column. Other events are read."""
+    table = columns(id=t.IntegerType())
+    row: dict[str, Any] = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "int"}]}
+    inner = SELF_CONTAINING[kind] | {"type": "record"}
+    recursive = row | {"fields": [*row["fields"], {"name": "s", "type": ["null", inner]}]}
+    texts = {1: json.dumps(row), 2: json.dumps(recursive)}
+    format = find_format("debezium-avro")
+    schema_text = format.schema_text(table, "t", "s")
+    encoder = format.encoder(table, json.dumps(row), None, "", {})
+    (payload,) = encoder.encode(pa.record_batch({"id": pa.array([7], pa.int32())})).to_pylist()
+    decoder = format.decoder(
+        changelog_schema(table), schema_text, lambda number: WriterSchema(texts[number], "Avro", ""), {}
+    )
+    events = [b"\1" + number.to_bytes(4, "big") + payload for number in (1, 2, 1)]
+    batch, bad = decoder.decode_valid(EventBuffer.of(events))
+    assert [each.index for each in bad] == [1]
+    assert "contains itself, and Debezium's events have no recursive schemas" in bad[0].reason
+    assert batch.column("after").to_pylist() == [{"id": 7}] * 2
+
+
+def bad_reasons(table: t.StructType, events: Sequence[bytes], format: str = "debezium-json", **settings: str) -> Any:
+    """The images of the good events, and the reasons of the bad ones by position."""
+    found = find_format(format)
+    options = {name.replace("__", ".").replace("_", "-"): text for name, text in settings.items()}
+    decoder = found.decoder(changelog_schema(table), found.schema_text(table, "t", "s"), None, options)
+    batch, bad = decoder.decode_valid(EventBuffer.of(list(events)))
+    return [row["after"] for row in batch.to_pylist()], {each.index: each.reason for each in bad}
+
+
+PLAIN: list[tuple[str, t.DataType, Any]] = [
+    ('"1500"', t.DecimalType(10, 2), Decimal("1500.00")),
+    ("15.25", t.DecimalType(10, 2), Decimal("15.25")),
+    ('"AQ=="', t.DecimalType(10, 2), "'AQ==' is no decimal ("),
+    ('{"scale":0,"value":"AQ=="}', t.DecimalType(10, 2), "expected a decimal, found an object"),
+    ('{"scale":0,"value":"AQ=="}', t.LongType(), "expected a whole number, found an object"),
+    ('{"scale":0,"value":"AQ=="}', t.DoubleType(), "expected a number, found an object"),
+    ('{"scale":0,"value":"AQ=="}', t.StringType(), '{"scale":0,"value":"AQ=="}'),
+    ('"2024-02-29T00:00:01Z"', t.TimestampNTZType(), datetime(2024, 2, 29, 0, 0, 1)),
+    ("5", t.TimestampNTZType(), "expected a timestamp as a string, found the number 5"),
+    ('"2024-02-29"', t.DateType(), date(2024, 2, 29)),
+    ("5", t.DateType(), "expected a date as a string"),
+    ('"YWJj"', t.BinaryType(), b"abc"),
+    ('"00ff"', t.BinaryType(), base64.b64decode("00ff")),
+    ("[1,2]", t.ArrayType(t.DateType()), "expected a date as a string"),
+    ('["7"]', t.ArrayType(t.DecimalType(4, 1)), [Decimal("7.0")]),
+]
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "string", "name": "io.debezium.data.Json"}, None])
+@pytest.mark.parametrize(("text", "data_type", "wanted"), PLAIN)
+def test_values_of_a_json_text_are_plain_json(
+    schema: dict[str, Any] | None, text: str, data_type: t.DataType, wanted: Any
+) -> None:
+    """Whatever the properties say: no connector encodes them."""
+    settings = {
+        "debezium__decimal": "precise",
+        "debezium__time_precision": "connect",
+        "debezium__time_units": "m=s",
+        "debezium__binary": "hex",
+    }
+    table = columns(m=t.MapType(t.StringType(), data_type))
+    after = {"m": f'{{"a":{text}}}'}
+    payload = {"before": None, "after": after, "source": {"connector": "postgresql"}, "op": "c", "ts_ms": 5}
+    events = [event(after) if schema is None else envelope(payload, [("m", schema)])] * 2
+    rows, bad = bad_reasons(table, events, **settings)
+    if isinstance(wanted, str) and not isinstance(data_type, t.StringType):
+        # The advice about a property would not help.
+        assert wanted.rstrip("(").rstrip() in bad[0] and "debezium.decimal" not in bad[0]
+    else:
+        assert rows == [{"m": [("a", wanted)]}] * 2 and not bad
+
+
+def test_maps_of_objects_and_of_texts_are_told_apart() -> None:
+    table = columns(m=t.MapType(t.StringType(), t.DecimalType(10, 2)))
+    values: list[Any] = ['{"a":"15"}', {"a": "Bds="}, None, '{"b":"16"}', [["c", "AQ=="]]]
+    rows, bad = bad_reasons(table, [event({"m": each}) for each in values], debezium__decimal="precise")
+    assert rows == [
+        {"m": None if pair is None else [(pair[0], Decimal(pair[1]))]}
+        for pair in (("a", "15.00"), ("a", "14.99"), None, ("b", "16.00"), ("c", "0.01"))
+    ]
+    assert not bad
+
+
+@pytest.mark.parametrize(
+    ("value", "of_debezium"),
+    [
+        ({"scale": 1, "value": "AQ=="}, "0.1"),
+        ({"scale": 1, "value": "x y"}, None),
+        ({"scale": 1, "value": ""}, None),
+        ({"scale": 1, "value": 5}, None),
+        ({"scale": "1", "value": "AQ=="}, None),
+        ({"scale": True, "value": "AQ=="}, None),
+        ({"scale": 30_000, "value": "AQ=="}, None),
+    ],
+)
+def test_objects_that_look_like_decimals(value: Any, of_debezium: str | None) -> None:
+    """In columns of strings without schema. An object of Maxwell's is always the user's own."""
+    text = json.dumps(value, separators=(",", ":"))
+    rows, bad = bad_reasons(columns(s=t.StringType()), [event({"s": value})])
+    assert (rows, bad) == ([{"s": of_debezium or text}], {})
+    payload = {"type": "insert", "database": "d", "table": "t", "ts": 1, "data": {"s": value}}
+    rows, bad = bad_reasons(columns(s=t.StringType()), [json.dumps(payload).encode()], "maxwell-json")
+    assert (rows, bad) == ([{"s": text}], {})
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_texts_of_floats(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
+    for data_type in (t.FloatType(), t.DoubleType()):
+        for schema in ({"type": "string"}, None):
+            texts = ["1.5", "-2e3", "+.5", "Infinity", "1_000", " 7 ", "\u0661\u0662", "inf", "0x1p3", "nan", ""]
+            payloads = [{"before": None, "after": {"x": each}, "op": "c"} for each in texts]
+            events = [
+                json.dumps(each).encode() if schema is None else envelope(each, [("x", schema)]) for each in payloads
+            ]
+            rows, bad = bad_reasons(columns(x=data_type), events)
+            assert [row["x"] for row in rows] == [1.5, -2000.0, 0.5, float("inf")]
+            assert list(bad) == [4, 5, 6, 7, 8, 9, 10]
+            assert all("is no number" in reason for reason in bad.values())
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("name", ["io.debezium.time.ZonedTimestamp", None])
+def test_offsets_beyond_those_of_java(native: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PRAVEGA_NATIVE", native)
+    offsets = ["+18:00", "-18:00", "Z", "+99:99", "+18:01", "-18:59", "-19:00", "+23:59", "+05:60", "+1801"]
+    payloads = [{"before": None, "after": {"x": f"2024-01-01T00:00:00{each}"}, "op": "c"} for each in offsets]
+    schema = {"type": "string", "name": name}
+    events = [json.dumps(each).encode() if name is None else envelope(each, [("x", schema)]) for each in payloads]
+    for data_type in (t.TimestampType(), t.TimestampNTZType()):
+        rows, bad = bad_reasons(columns(x=data_type), events)
+        assert [row["x"].day for row in rows] == [31, 1, 1]
+        assert list(bad) == list(range(3, 10))
+        assert all("no offset between -18:00 and +18:00" in reason for reason in bad.values())
+    dates = [event({"x": f"2024-01-01{each}"}) for each in ("+18:00", "+18:01", "-05:60")]
+    assert list(bad_reasons(columns(x=t.DateType()), dates)[1]) == [1, 2]
+
+
+def test_nanoseconds_are_never_infinity() -> None:
+    schema = {"type": "int64", "name": "io.debezium.time.NanoTimestamp"}
+    payload = {"before": None, "after": {"x": 9_223_372_036_825_200_000}, "op": "c"}
+    rows = decode(columns(x=t.StringType()), [envelope(payload, [("x", schema)])])
+    assert rows[0]["after"] == {"x": "2262-04-11T23:47:16.825200000"}
