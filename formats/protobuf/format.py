@@ -29,7 +29,7 @@ from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, constant
 from .json_text import NOT_UTF_8
 from .messages import message_class, message_name, message_type
-from .schema_to_spark import has_json_texts, protobuf_to_spark
+from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
 from .values import field_of, getter, missing_fields, setter
 from .wire import length_without_padding
 
@@ -144,8 +144,41 @@ def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str
                 f"its field {field.number} ('{other.full_name}') is {_KIND_OF[other.type]}, but the table's "
                 f"('{field.full_name}') is {_KIND_OF[field.type]}"
             )
+        if (refused := _why_changed(other, field)) is not None:
+            raise InvalidSchemaError(f"its field {field.number} ('{other.full_name}') is {refused}")
         if field.message_type is not None and other.message_type is not None:
             _check_kinds(other.message_type, field.message_type, seen)
+
+
+_RANGES: dict[int, tuple[int, int]] = {
+    _F.TYPE_BOOL: (0, 1),
+    _F.TYPE_INT32: (-(1 << 31), (1 << 31) - 1),
+    _F.TYPE_ENUM: (-(1 << 31), (1 << 31) - 1),
+    _F.TYPE_UINT32: (0, (1 << 32) - 1),
+    _F.TYPE_INT64: (-(1 << 63), (1 << 63) - 1),
+    _F.TYPE_UINT64: (0, (1 << 64) - 1),
+    _F.TYPE_SINT32: (-(1 << 31), (1 << 31) - 1),
+    _F.TYPE_SINT64: (-(1 << 63), (1 << 63) - 1),
+    _F.TYPE_FIXED32: (0, (1 << 32) - 1),
+    _F.TYPE_SFIXED32: (-(1 << 31), (1 << 31) - 1),
+    _F.TYPE_FIXED64: (0, (1 << 64) - 1),
+    _F.TYPE_SFIXED64: (-(1 << 63), (1 << 63) - 1),
+}
+"""The numbers of each type. Readers cut one that does not fit into the table's type, as a cast in C++ does
+(https://protobuf.dev/programming-guides/proto3/#updating)."""
+
+
+def _why_changed(writer: FieldDescriptor, table: FieldDescriptor) -> str | None:
+    """Return why values of a writer's field would be others in the table's; None if they stay as they are."""
+    if writer.type in (*_RANGES, _F.TYPE_FLOAT, _F.TYPE_DOUBLE) and is_repeated(writer) and not is_repeated(table):
+        return f"repeated numbers, but the table's ('{table.full_name}') is a single one"
+    theirs, ours = _RANGES.get(writer.type), _RANGES.get(table.type)
+    if theirs is None or ours is None or (ours[0] <= theirs[0] and theirs[1] <= ours[1]):
+        return None
+    return (
+        f"of a type with numbers from {theirs[0]} to {theirs[1]}, but the table's ('{table.full_name}') takes those "
+        f"from {ours[0]} to {ours[1]}"
+    )
 
 
 class _MessageReader(PayloadReader):

@@ -221,6 +221,35 @@ class TestVersions:
             raise SchemaNotFoundError("no such id")
         return WriterSchema(schema_text(*versions[encoding_id]), "Protobuf", "")
 
+    @pytest.mark.parametrize(
+        ("theirs", "ours", "reason"),
+        [
+            ("int64", "int32", "of a type with numbers from -9223372036854775808 to 9223372036854775807"),
+            ("uint32", "int32", "of a type with numbers from 0 to 4294967295"),
+            ("int32", "uint64", "of a type with numbers from -2147483648"),
+            ("fixed64", "sfixed64", "of a type with numbers from 0"),
+            ("repeated int32", "int32", "repeated numbers, but the table's ('p.E.id') is a single one"),
+            ("int32", "int64", None),
+            ("uint32", "int64", None),
+            ("bool", "uint32", None),
+            ("int32", "repeated int32", None),
+        ],
+    )
+    def test_numbers_that_would_be_cut(self, theirs: str, ours: str, reason: str | None) -> None:
+        old, new = (
+            schema_text(f'syntax = "proto3"; package p; message E {{ {each} id = 1; }}', "p.E")
+            for each in (theirs, ours)
+        )
+        decoder = PROTOBUF.decoder(
+            PROTOBUF.spark_schema(new), new, lambda encoding_id: WriterSchema(old, "Protobuf", "")
+        )
+        payload = b"\x09" + bytes(8) if "fixed" in theirs else b"\x08\x01"
+        batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + payload]))
+        if reason is None:
+            assert batch.num_rows == 1
+        else:
+            assert reason in bad[0].reason
+
     def test_by_number(self) -> None:
         text = schema_text(self.NEW, "p.E")
         decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, self.resolve)
