@@ -154,7 +154,7 @@ def _note_marks(
     texts = told["snapshot"]
     marked = pc.is_in(texts, _MARKS).to_numpy(zero_copy_only=False) & read & (numbers["ts"] != UNKNOWN)
     for place in np.flatnonzero(marked).tolist():
-        table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK)
+        table = "/".join(str(told[name][place].as_py()) for name in TABLE_OF_MARK if name in told)
         found.add(Mark(*_place(numbers, place, names), texts[place].as_py() in ENDS, table))
 
 
