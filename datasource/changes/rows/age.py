@@ -31,7 +31,7 @@ class OlderPositions(StrEnum):
     NEW_LOG = "new-log"
 
     def contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
-        """Tell where the times contradict the positions, of which the left one is `older` or not."""
+        """Tell where the times contradict the positions; `older` says where the left position is."""
         if self is OlderPositions.REDELIVERY:
             return np.zeros(len(older), np.bool_)
         known = (left != UNKNOWN) & (right != UNKNOWN)

@@ -40,9 +40,9 @@ class KeyOrder:
     def newest(self, last: Numbers) -> Numbers:
         """Return the greatest time that each key has shown with comparable positions; `last` are its last entries."""
         kind, origin, time = (numbers_of(self._table, name)[self.entries] for name in ("kind", "origin", "time"))
-        anew = self.first | (kind == SNAPSHOT)
-        anew[1:] |= origin[1:] != origin[:-1]
-        begins = np.flatnonzero(anew)
+        starts = self.first | (kind == SNAPSHOT)
+        starts[1:] |= origin[1:] != origin[:-1]
+        begins = np.flatnonzero(starts)
         if not len(begins):
             return time
         found: Numbers = np.maximum.reduceat(time, begins)[np.searchsorted(begins, last, side="right") - 1]
@@ -120,7 +120,7 @@ def _outdated(entries: pa.Table, groups: Numbers, ages: OlderPositions) -> Mask:
     places = zip(*(column[order].tolist() for column in position), strict=True)
     current, newest = None, UNKNOWN
     for entry, change in zip(order.tolist(), map(_Change, *columns, places), strict=True):
-        if current is None or change.begins_anew(current):
+        if current is None or change.starts_over(current):
             current, newest = change, change.time
         elif change.is_older(current, newest, ages):
             outdated[entry] = True
@@ -138,7 +138,7 @@ class _Change(NamedTuple):
     time: int
     position: tuple[int, ...]
 
-    def begins_anew(self, current: _Change) -> bool:
+    def starts_over(self, current: _Change) -> bool:
         """Tell whether what came before says nothing about the age of this change."""
         return self.group != current.group or self.kind == SNAPSHOT or self.origin != current.origin
 

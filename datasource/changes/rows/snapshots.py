@@ -54,7 +54,7 @@ class CompleteSnapshot:
     since: int = UNKNOWN
 
     def clears(self, numbers: Columns, names: Names) -> Mask:
-        """Tell which entries were made before the snapshot began, and are none of its rows.
+        """Tell which entries were made before the snapshot began. Rows that it has read are left out.
 
         They are by place in the same segment, and by the connector's time in another one, unless position and database
         time both say otherwise. What is older in both was delivered again.
