@@ -17,6 +17,7 @@ from pyspark_pravega.client.registry.http import HttpServer, NoAnswerError, NotA
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.tls import ssl_context
+from pyspark_pravega.client.unreached import FirstContact
 from pyspark_pravega.errors import PravegaError, ScopeExistsError
 
 from .state import ClusterInfo
@@ -60,6 +61,11 @@ def wait_for(probe: Probe, check: Callable[[], None], deadline: float) -> None:
         time.sleep(_PAUSE_S)
 
 
+def _one_try() -> FirstContact:
+    """Bound a probe to one try while nobody listens yet: `wait_for` repeats it, and nobody needs to be told."""
+    return FirstContact(0.0)
+
+
 @dataclass(frozen=True)
 class Probes:
     """The probes of one cluster."""
@@ -86,7 +92,7 @@ class Probes:
 
     def registry(self) -> bool:
         """Lists its groups, which takes a call to Pravega."""
-        with SchemaRegistry(self._config, None) as registry:
+        with SchemaRegistry(self._config, None, _one_try()) as registry:
             try:
                 registry.groups()
             except PravegaError:
@@ -106,7 +112,7 @@ class Probes:
         return True
 
     def _makes_a_scope(self) -> bool:
-        with Controller(self._config) as controller:
+        with Controller(self._config, _one_try()) as controller:
             try:
                 # It exists if an earlier try was cut off after the server had made it.
                 with suppress(ScopeExistsError):

@@ -82,16 +82,16 @@ def test_a_server_that_has_answered_is_tried_as_long_as_the_configuration_says()
             with pytest.raises(ServerFailedError):
                 pravega.controller.list_scopes()
             server.stop(None).wait()
-            error, took = failed(pravega.controller.list_scopes)
-    assert took > 1 and not error.at_first_contact and "in 3 s)" in str(error)
+            error, _ = failed(pravega.controller.list_scopes)
+    assert not error.at_first_contact and "in 3 s)" in str(error)
 
 
 def test_tasks_try_as_long_as_the_configuration_says(dead_port: int) -> None:
     """What a driver sends to its tasks knows of no first contact, since the driver has had it."""
     made = Pravega(config(f"tcp://127.0.0.1:{dead_port}", retry_timeout=2.0), first_contact=0.2)
     with pickle.loads(pickle.dumps(made)) as pravega:
-        error, took = failed(pravega.controller.list_scopes)
-    assert took > 1 and not error.at_first_contact
+        error, _ = failed(pravega.controller.list_scopes)
+    assert not error.at_first_contact and "in 2 s)" in str(error)
 
 
 def test_what_cannot_be_reached_is_told_after_a_while_and_not_by_each_call(
