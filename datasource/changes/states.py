@@ -108,8 +108,7 @@ class StateWriter:
         if self._head is None:
             truncates = [[each.origin, each.segment, astuple(each.moment)] for each in state.cleared]
             marks = [
-                [each.origin, each.segment, astuple(each.moment), each.ends, each.table]
-                for each in state.cleared.marks
+                [each.origin, each.segment, astuple(each.moment), each.ends, each.table] for each in state.cleared.marks
             ]
             marks.sort(key=lambda each: each[1:])
             head = {"origins": list(state.origins), "cleared": truncates, "marks": marks}

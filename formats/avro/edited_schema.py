@@ -20,9 +20,7 @@ from .spark_to_schema import MICROS, spark_field_to_avro, with_avro_default
 _NULLS = ("null", {"type": "null"})
 
 
-def edited_avro(
-    text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS
-) -> str:
+def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS) -> str:
     """Return the schema with these columns as its fields.
 
     A field that stays keeps all that is said of it. A renamed one has its old name as an alias, by which readers find
@@ -81,9 +79,7 @@ def _field(
     if column.source is None:
         return spark_field_to_avro(column.field, full_name, timestamps)
     before = old[column.source]
-    new_type = _type(
-        before["type"], column, timestamps, full_name.rpartition(".")[0], child_path(path, column.source)
-    )
+    new_type = _type(before["type"], column, timestamps, full_name.rpartition(".")[0], child_path(path, column.source))
     field = before | {"type": new_type}
     if (column.retyped or column.relaxed) and column.field.nullable:
         # A default belongs to the first type of a union.

@@ -28,9 +28,7 @@ Scalar = avro.Primitive | avro.Fixed | avro.Enum
 
 MILLIS = ("timestamp-millis", "local-timestamp-millis")
 _TIMESTAMPS = (*MILLIS, "timestamp-micros", "local-timestamp-micros")
-_TIMES = frozenset(
-    ("date", "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", *_TIMESTAMPS)
-)
+_TIMES = frozenset(("date", "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", *_TIMESTAMPS))
 """Avro's logical types of dates, times of day and timestamps. Other names say nothing."""
 PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),

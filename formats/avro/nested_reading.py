@@ -215,5 +215,3 @@ def _union(branches: list[_Step]) -> _Step:
         return branches[branch](data, at)
 
     return step
-
-

@@ -326,9 +326,7 @@ def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -
         for each in wanted
         if each.name != "row"
     }
-    found["row"] = pa.array(
-        [row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64()
-    )
+    found["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
     absent = pa.array([source is None for source in sources], pa.bool_())
     return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
 

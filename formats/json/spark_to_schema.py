@@ -137,9 +137,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         }
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
 
-    def entries(
-        self, map_type: MapType, path: str, key: dict[str, Any], value: dict[str, Any]
-    ) -> dict[str, Any]:
+    def entries(self, map_type: MapType, path: str, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
         # As Kafka Connect's converter writes them: arrays of key and value.
         return {"type": "array", "items": {"type": "array"}, SPARK_MAP: map_type.jsonValue()}
 

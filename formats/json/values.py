@@ -63,6 +63,7 @@ _NATIVE = ("leaf",)
 """The native decoder goes by the Arrow type."""
 _FLOATS = _or_none(float)
 
+
 def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
     """Return the column of a Spark type. `node`: what the table's schema text says about its values, if known.
 

@@ -46,6 +46,7 @@ _NULL = constant(b"null")
 _NOTHING = constant(b"")
 _NO_NULL = "null, which the JSON schema does not allow there"
 
+
 class Nulls(IntEnum):
     """What is written of a null."""
 
@@ -224,9 +225,7 @@ def _take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> boo
     return nullable
 
 
-def cells_of(
-    data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None
-) -> JsonCells:
+def cells_of(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
     """Return what writes a column of this type. Raises UnsupportedTypeError naming the column.
 
     `node`: what the table's schema text says about its values, if there is one.

@@ -73,9 +73,7 @@ class _Files:
         self._given: dict[str, descriptor_pb2.FileDescriptorProto] = {}
         for file in files:
             if self._given.setdefault(file.name, file) != file:
-                raise InvalidSchemaError(
-                    f"the Protobuf schema '{message}' has two files named {file.name} that differ"
-                )
+                raise InvalidSchemaError(f"the Protobuf schema '{message}' has two files named {file.name} that differ")
         self._pool = DescriptorPool()
         self._added: set[str] = set()
         self._missing: set[str] = set()
@@ -90,9 +88,7 @@ class _Files:
         if name in self._added:
             return
         if name in within:
-            raise InvalidSchemaError(
-                f"the Protobuf schema '{self._message}' has files that import each other: {name}"
-            )
+            raise InvalidSchemaError(f"the Protobuf schema '{self._message}' has files that import each other: {name}")
         file = self._file(name)
         if file is None:
             self._missing.add(name)

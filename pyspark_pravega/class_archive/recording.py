@@ -85,9 +85,7 @@ def _run(spark_home: Path, environment: Mapping[str, str], folder: str, recordin
                 f"The session that should load Spark's classes has not ended after {_TIMEOUT_S:.0f} s."
             ) from error
     if session.returncode:
-        raise SetupError(
-            f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}"
-        )
+        raise SetupError(f"The session that should load Spark's classes failed ({session.returncode}): {_ends(shown)}")
     if not recording.exists():
         raise SetupError(f"Java wrote no archive of Spark's classes: {_ends(shown)}")
 

@@ -285,7 +285,7 @@ def test_policies(called: Called, pravega: Pravega) -> None:
     other = '{"type": "object", "title": "j", "properties": {"ident": {"type": "integer"}}}'
     assert "'routing-key' names 'id'" in called.call("validate_schema", f"schema => '{other}'", table=json).reason
     for title, type in (('"title": "k", ', "k"), ('"$id": "https://iot/l", ', "l"), ("", "object")):
-        reason = called.call("validate_schema", f"schema => '{{{title}\"type\": \"object\"}}'", table=json).reason
+        reason = called.call("validate_schema", f'schema => \'{{{title}"type": "object"}}\'', table=json).reason
         assert f"is of the type {type}, and the stream's events are of j:" in reason
     assert called.call("validate_schema", f"schema => '{text}'", table=json).version == 0
     unregistered = f"`{called.stream.scope}`.raw"

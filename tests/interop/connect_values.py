@@ -115,8 +115,10 @@ def same(found: Any, wanted: Any) -> bool:
         return len(found) == len(wanted) and all(map(same, found, wanted))
     if isinstance(wanted, tuple) and wanted and wanted[0] == "map":
         # Debezium's sparse vectors are of a HashMap, in no order.
-        return isinstance(found, list) and len(found) == len(wanted[1]) and all(
-            any(same(key, name) and same(value, other) for name, other in wanted[1]) for key, value in found
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted[1])
+            and all(any(same(key, name) and same(value, other) for name, other in wanted[1]) for key, value in found)
         )
     if isinstance(wanted, dict) and isinstance(found, dict):
         return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
@@ -128,8 +130,10 @@ def same(found: Any, wanted: Any) -> bool:
 def _near(found: Decimal, value: float, step: Decimal) -> bool:
     """Whether a decimal is rounded from a double, or from the fewest digits that a float of 32 bits is known by."""
     distance = abs(Fraction(found) - Fraction(value))
-    return distance <= Fraction(step) / 2 + Fraction(abs(value)) / 10**7 if value == struct_float(repr(value)) else (
-        distance <= Fraction(step) / 2 + Fraction(abs(value)) / 10**15
+    return (
+        distance <= Fraction(step) / 2 + Fraction(abs(value)) / 10**7
+        if value == struct_float(repr(value))
+        else (distance <= Fraction(step) / 2 + Fraction(abs(value)) / 10**15)
     )
 
 

@@ -156,9 +156,7 @@ def _has_no_key(case: ConnectCase) -> bool:
 
 
 def _endless(key: Any) -> bool:
-    return key.form == "infinity" or (
-        key.form in ("date", "timestamp") and (key.value < "0001" or key.value[4] != "-")
-    )
+    return key.form == "infinity" or (key.form in ("date", "timestamp") and (key.value < "0001" or key.value[4] != "-"))
 
 
 @pytest.mark.parametrize("mode", ["base64", "base64-url-safe", "hex"])

@@ -92,9 +92,7 @@ def test_messages_without_fields(spark: SparkSession, client_config: ClientConfi
 SOME = [bytes.fromhex("0801 1200 1a00 1a00 2204 0805 1200 2a00 3200"), bytes.fromhex("0802 3800")]
 
 
-def test_logs_of_opentelemetry(
-    spark: SparkSession, client_config: ClientConfig, scope: str, foreign: Foreign
-) -> None:
+def test_logs_of_opentelemetry(spark: SparkSession, client_config: ClientConfig, scope: str, foreign: Foreign) -> None:
     name, files = logs()
     request = class_of(name, files)()
     of_resource = request.resource_logs.add()

@@ -38,6 +38,7 @@ INSERT, DELETE, BEFORE, AFTER = range(4)
 Within = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 """Which changes are wanted, by version and by time in microseconds since 1970."""
 
+
 @dataclass(frozen=True)
 class RowState:
     """The state of rows at the end of a history: their last entries, with what the numbers in them stand for.
@@ -240,9 +241,7 @@ class _Steps:
         deletion = {"kind": DELETED, "missing": 0, "time": moment.time, "ts": moment.ts}
         deletion |= {"origin": self._names.origin(clearing.origin), **dict(zip(POSITION, moment.position, strict=True))}
         deletion["version"] = version_of(clearing.origin, moment.position)
-        return replaced(
-            entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()}
-        )
+        return replaced(entries, **{name: np.full(len(entries), value, np.int64) for name, value in deletion.items()})
 
     def _with_deletions(self, entries: pa.Table, order: KeyOrder, snapshots: Sequence[CompleteSnapshot]) -> pa.Table:
         """Keep the entries that count, with a deletion where a key goes on after a snapshot that lacked its row.

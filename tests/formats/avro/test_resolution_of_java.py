@@ -199,9 +199,7 @@ def test_java_reads_what_is_written(java: JavaAvro) -> None:
                     assert "it fits several types of the union" in str(error), text(table)
             kept.append(written)
             again.append({"events": [event.hex() for event, _ in written]})
-        asked = [
-            {"writer": schema, "reader": schema, **each} for schema, each in zip(schemas, again, strict=True)
-        ]
+        asked = [{"writer": schema, "reader": schema, **each} for schema, each in zip(schemas, again, strict=True)]
         for question, written, answer in zip(asked, kept, java.ask(asked), strict=True):
             for (_, value), each in zip(written, answer["events"], strict=True):
                 found["the same"] += 1

@@ -83,9 +83,7 @@ def test_generated_schemas(foreign: Foreign) -> None:
     assert min(seen[kind] for kind in ("rows", "unreadable", "unprintable", "not UTF-8", "written")) > 0, seen
 
 
-def judged(
-    schema: Schema, payload: bytes, row: Row | BadEvent, answer: dict[str, str], *, whole: bool
-) -> str:
+def judged(schema: Schema, payload: bytes, row: Row | BadEvent, answer: dict[str, str], *, whole: bool) -> str:
     """Compare a row or bad event with what Java says of the payload; return of which kind it is.
 
     Of damaged payloads the values are not compared: varints of ten bytes that are longer than need be have another

@@ -195,9 +195,7 @@ def test_a_complete_snapshot_replaces_what_was_there() -> None:
 def test_snapshots_of_several_tables_replace_what_they_read() -> None:
     """As where shards go into one stream: which row is of which table is not known."""
     first = [read(1, 100, 1000, "first"), read(2, 100, 1001, "last")]
-    second = [
-        replace(each, table="u") for each in (read(3, 100, 1002, "first"), read(4, 100, 1003, "last"))
-    ]
+    second = [replace(each, table="u") for each in (read(3, 100, 1002, "first"), read(4, 100, 1003, "last"))]
     assert fold([*first, *second]) == {1: "read", 2: "read", 3: "read", 4: "read"}
     assert fold([*first, *second, *first]) == {1: "read", 2: "read", 3: "read", 4: "read"}
 
