@@ -68,7 +68,7 @@ def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
             places=places,
             conditions=conditions if options.get(o.PUSH_DOWN_ROUTING_KEY) else (),
             search=Search.of_request(request.found),
-            count_bad_events=True,
+            counted=True,
         )
         planned = kind.plan_scan(catalog.pravega, table, _to_read(required, conditions, request.every), options, wanted)
     if known is None:

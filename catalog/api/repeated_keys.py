@@ -47,9 +47,7 @@ def _map_of_each(maps: pa.Array, entries: int) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(maps), dtype=np.int64), lengths) if entries else np.zeros(0, np.int64)
 
 
-def _twice(
-    keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
-) -> tuple[int, Any] | None:
+def _twice(keys: pa.Array, maps: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> tuple[int, Any] | None:
     """Return the row and the key of the first entry whose map had the key before."""
     if not len(keys):
         return None

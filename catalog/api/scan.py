@@ -20,6 +20,7 @@ from pyspark_pravega.datasource.kinds.dispatch import kind_of
 from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
 from pyspark_pravega.datasource.scan.conditions import taken
 from pyspark_pravega.datasource.scan.counted_events import events_by_log
+from pyspark_pravega.datasource.scan.counts import counts_of
 from pyspark_pravega.datasource.scan.places import Places, is_about_places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
@@ -56,14 +57,14 @@ class ScanTask:
     reader: PlannedReader[Any, InputPartition] = field(repr=False)
     partition: InputPartition = field(repr=False)
     counted: bool
-    """The reader's batches may tell a number of bad events, in their last column; such batches have no rows."""
+    """The reader's batches may tell counts; such batches have no rows."""
     schema: pa.Schema
     condition: pc.Expression | None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the task's rows. Raises MalformedEventError naming an event that does not fit, and servers' errors."""
         for batch in self.reader.batches(self.partition):
-            if self.counted and batch.column(batch.num_columns - 1).null_count == 0:
+            if self.counted and counts_of(batch) is not None:
                 continue
             if self.condition is not None:
                 batch = batch.filter(self.condition)

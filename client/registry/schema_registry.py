@@ -55,9 +55,7 @@ class SchemaRegistry:
     ServerTimeoutError, and RegistryError for other refusals.
     """
 
-    def __init__(
-        self, config: ClientConfig, namespace: str | None, first_contact: FirstContact | None = None
-    ) -> None:
+    def __init__(self, config: ClientConfig, namespace: str | None, first_contact: FirstContact | None = None) -> None:
         """`namespace=None` means the default namespace, which is separate from all named ones.
 
         `first_contact` bounds the tries until the registry has answered; the copy of a pickled one has none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
@@ -29,17 +30,18 @@ def plan_current_rows(
     limit: int | None,
     tail: Mapping[int, int] | None,
     search: Search,
+    counted: bool,
 ) -> PlannedScan:
     """Fix how the current rows are read, now, or up to the tail of an earlier scan.
 
-    `required` are the columns that Spark needs. Raises InvalidOptionError when a start is given, and
-    MalformedEventError when a truncation cannot be read.
+    `required` are the columns that Spark needs. With `counted` the tasks tell what they count. Raises
+    InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
     """
     slices = measure_scan(pravega, table, options, tail)
     schema, columns = choose_columns(table, required, rule)
     output = schema if required.fields else nullable(schema)
     check_whole(options, "current rows")
-    plan = group_plan(pravega, table, output, columns, options, rule, limit)
+    plan = replace(group_plan(pravega, table, output, columns, options, rule), limit=limit, counted=counted)
     groups = groups_of_keys(pravega, table, slices)
     if len(groups) > 1:
         truncations = truncations_in(pravega, plan, slices, search)
@@ -48,7 +50,7 @@ def plan_current_rows(
         for each in truncations:
             plan.clearings.add(each)
     reader = CurrentRowsReader(plan, group_partitions(pravega, table, groups))
-    return PlannedScan.of(reader, output, output, slices)
+    return PlannedScan.of(reader, output, plan.output, slices)
 
 
 def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

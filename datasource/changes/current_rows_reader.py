@@ -13,6 +13,7 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
 
 from ..scan.bad_events import FAILFAST
+from ..scan.counts import Counts, no_counts
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.current import CurrentRows
@@ -25,27 +26,29 @@ class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Read the current rows of the group's keys."""
-        return _read_group(self._plan, partition)
+        counts = Counts()
+        yield from _read_group(self._plan, partition, counts)
+        yield from self._plan.told(counts)
 
 
-def _read_group(plan: GroupPlan, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
     key = key_columns(plan.table.settings)
     if not key:
-        yield from _output(plan, keyless_rows(plan, partition, plan.columns.names))
+        yield from _output(plan, keyless_rows(plan, partition, plan.columns.names, counts))
         return
     # The same events are bad whatever is asked for, where that does not end the query.
     read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
     rest = [name for name in read.names if name not in key]
     with CurrentRows(key, rest, plan.memory, plan.clearings.ages) as rows:
         rows.clearings.update(plan.clearings)
-        for changes, locations in group_changes(plan, partition, [*key, *rest], read):
+        for changes, locations in group_changes(plan, partition, [*key, *rest], read, counts):
             rows.feed(changes, locations)
         yield from _output(plan, rows.rows())
-        report_left_out(plan, rows.left_out)
+        report_left_out(plan, rows.left_out, counts)
 
 
 def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
+    schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
     left = plan.limit
     for entries in rows:
         _check_keys(plan, entries)
@@ -54,7 +57,9 @@ def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
             if left is not None:
                 part = part.slice(0, left)
                 left -= len(part)
-            arrays = [_column(plan, part, wanted) for wanted in schema]
+            arrays = [_column(plan, part, schema.field(place)) for place in range(len(plan.schema))]
+            if plan.counted:
+                arrays.append(no_counts(len(part)))
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             if left == 0:
                 return

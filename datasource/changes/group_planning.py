@@ -46,7 +46,6 @@ def group_plan(
     columns: StructType,
     options: o.Options,
     rule: BadEventRule,
-    limit: int | None = None,
 ) -> GroupPlan:
     """Return what all tasks share that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
     return GroupPlan(
@@ -54,13 +53,14 @@ def group_plan(
         config=pravega.config,
         schema=schema,
         columns=columns,
-        limit=limit,
+        limit=None,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
         writer_schemas=WriterSchemas(pravega.config, table.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
         clearings=Clearings(older_positions(table)),
         bad_events=rule,
+        counted=True,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
@@ -26,6 +27,7 @@ from pyspark_pravega.formats.core.framing import encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..scan.bad_events import FAILFAST, BadEventRule
+from ..scan.counts import Counts, with_counts
 from ..scan.dead_letters import DeadLetters, letter
 from ..scan.reader import chunks
 from ..scan.snapshot import SegmentSlice
@@ -72,23 +74,36 @@ class GroupPlan:
     memory: int
     clearings: Clearings
     bad_events: BadEventRule
+    counted: bool
+    """Rows carry COUNTS_COLUMN."""
+
+    @property
+    def output(self) -> StructType:
+        """Return the columns of the batches that tasks make."""
+        return with_counts(self.schema) if self.counted else self.schema
+
+    def told(self, counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield what a task tells when its rows are read: what it has counted, where that is wanted."""
+        if self.counted:
+            yield from counts.batches(to_arrow_schema(self.output, timezone="UTC"))
 
 
 def keyless_rows(
-    plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], within: Within | None = None
+    plan: GroupPlan, partition: GroupPartition, wanted: Sequence[str], counts: Counts, within: Within | None = None
 ) -> Iterator[pa.Table]:
     """Fold the changes of a table without a primary key; see `KeylessRows`."""
     columns, lenient = plan.table.schema, plan.bad_events.mode != FAILFAST
     ages = plan.clearings.ages
     with KeylessRows(columns.names, wanted, plan.memory, within, lenient=lenient, ages=ages) as rows:
-        for changes, locations in group_changes(plan, partition, columns.names, columns):
+        for changes, locations in group_changes(plan, partition, columns.names, columns, counts):
             rows.feed(changes, locations)
         yield from rows.results()
-        report_left_out(plan, rows.left_out)
+        report_left_out(plan, rows.left_out, counts)
 
 
-def report_left_out(plan: GroupPlan, left_out: LeftOut) -> None:
-    """Log how many changes of a group a fold has left out, and where the first one lies."""
+def report_left_out(plan: GroupPlan, left_out: LeftOut, counts: Counts) -> None:
+    """Count and log how many changes of a group a fold has left out, and log where the first one lies."""
+    counts.left_out += left_out.count
     if left_out.first is not None:
         segment, offset = left_out.first
         _LOG.warning(
@@ -102,9 +117,12 @@ def report_left_out(plan: GroupPlan, left_out: LeftOut) -> None:
 
 
 def group_changes(
-    plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType
+    plan: GroupPlan, partition: GroupPartition, columns: Sequence[str], cut_down: StructType, counts: Counts
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
-    """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`."""
+    """Read the changes of a group in order, with these columns in the rows' images; see `change_decoder`.
+
+    Bad events are added to the `counts`.
+    """
     table, target = plan.table, plan.bad_events.dead_letter
     with ExitStack() as opened:
         pravega = opened.enter_context(lent(plan.config))
@@ -117,7 +135,7 @@ def group_changes(
                 letters = opened.enter_context(DeadLetters(pravega, target, table.stream, piece.segment_id))
             for window in _windows(pravega, plan, piece):
                 for events, locations in _batches(window, piece.segment_id):
-                    yield from _decoded(plan, decoder, events, locations, letters)
+                    yield from _decoded(plan, decoder, events, locations, counts, letters)
 
 
 def change_decoder(
@@ -168,7 +186,7 @@ def find_clearings(pravega: Pravega, plan: GroupPlan, pieces: Sequence[SegmentSl
             suspects = format.truncate_candidates(events)
             if len(suspects):
                 locations = EventLocations(locations.segment, locations.offsets[suspects], locations.lengths[suspects])
-                for changes, where in _decoded(plan, decoder, events.take(suspects), locations):
+                for changes, where in _decoded(plan, decoder, events.take(suspects), locations, Counts()):
                     reader.read(changes, where, found)
 
 
@@ -201,6 +219,7 @@ def _decoded(
     decoder: Decoder,
     events: EventBuffer,
     locations: EventLocations,
+    counts: Counts,
     letters: DeadLetters | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, EventLocations]]:
     """Yield the changes that can be decoded. Raises MalformedEventError where the others end the query."""
@@ -209,7 +228,7 @@ def _decoded(
     except Overfull:
         middle = len(events) // 2
         for begin, end in ((0, middle), (middle, len(events))):
-            yield from _decoded(plan, decoder, events.part(begin, end), locations.part(begin, end), letters)
+            yield from _decoded(plan, decoder, events.part(begin, end), locations.part(begin, end), counts, letters)
         return
     if not bad:
         yield changes, locations
@@ -220,6 +239,7 @@ def _decoded(
             f"The event at offset {locations.offsets[bad[0].index]} of segment {segment} cannot be decoded: "
             f"{bad[0].reason}. Its bytes can be read with spark.read.format('pravega').option('format', 'raw')."
         )
+    counts.bad_events += len(bad)
     if letters is not None:
         ids = encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(

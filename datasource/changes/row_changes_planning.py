@@ -49,7 +49,7 @@ def plan_row_changes(
     if isinstance(truncations, Unsearched):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
     reader = ChangesReader(ChangesPlan(plan, bounds, truncations), group_partitions(pravega, table, groups))
-    return PlannedScan.of(reader, plan.schema, plan.schema, slices)
+    return PlannedScan.of(reader, plan.schema, plan.output, slices)
 
 
 def check_key_of_table(options: o.Options) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
 
+from ..scan.counts import Counts, no_counts
 from ..scan.reader import BATCH_EVENTS, PlannedReader
 from ..tables.change_range import Bounds
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
@@ -52,17 +53,22 @@ class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
 
     def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
         """Read the changes of the group's rows."""
+        counts = Counts()
+        yield from self._changes(partition, counts)
+        yield from self._plan.rows.told(counts)
+
+    def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         if not key_columns(plan.rows.table.settings):
             wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
-            for table in keyless_rows(plan.rows, partition, wanted, plan.bounds):
+            for table in keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
                 yield from _output(plan.rows, table)
             return
         with _history(plan.rows, plan.truncations, plan.bounds) as history:
-            yield from _fed(plan.rows, history, partition)
+            yield from _fed(plan.rows, history, partition, counts)
             for table in history.rest():
                 yield from _output(plan.rows, table)
-            report_left_out(plan.rows, history.left_out)
+            report_left_out(plan.rows, history.left_out, counts)
 
 
 @dataclass
@@ -94,21 +100,22 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
 
     def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
         """Read the new changes of the group's rows."""
-        plan, states = self._plan, RowStates()
+        plan, states, counts = self._plan, RowStates(), Counts()
         before = partition.before
         if partition.past is not None:
             before = (self._read_past(partition.past, partition.after, states),)
         with ExitStack() as opened:
             history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
             history.resume([opened.enter_context(states.read(files)) for files in before])
-            yield from _fed(plan.rows, history, partition.new)
+            yield from _fed(plan.rows, history, partition.new, counts)
             # What was read from past events is in no checkpoint, so that nothing can be added to it.
             changed = partition.past is None and len(before) == 1 and states.grows(before[0])
             state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
             for table in history.rest(state.add, changed=changed):
                 yield from _output(plan.rows, table)
             state.whole = history.kept_all
-            report_left_out(plan.rows, history.left_out)
+            report_left_out(plan.rows, history.left_out, counts)
+        yield from plan.rows.told(counts)
 
     def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
         """Find out the state before the new events; return its file."""
@@ -116,7 +123,7 @@ class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
         _LOG.warning("Stream %s is read from its start: its rows are not known here.", plan.rows.table.stream)
         name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
         with _history(plan.rows, plan.past, _nothing) as history, states.write(name) as state:
-            for _ in (*_fed(plan.rows, history, past), *history.rest(state.add)):
+            for _ in (*_fed(plan.rows, history, past, Counts()), *history.rest(state.add)):
                 raise AssertionError("a change that is not wanted was given out")
         return (name + WHOLE,)
 
@@ -132,16 +139,16 @@ def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Wi
     return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
 
 
-def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition) -> Iterator[pa.RecordBatch]:
+def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
     key = key_columns(rows.table.settings)
     columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
-    for changes, locations in group_changes(rows, group, columns, rows.table.schema):
+    for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
         for table in history.feed(changes, locations):
             yield from _output(rows, table)
 
 
 def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
-    schema: pa.Schema = to_arrow_schema(plan.schema, timezone="UTC")
+    schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
     for name in key_columns(plan.table.settings):
         if history.column(value_name(name)).null_count:
             raise MalformedEventError(
@@ -150,7 +157,9 @@ def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
             )
     for begin in range(0, len(history), BATCH_EVENTS):
         part = history.slice(begin, BATCH_EVENTS)
-        arrays = [_column(part, field) for field in schema]
+        arrays = [_column(part, schema.field(place)) for place in range(len(plan.schema))]
+        if plan.counted:
+            arrays.append(no_counts(len(part)))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

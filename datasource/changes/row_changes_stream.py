@@ -128,7 +128,7 @@ def plan_new_row_changes(
         for name in [states.after(group, before[group])]
     ]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
-    scan = PlannedScan.of(reader, required, required, new, [min(group) for group in touched])
+    scan = PlannedScan.of(reader, plan.schema, plan.output, new, [min(group) for group in touched])
     tasks = [TaskFiles(tuple(name for files in each.before for name in files), each.after) for each in partitions]
     return replace(scan, rows=states.planned(tasks))
 

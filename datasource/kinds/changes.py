@@ -60,7 +60,15 @@ class ChangeTable(TableKind):
     ) -> PlannedScan:
         table, rule = self._prepare(pravega, table, options)
         return plan_current_rows(
-            pravega, table, required, options, rule, limit=wanted.limit, tail=wanted.tail, search=wanted.search
+            pravega,
+            table,
+            required,
+            options,
+            rule,
+            limit=wanted.limit,
+            tail=wanted.tail,
+            search=wanted.search,
+            counted=wanted.counted,
         )
 
     def plan_micro_batch(

@@ -72,7 +72,7 @@ class EventTable(TableKind):
             options,
             rule,
             limit=wanted.limit,
-            counted=wanted.count_bad_events,
+            counted=wanted.counted,
             schemas=schemas,
             few=wanted.few,
             places=wanted.places,

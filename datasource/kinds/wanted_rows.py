@@ -17,8 +17,8 @@ class WantedRows:
     At most `limit` rows are wanted; `few` may be enough though no limit says so, then a scan of events reads little at
     first. `tail` is that of an earlier scan with the same start, by segment, in bytes. `places` says which events are
     wanted, where these are rows. `conditions` are those that are evaluated on the rows: what cannot have rows that
-    fulfil them may be left out. `search` is what may be done for the scan before. With `count_bad_events` the tasks
-    tell the number of bad events, if the mode lets there be any.
+    fulfil them may be left out. `search` is what may be done for the scan before. With `counted` the tasks tell what
+    they have counted, see `scan/counts.py`.
     """
 
     limit: int | None = None
@@ -27,7 +27,7 @@ class WantedRows:
     places: Places | None = None
     conditions: Sequence[Condition] = ()
     search: Search = field(default_factory=Search)
-    count_bad_events: bool = False
+    counted: bool = False
 
 
 ALL_ROWS = WantedRows()

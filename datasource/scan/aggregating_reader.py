@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ..tables.hidden_columns import BAD_EVENTS_COLUMN
 from .aggregation import Aggregation
+from .counts import COUNTS_COLUMN, counts_of, no_counts
 from .partial_groups import PartialGroups
 from .planned_scan import PlannedScan
 from .reader import PlannedReader
@@ -26,7 +26,7 @@ class AggregatingPlan:
     columns: StructType
     output: StructType
     counted: bool
-    """Batches of the reader may tell a number of bad events, in their last column."""
+    """Batches of the reader may tell counts."""
 
 
 class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
@@ -43,8 +43,9 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         """Read one partition of the other reader."""
         groups = self._groups()
         for batch in self._plan.reader.batches(partition):
-            if self._plan.counted and batch.column(batch.num_columns - 1).null_count == 0:
-                yield self._count(batch)
+            counts = counts_of(batch) if self._plan.counted else None
+            if counts is not None:
+                yield self._counts(counts)
             else:
                 yield from map(self._row, groups.feed(batch))
         yield from self._rest(groups)
@@ -59,13 +60,13 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
     def _row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = rows.columns
         if self._plan.counted:
-            arrays = [*arrays, pa.nulls(rows.num_rows, pa.int64())]
+            arrays = [*arrays, no_counts(rows.num_rows)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
-    def _count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _counts(self, counts: pa.Array) -> pa.RecordBatch:
         schema = self._schema()
-        arrays = [pa.nulls(batch.num_rows, each.type) for each in list(schema)[:-1]]
-        return pa.RecordBatch.from_arrays([*arrays, batch.column(batch.num_columns - 1)], schema=schema)
+        arrays = [pa.nulls(len(counts), each.type) for each in list(schema)[:-1]]
+        return pa.RecordBatch.from_arrays([*arrays, counts], schema=schema)
 
     def _schema(self) -> pa.Schema:
         schema: pa.Schema = to_arrow_schema(self._plan.output, timezone="UTC")
@@ -79,7 +80,7 @@ def aggregated(planned: PlannedScan, aggregation: Aggregation, columns: StructTy
         return replace(planned, schema=rows, output=rows)
     assert isinstance(planned.reader, PlannedReader)
     counted = len(planned.output) > len(planned.schema)
-    output = StructType([*rows, BAD_EVENTS_COLUMN]) if counted else rows
+    output = StructType([*rows, COUNTS_COLUMN]) if counted else rows
     reader: PlannedReader[object, InputPartition] = planned.reader
     plan = AggregatingPlan(reader, aggregation, columns, output, counted)
     return replace(planned, reader=AggregatingReader(plan, reader.planned), schema=rows, output=output)

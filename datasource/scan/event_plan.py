@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.config import ClientConfig
 
-from ..tables.hidden_columns import BAD_EVENTS_COLUMN, REACHED_COLUMN
+from ..tables.hidden_columns import REACHED_COLUMN
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import BadEventRule
+from .counts import with_counts
 from .event_times import SegmentTimes
 from .places import Places
 
@@ -48,7 +49,7 @@ class EventScanPlan:
     writer_schemas: WriterSchemas
     bad_events: BadEventRule
     counted: bool
-    """Rows carry BAD_EVENTS_COLUMN."""
+    """Bad events are counted: rows carry COUNTS_COLUMN."""
     versions: Mapping[str, SegmentVersions] | None = None
     """By the name of a segment, where rows are changes and have CHANGE_COLUMNS."""
     query: str | None = None
@@ -67,7 +68,5 @@ class EventScanPlan:
         """Return the columns of the batches that tasks make."""
         if not self.counted:
             return self.schema
-        # Rows that only tell a number are null in all other columns.
-        nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in self.schema]
         more = [REACHED_COLUMN] if self.positioned else []
-        return StructType([*nullable, BAD_EVENTS_COLUMN, *more])
+        return StructType([*with_counts(self.schema), *more])

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
-from ..tables.hidden_columns import BAD_EVENTS_COLUMN
 from ..tables.merged import STREAM_COLUMN
 from ..tables.stream_table import StreamTable
+from .counts import no_counts, with_counts
 from .planned_scan import PlannedScan
 from .reader import PlannedReader
 
@@ -32,6 +32,8 @@ class MergedPlan:
     readers: Sequence[PlannedReader[object, InputPartition]]
     names: Sequence[str]
     output: StructType
+    counted: Sequence[bool]
+    """Whose batches may tell counts."""
     named: bool
     """STREAM_COLUMN is the stream's name, and not a column of the events."""
 
@@ -42,32 +44,30 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
     def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition of one stream."""
         schema = to_arrow_schema(self._plan.output, timezone="UTC")
-        counted = self._plan.output.fieldNames()[-1:] == [BAD_EVENTS_COLUMN.name]
         for batch in self._plan.readers[partition.member].batches(partition.partition):
-            yield self._conformed(batch, schema, self._plan.names[partition.member], counted)
+            yield self._conformed(batch, schema, partition.member)
 
-    def _conformed(self, batch: pa.RecordBatch, schema: pa.Schema, stream: str, counted: bool) -> pa.RecordBatch:
+    def _conformed(self, batch: pa.RecordBatch, schema: pa.Schema, member: int) -> pa.RecordBatch:
+        counted = any(self._plan.counted)
         places = {name: place for place, name in enumerate(batch.schema.names)}
         arrays = []
         for field in list(schema)[: len(schema) - counted]:
             if self._plan.named and field.name == STREAM_COLUMN.name:
-                arrays.append(pa.repeat(stream, batch.num_rows))
+                arrays.append(pa.repeat(self._plan.names[member], batch.num_rows))
             elif field.name in places:
                 arrays.append(batch.column(places[field.name]))
             else:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
         if counted:
-            arrays.append(batch.column(batch.num_columns - 1))
+            own = self._plan.counted[member]
+            arrays.append(batch.column(batch.num_columns - 1) if own else no_counts(batch.num_rows))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
     """Put the scans of several streams together. `required` are the columns that Spark needs, one at least."""
-    counted = any(len(each.output) > len(each.schema) for each in planned)
-    output = required
-    if counted:  # rows that only tell a number are null in all other columns
-        nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in required]
-        output = StructType([*nullable, BAD_EVENTS_COLUMN])
+    counted = [len(each.output) > len(each.schema) for each in planned]
+    output = with_counts(required) if any(counted) else required
     readers: list[PlannedReader[object, InputPartition]] = []
     partitions = []
     for number, each in enumerate(planned):
@@ -75,7 +75,7 @@ def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], 
         readers.append(each.reader)
         partitions += [MemberPartition(number, one) for one in each.reader.planned]
     named = not any(STREAM_COLUMN.name in member.schema.fieldNames() for member in members)
-    plan = MergedPlan(readers, [member.stream.name for member in members], output, named)
+    plan = MergedPlan(readers, [member.stream.name for member in members], output, counted, named)
     keyed = None
     if any(each.keyed for each in planned):
         counts = [each.keyed or (each.segments, each.segments) for each in planned]

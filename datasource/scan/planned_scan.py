@@ -46,7 +46,7 @@ class PlannedRows:
 class PlannedScan:
     """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end.
 
-    `output` is what tasks make: the rows, with BAD_EVENTS_COLUMN behind them if bad events are counted.
+    `output` is what tasks make: the rows, with COUNTS_COLUMN behind them if tasks count anything.
     """
 
     reader: DataSourceReader

@@ -22,6 +22,7 @@ from pyspark_pravega.formats.core.format import Decoder
 
 from ..user_errors import concise
 from ..worker_connections import lent
+from .counts import counts_of
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
 from .places import Span
@@ -267,8 +268,7 @@ def _until_broken(reader: SegmentRangeReader, broken: list[BrokenFrameError]) ->
 
 
 def _counts_only(plan: EventScanPlan, batch: pa.RecordBatch) -> bool:
-    # By its place, because a column of the table may have its name.
-    return plan.counted and batch.column(batch.num_columns - 1).null_count == 0
+    return plan.counted and counts_of(batch) is not None
 
 
 def chunks(lengths: np.ndarray[Any, np.dtype[np.int64]], most: int = BATCH_EVENTS) -> Iterator[tuple[int, int]]:

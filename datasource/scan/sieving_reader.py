@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from ..tables.hidden_columns import fields_by_name
 from .conditions import Condition, Sieve
+from .counts import counts_of
 from .planned_scan import PlannedScan
 from .reader import PlannedReader
 
@@ -26,7 +27,7 @@ class SievingPlan:
     columns: int
     """So many of them, the first ones, are returned."""
     counted: bool
-    """Batches of the reader may tell a number of bad events, in their last column."""
+    """Batches of the reader may tell counts."""
     limit: int | None
     """As many rows are enough for one partition."""
 
@@ -44,8 +45,7 @@ class SievingReader(PlannedReader[SievingPlan, InputPartition]):
         sieve = Sieve(plan.conditions, plan.read)
         names = plan.read.fieldNames()
         for batch in plan.reader.batches(partition):
-            # By its place, because a column of the table may have its name.
-            if plan.counted and batch.column(batch.num_columns - 1).null_count < batch.num_rows:
+            if plan.counted and counts_of(batch) is not None:
                 yield self._returned(batch)
                 continue
             mask = sieve.kept(dict(zip(names, batch.columns, strict=False)))

@@ -21,6 +21,7 @@ from pyspark_pravega.formats.core.framing import encoding_ids
 
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS
 from .bad_events import DROPMALFORMED, FAILFAST, PERMISSIVE
+from .counts import Counts, no_counts
 from .dead_letters import DeadLetters, Letter, letter, shortened
 from .event_plan import EventScanPlan
 from .places import Span, event_pointers
@@ -99,8 +100,8 @@ class SliceDecoder:
     def batches(self, window: Window, first: int, last: int, limit: int | None) -> list[pa.RecordBatch]:
         """Return the rows of the window's events from `first` to `last` - 1, at most `limit` of them.
 
-        With counted bad events a second batch has their number. Raises MalformedEventError where the plan's mode is
-        to fail.
+        Where bad events are counted, a second batch tells their number. Raises MalformedEventError where the plan's
+        mode is to fail.
         """
         self._position = window.base + int(window.starts[last - 1] + window.lengths[last - 1])
         chosen = self._chosen(window, first, last)
@@ -116,7 +117,7 @@ class SliceDecoder:
         if len(decoded.rows):
             batches.append(self._batch(chosen, decoded))
         if decoded.bad and self._plan.counted:
-            batches.append(self._count(len(decoded.bad)))
+            batches.append(self._counts(len(decoded.bad)))
         return batches
 
     def rest(self, offset: int, end: int, reason: str) -> list[pa.RecordBatch]:
@@ -142,7 +143,7 @@ class SliceDecoder:
         if mode == PERMISSIVE and self._is_wanted(chosen):
             batches.append(self._batch(chosen, _Decoded(None, every(1), [bad])))
         if self._plan.counted:
-            batches.append(self._count(1))
+            batches.append(self._counts(1))
         return batches
 
     def _is_wanted(self, chosen: _Chosen) -> bool:
@@ -238,7 +239,7 @@ class SliceDecoder:
             else:
                 arrays.append(pa.nulls(count, field.type))
         if self._plan.counted:
-            arrays.append(pa.nulls(count, pa.int64()))
+            arrays.append(no_counts(count))
         if self._plan.positioned:
             # Behind the last row all events have been read, and before any other row those that are before it.
             arrays.append(pa.array(np.append(chosen.offsets[decoded.rows][1:], self._position)))
@@ -259,14 +260,11 @@ class SliceDecoder:
     def reached(self, position: int) -> pa.RecordBatch:
         """Return what is no row of the table, and tells only how far a positioned scan has read."""
         self._position = position
-        return self._count(0)
+        return self._counts(0)
 
-    def _count(self, bad: int) -> pa.RecordBatch:
-        arrays = [pa.nulls(1, field.type) for field in list(self._schema)[: len(self._plan.schema)]]
-        arrays.append(pa.array([bad], pa.int64()))
-        if self._plan.positioned:
-            arrays.append(pa.array([self._position], pa.int64()))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+    def _counts(self, bad: int) -> pa.RecordBatch:
+        behind = [pa.array([self._position] * 2, pa.int64())] if self._plan.positioned else []
+        return Counts(bad).batch(self._schema, behind)
 
     def _metadata(self, field: pa.Field, chosen: _Chosen, decoded: _Decoded) -> pa.Array:
         name, rows = field.name, decoded.rows

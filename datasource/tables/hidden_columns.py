@@ -42,12 +42,8 @@ METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
 POSITION_COLUMNS = ("_segment", "_offset", "_event_pointer")
 """Those that readers without hidden columns always get."""
 
-BAD_EVENTS_COLUMN = StructField("_bad_events", LongType(), True)
-"""The last column of rows that go through the adapter's counting reader. A row where it is not null is no row of the
-table but tells how many bad events a batch had."""
-
 REACHED_COLUMN = StructField("_reached", LongType(), False)
-"""Behind BAD_EVENTS_COLUMN in real-time mode: the offset up to which all events have been read with this row."""
+"""Behind the column of counts in real-time mode: the offset up to which all events have been read with this row."""
 
 CHANGE_COLUMNS = StructType(
     [

@@ -30,6 +30,7 @@ from pyspark_pravega.datasource.kinds.dispatch import load
 from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from tests.catalog.test_bad_event_modes import metrics_in_the_ui
 from tests.datasource.scans import rows, scan
 from tests.debezium import Record, Table, records, tables
 from tests.formats.changes.test_debezium_capture import assert_equal
@@ -437,6 +438,49 @@ def test_new_logs_and_complete_snapshots(
         (3, "delete"),
         (4, "insert"),
     ]
+
+
+LEFT_OUT = "number of changes left out, as newer ones of their rows came first"
+
+
+def test_what_is_left_out_is_counted(
+    spark: SparkSession, client_config: ClientConfig, scope: str, tmp_path: Path
+) -> None:
+    """In Spark's UI: changes that are delivered again after newer ones, and events that cannot be decoded."""
+    table, keyless = f"pravega.`{scope}`.again", f"pravega.`{scope}`.counted"
+    properties = "'format'='debezium-json', 'mode'='dropmalformed'"
+
+    def change(op: str, key: int, v: str, lsn: int) -> dict[str, Any]:
+        place = {"file": "bin.000001", "pos": lsn, "row": 0, "ts_ms": lsn}
+        source = {"connector": "mysql", "name": "s", "server_id": 1, **place, "snapshot": "false"}
+        return {"op": op, "before": None, "after": {"id": key, "v": v}, "source": source}
+
+    changes = [change("c", n, "new", 10 + n) for n in range(3)]
+    changes += [{**change("u", n, "newer", 20 + n), "before": {"id": n, "v": "new"}} for n in range(3)]
+    with connect(client_config) as pravega:
+        for name, key in ((table, "'primary-key'='id', "), (keyless, "")):
+            stream = Stream(scope, name.rpartition(".")[2])
+            create_stream(pravega, stream, 1)
+            in_segments(pravega, stream, changes + changes[:3])
+            write(pravega, stream, [Record(None, b"?")])
+            spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) TBLPROPERTIES ({key}{properties})")
+
+    def counts() -> tuple[str | None, str | None]:
+        shown = metrics_in_the_ui(spark)
+        return shown[LEFT_OUT], shown["number of events that cannot be decoded"]
+
+    for query, found in (
+        (f"SELECT id FROM {table} WHERE v = 'newer'", 3),
+        (f"SELECT count(*) FROM {table} GROUP BY v", 1),
+        (f"SELECT id FROM {keyless} WHERE v = 'newer'", 3),
+        (f"SELECT id, _change_type FROM {table} CHANGES FROM VERSION 0", 9),
+        (f"SELECT id FROM {keyless} CHANGES FROM VERSION 0", 9),
+    ):
+        assert len(spark.sql(query).collect()) == found, query
+        assert counts() == ("3", "1"), query
+    to = spark.readStream.changes(table).writeStream.format("noop").trigger(availableNow=True)
+    to.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    assert counts() == ("3", "1")
 
 
 def test_a_forgotten_primary_key_is_told(spark: SparkSession, client_config: ClientConfig, scope: str) -> None:

@@ -66,7 +66,7 @@ def scan(
     columns: Sequence[str] | None = None,
     *,
     limit: int | None = None,
-    count_bad_events: bool = False,
+    counted: bool = False,
     places: Places | None = None,
     conditions: Sequence[Condition] = (),
     **options: str,
@@ -77,7 +77,7 @@ def scan(
     fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    wanted = WantedRows(limit=limit, count_bad_events=count_bad_events, places=places, conditions=conditions)
+    wanted = WantedRows(limit=limit, counted=counted, places=places, conditions=conditions)
     return kind_of(table).plan_scan(pravega, table, required, resolve(read=read, env={}), wanted)
 
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
  * Readers of batches with one more column, behind so many `columns`. Where it is not null, the batch has no rows of the
- * table, and tells numbers of bad events: Python tasks have no other way to set a metric.
+ * table, and tells what the task has counted, as `datasource/scan/counts.py` writes it.
  */
 record CountingReaderFactory(ColumnarReaders python, int columns) implements ColumnarReaders {
   @Override
@@ -21,7 +21,8 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
   private static final class Reader extends DelegatingReader {
     private final int columns;
     private ColumnarBatch batch;
-    private long bad;
+    private long badEvents;
+    private long leftOut;
 
     Reader(PartitionReader<ColumnarBatch> python, int columns) {
       super(python);
@@ -32,14 +33,13 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
     public boolean next() throws IOException {
       while (python.next()) {
         ColumnarBatch found = python.get();
-        ColumnVector numbers = found.column(columns);
-        if (numbers.numNulls() == found.numRows()) {
+        ColumnVector counts = found.column(columns);
+        if (counts.numNulls() == found.numRows()) {
           batch = new ColumnarBatch(columns(found), found.numRows());
           return true;
         }
-        for (int row = 0; row < found.numRows(); row++) {
-          bad += numbers.getLong(row);
-        }
+        badEvents += counts.getLong(0);
+        leftOut += counts.getLong(1);
       }
       return false;
     }
@@ -58,21 +58,17 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
     @Override
     public CustomTaskMetric[] currentMetricsValues() {
       CustomTaskMetric[] others = python.currentMetricsValues();
-      CustomTaskMetric[] all = Arrays.copyOf(others, others.length + 1);
-      all[others.length] = new BadEvents(bad);
+      CustomTaskMetric[] all = Arrays.copyOf(others, others.length + 2);
+      all[others.length] = new Count(BadEventsMetric.NAME, badEvents);
+      all[others.length + 1] = new Count(LeftOutMetric.NAME, leftOut);
       return all;
     }
   }
 
-  private record BadEvents(long value) implements CustomTaskMetric {
-    @Override
-    public String name() {
-      return BadEventsMetric.NAME;
-    }
-
+  private record Count(String name, long value) implements CustomTaskMetric {
     @Override
     public CustomTaskMetric mergeWith(CustomTaskMetric other) {
-      return new BadEvents(value + other.value());
+      return new Count(name, value + other.value());
     }
   }
 }

@@ -109,8 +109,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   @Override
   public CustomMetric[] supportedCustomMetrics() {
     CustomMetric[] python = PythonWorkers.metrics();
-    CustomMetric[] all = Arrays.copyOf(python, python.length + 1);
+    CustomMetric[] all = Arrays.copyOf(python, python.length + 2);
     all[python.length] = new BadEventsMetric();
+    all[python.length + 1] = new LeftOutMetric();
     return all;
   }
 

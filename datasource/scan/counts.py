@@ -1,0 +1,55 @@
+"""Tells Spark what a task has counted beside its rows: bad events, and changes that a fold leaves out.
+
+Python tasks have no other way to set a metric. Their rows have one more column for it, which is null in all of them. A
+batch where it has values has no rows of the table: `CountingReaderFactory.java` takes it out, and adds the values up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StructField, StructType
+
+COUNTS_COLUMN = StructField("_counts", LongType(), True)
+
+
+@dataclass
+class Counts:
+    """What one task has counted."""
+
+    bad_events: int = 0
+    left_out: int = 0
+    """Changes that are left out of a fold, since newer ones of their rows came before them."""
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the batch that tells the counts, in the columns of the task; no batch if there is nothing to tell."""
+        if self.bad_events or self.left_out:
+            yield self.batch(schema)
+
+    def batch(self, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
+        """Return the batch that tells the counts, with two values in each of the columns `behind` those of counts."""
+        values = pa.array([self.bad_events, self.left_out], pa.int64())
+        arrays = [pa.nulls(len(values), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
+        return pa.RecordBatch.from_arrays([*arrays, values, *behind], schema=schema)
+
+
+def with_counts(rows: StructType) -> StructType:
+    """Return the columns of a task that counts: those of its rows, which are null beside counts, and one more."""
+    nullable = [StructField(field.name, field.dataType, True, field.metadata) for field in rows]
+    return StructType([*nullable, COUNTS_COLUMN])
+
+
+def no_counts(rows: int) -> pa.Array:
+    """Return the column of counts beside rows of the table."""
+    return pa.nulls(rows, pa.int64())
+
+
+def counts_of(batch: pa.RecordBatch) -> pa.Array | None:
+    """Return the last column of a task that counts, if it tells counts; None beside rows of the table.
+
+    It is found by its place, because a column of the table may have its name.
+    """
+    column: pa.Array = batch.column(batch.num_columns - 1)
+    return column if column.null_count < len(column) else None
