@@ -3,15 +3,23 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
 
-/** Describes VERSION AS OF and TIMESTAMP AS OF to the service. */
-final class AskedTime {
-  private AskedTime() {}
+/** VERSION AS OF and TIMESTAMP AS OF, as the service knows them. Spark 4.2 has no class for the two. */
+record AskedTime(String unit, String text) {
+  static AskedTime version(String version) {
+    return new AskedTime("version", version);
+  }
 
-  static void describe(TimeTravel asked, ObjectNode at) {
-    if (asked instanceof TimeTravel.AsOfVersion version) {
-      at.put("unit", "version").put("text", version.version());
-    } else if (asked instanceof TimeTravel.AsOfTimestamp timestamp) {
-      at.put("unit", "timestamp").put("text", Long.toString(timestamp.micros()));
-    }
+  static AskedTime timestamp(long micros) {
+    return new AskedTime("timestamp", Long.toString(micros));
+  }
+
+  static AskedTime of(TimeTravel asked) {
+    return asked instanceof TimeTravel.AsOfVersion version
+        ? version(version.version())
+        : timestamp(((TimeTravel.AsOfTimestamp) asked).micros());
+  }
+
+  void describe(ObjectNode at) {
+    at.put("unit", unit).put("text", text);
   }
 }

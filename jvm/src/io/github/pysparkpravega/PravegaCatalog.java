@@ -31,7 +31,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -190,21 +190,44 @@ public final class PravegaCatalog
   @Override
   public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    return (Table) load(ident, options, !context.writePrivileges().isEmpty(), context.timeTravel(), false);
+    Optional<AskedTime> travel = context.timeTravel().map(AskedTime::of);
+    return (Table) load(ident, options, !context.writePrivileges().isEmpty(), travel, false);
+  }
+
+  /** Spark before 4.3 asks so for a table that is written. */
+  @Override
+  public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), true, Optional.empty(), false);
+  }
+
+  /** Spark before 4.3 asks so for VERSION AS OF. */
+  @Override
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    return asOf(ident, AskedTime.version(version));
+  }
+
+  /** Spark before 4.3 asks so for TIMESTAMP AS OF. */
+  @Override
+  public Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
+    return asOf(ident, AskedTime.timestamp(micros));
+  }
+
+  private Table asOf(Identifier ident, AskedTime asked) throws NoSuchTableException {
+    return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.of(asked), false);
   }
 
   private Relation load(
-      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel, boolean orView)
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<AskedTime> travel, boolean orView)
       throws NoSuchTableException {
     return Browsing.loaded(this, ident, each -> found(each, options, writing, travel, orView));
   }
 
   private Relation found(
-      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<TimeTravel> travel, boolean orView) {
+      Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<AskedTime> travel, boolean orView) {
     ObjectNode arguments = arguments(ident).put("writing", writing).put("or_view", orView)
         .put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    travel.ifPresent(asked -> AskedTime.describe(asked, arguments.putObject("at")));
+    travel.ifPresent(asked -> asked.describe(arguments.putObject("at")));
     try {
       JsonNode found = call("load_table", arguments);
       return found.has("text") ? Views.of(found)

@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTables;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import scala.Option;
@@ -77,8 +77,8 @@ final class TableCommands extends SparkStrategy {
   }
 
   @SuppressWarnings("unchecked")
-  private static Seq<SparkPlan> nothing() {
-    SparkPlan nothing = new LocalTableScanExec((Seq<Attribute>) NONE, (Seq<InternalRow>) NONE, Option.empty(), false);
-    return new $colon$colon<>(nothing, (List<SparkPlan>) NONE);
+  private Seq<SparkPlan> nothing() {
+    LogicalPlan nothing = new LocalRelation((Seq<Attribute>) NONE, (Seq<InternalRow>) NONE, false, Option.empty());
+    return new $colon$colon<>(planLater(nothing), (List<SparkPlan>) NONE);
   }
 }

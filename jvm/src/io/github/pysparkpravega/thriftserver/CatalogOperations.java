@@ -19,7 +19,6 @@ import org.apache.hive.service.cli.operation.OperationManager;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Spark's operations, with others for the metadata calls of JDBC that are about what is in catalogs.
@@ -27,6 +26,8 @@ import org.apache.spark.sql.internal.SQLConf;
  * <p>Spark's conf of catalogs in metadata turns them off: then they are Spark's own, too.
  */
 final class CatalogOperations extends OperationManager {
+  private static final String BROWSABLE = "spark.sql.thriftServer.catalogMetadata.enabled";
+
   private final SparkSQLOperationManager spark;
 
   CatalogOperations(SparkSQLOperationManager spark) {
@@ -37,10 +38,10 @@ final class CatalogOperations extends OperationManager {
     return spark.sessionToContexts().get(connection.getSessionHandle());
   }
 
+  /** Spark has the setting from 4.3 on; before, it is one of ours alone. */
   private boolean isBrowsable(HiveSession connection) {
     SparkSession session = session(connection);
-    return session != null
-        && (Boolean) session.sessionState().conf().getConf(SQLConf.THRIFTSERVER_CATALOG_METADATA_ENABLED());
+    return session != null && Boolean.parseBoolean(session.conf().get(BROWSABLE, "false"));
   }
 
   private <T extends Operation> T registered(T operation) {
