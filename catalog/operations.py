@@ -31,6 +31,7 @@ from . import (
 from . import requests as r
 from .altering.columns import takes_change
 from .altering.properties import alter
+from .column_options import check_column_options
 from .connections import Catalog, Connections
 from .functions import key_space
 from .inserts import Inserts
@@ -186,6 +187,9 @@ class Operations:
                 return procedures.answer(catalog, request)
             case r.PlanScan():
                 return planning.plan_scan(catalog, request)
+            case r.CheckColumnOptions():
+                check_column_options(catalog, request.table, request.options)
+                return None
             case r.TakeConditions():
                 return planning.take_conditions(catalog, request)
             case r.TakeAggregation():

@@ -31,6 +31,7 @@ from pyspark_pravega.sql import options as o
 
 from . import changes, time_travel
 from . import requests as r
+from .column_options import check_column_options
 from .connections import Catalog
 from .naming import errors_about
 from .reads import planned_read
@@ -41,6 +42,7 @@ from .spelling import subject, table_name
 def plan_scan(catalog: Catalog, request: r.PlanScan) -> PlannedRead:
     """Plan a scan of a table."""
     table = request.table
+    check_column_options(catalog, table, request.options)
     name = table_name(catalog, table)
     ends = request.ends or ScanEnds()
     kind, aggregation = kind_of(table), request.aggregation

@@ -82,6 +82,8 @@ def describe(
     table, kind = loaded.table, kind_of(loaded.table)
     if called is not None and called != (stream.scope, stream.name):
         table = replace(table, called=called)
+    if permissive:
+        table = replace(table, permissive=True)
     return TableDescription(
         name=table_name(catalog, table),
         schema=nullable(table.schema) if permissive else table.schema,

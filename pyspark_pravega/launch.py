@@ -177,6 +177,6 @@ def find_spark_home(environment: Mapping[str, str]) -> Path:
     if not (home / "bin" / "spark-submit").is_file():
         raise SetupError(
             f"There is no Spark in {home}: bin/spark-submit is missing. "
-            + ("Correct or unset SPARK_HOME." if named else "Install pyspark 4.3 again.")
+            + ("Correct or unset SPARK_HOME." if named else "Install pyspark again.")
         )
     return home

@@ -54,6 +54,14 @@ class TakeConditions:
 
 
 @dataclass(frozen=True)
+class CheckColumnOptions:
+    """Raise an error for options of a query that the columns do not follow which Spark has of the table; null."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class TakeAggregation:
     """Whether a scan of a table is to begin the aggregates that Spark asks for: a bool.
 
@@ -135,6 +143,7 @@ class PlanNewChanges:
 
 ScanRequest: TypeAlias = (
     PlanScan
+    | CheckColumnOptions
     | TakeConditions
     | TakeAggregation
     | PlanChanges

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..scan.bad_events import FAILFAST
 from ..scan.counts import Counts, no_counts
@@ -48,7 +48,7 @@ def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> I
 
 
 def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
+    schema: pa.Schema = arrow_schema(plan.output)
     left = plan.limit
     for entries in rows:
         _check_keys(plan, entries)

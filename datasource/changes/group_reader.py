@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_pravega.client import Pravega
@@ -20,6 +19,7 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Win
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import MARKS, changelog_schema, find_change_format, key_columns
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder
@@ -85,7 +85,7 @@ class GroupPlan:
     def told(self, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield what a task tells when its rows are read: what it has counted, where that is wanted."""
         if self.counted:
-            yield from counts.batches(to_arrow_schema(self.output, timezone="UTC"))
+            yield from counts.batches(arrow_schema(self.output))
 
 
 def keyless_rows(

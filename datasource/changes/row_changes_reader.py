@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..scan.counts import Counts, no_counts
 from ..scan.reader import BATCH_EVENTS, PlannedReader
@@ -148,7 +148,7 @@ def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Co
 
 
 def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
-    schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
+    schema: pa.Schema = arrow_schema(plan.output)
     for name in key_columns(plan.table.settings):
         if history.column(value_name(name)).null_count:
             raise MalformedEventError(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from .aggregation import Aggregation
 from .counts import COUNTS_COLUMN, counts_of, no_counts
@@ -69,7 +70,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         return pa.RecordBatch.from_arrays([*arrays, counts], schema=schema)
 
     def _schema(self) -> pa.Schema:
-        schema: pa.Schema = to_arrow_schema(self._plan.output, timezone="UTC")
+        schema: pa.Schema = arrow_schema(self._plan.output)
         return schema
 
 

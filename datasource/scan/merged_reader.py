@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from ..tables.merged import STREAM_COLUMN
 from ..tables.stream_table import StreamTable
@@ -43,7 +44,7 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
 
     def batches(self, partition: MemberPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition of one stream."""
-        schema = to_arrow_schema(self._plan.output, timezone="UTC")
+        schema = arrow_schema(self._plan.output)
         for batch in self._plan.readers[partition.member].batches(partition.partition):
             yield self._conformed(batch, schema, partition.member)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
 
@@ -45,7 +46,7 @@ class PartialGroups:
 
     def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
         """`columns` are those of the table, `operands` begin the batches that are fed."""
-        self._schema: pa.Schema = to_arrow_schema(aggregation.partial_rows(columns), timezone="UTC")
+        self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
         self._functions = aggregation.functions
         self._keys = self._schema.names[: len(aggregation.groups)]
         self._partials = self._schema.names[len(aggregation.groups) :]

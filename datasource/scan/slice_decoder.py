@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 from pyspark_pravega.client.segments.range_reader import Window
 from pyspark_pravega.errors import MalformedEventError, SchemaNotFoundError
-from pyspark_pravega.formats.core.arrow_types import record_batch
+from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
 from pyspark_pravega.formats.core.events import EventBuffer, Positions, every
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 from pyspark_pravega.formats.core.framing import encoding_ids
@@ -84,7 +83,7 @@ class SliceDecoder:
         self._plan = plan
         self._segment = segment
         self._letters = letters
-        self._schema: pa.Schema = to_arrow_schema(plan.output, timezone="UTC")
+        self._schema: pa.Schema = arrow_schema(plan.output)
         self._decoder = decoder
         names = set(plan.schema.fieldNames())
         self._columns = set(plan.columns.fieldNames())

@@ -97,6 +97,8 @@ class StreamTable:
     """The id of the first segment of a key-value table, which tells it from one made again under its name."""
     called: tuple[str, str] | None = None
     """The scope and the stream as the statement spelled them that loaded the table, if that is not as in Pravega."""
+    permissive: bool = False
+    """Spark was told that no column is NOT NULL, since bad events are rows of nulls."""
 
     @property
     def framed(self) -> bool:
@@ -127,6 +129,7 @@ class StreamTable:
             "keys": None if self.keys is None else self.keys.to_json(),
             "first_segment": self.first_segment,
             "called": self.called,
+            "permissive": self.permissive,
         }
 
     @classmethod
@@ -153,6 +156,7 @@ class StreamTable:
             keys=None if value["keys"] is None else KeyColumns.from_json(value["keys"]),
             first_segment=value["first_segment"],
             called=None if value["called"] is None else tuple(value["called"]),
+            permissive=value["permissive"],
         )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
@@ -15,17 +18,20 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+# Before Spark 4.2 the times of Arrow's columns are those of UTC, and nothing else can be asked for.
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return `to_arrow_schema(schema, timezone="UTC")`, with char(n) and varchar(n) as the strings that Spark reads."""
+    """Return Spark's Arrow schema in UTC, with char(n) and varchar(n) as the strings that Spark reads."""
     replaced = strings_for_char_types(schema)
     assert isinstance(replaced, StructType)
-    return to_arrow_schema(replaced, timezone="UTC")
+    return to_arrow_schema(replaced, **_IN_UTC)
 
 
 def arrow_type_of(data_type: DataType) -> pa.DataType:
     """Return the Arrow type of a column of this type, as in `arrow_schema`."""
-    return to_arrow_type(strings_for_char_types(data_type), timezone="UTC")
+    return to_arrow_type(strings_for_char_types(data_type), **_IN_UTC)
 
 
 def record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -76,7 +76,7 @@ class Decoder(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Return exactly `to_arrow_schema(reader_schema, timezone="UTC")`."""
+        """Return exactly `arrow_schema(reader_schema)`."""
         ...
 
     def decode(self, events: EventBuffer) -> pa.RecordBatch:

@@ -43,7 +43,7 @@ def _python() -> Iterator[Finding]:
         "Python",
         sys.version_info >= (3, 11),
         f"{version} ({sys.executable})",
-        "" if sys.version_info >= (3, 11) else "Spark 4.3 needs Python 3.11 or newer.",
+        "" if sys.version_info >= (3, 11) else "pyspark-pravega needs Python 3.11 or newer.",
     )
 
 
@@ -138,12 +138,12 @@ def _jar() -> Iterator[Finding]:
     except PravegaError as error:
         yield Finding("Adapter", False, str(error), "")
         return
-    version, spark = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Version", "?")
-    good = version == __version__ and _numbers(spark)[:2] == _numbers(pyspark.__version__)[:2]
+    version, sparks = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Versions", "?").split()
+    good = version == __version__ and ".".join(pyspark.__version__.split(".")[:2]) in sparks
     yield Finding(
         "Adapter",
         good,
-        f"{version} for Spark {spark} ({adapter_jar()})",
+        f"{version} for Spark {' and '.join(sparks)} ({adapter_jar()})",
         ""
         if good
         else f"It must be {__version__} for Spark {pyspark.__version__}. Install pyspark-pravega again "

@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_servers import CONNECT, JDBC, free_port, listening
+from tests.spark_versions import leave_out
 from tests.sql_clients import BeelineClient, ConnectClient, PySparkClient, ShellClient, SqlClient
 from tests.temperatures import CSV
 
@@ -21,11 +22,12 @@ SET_UPS = {("pyspark", "pravega"), ("spark-sql", "pravega"), ("jdbc", "secure"),
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out pairs of front end and catalog that are none of SET_UPS."""
+    """Leave out pairs of front end and catalog that are none of SET_UPS, and what this version of Spark lacks."""
     out = [item for item in items if not _is_run(getattr(item, "callspec", None))]
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in out]
+    leave_out(items)
 
 
 def _is_run(callspec: Any) -> bool:

@@ -23,8 +23,11 @@ from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, ProtocolError
 
-JAVA = Path(__file__).parent.parent.parent / "jvm" / "src" / "io" / "github" / "pysparkpravega"
-SOURCES = {file.stem: file.read_text() for file in sorted(JAVA.glob("*.java")) if file.stem != "PythonWorkers"}
+JVM = Path(__file__).parent.parent.parent / "jvm"
+JAVA = [JVM / sources / "io" / "github" / "pysparkpravega" for sources in ("src", "spark42")]
+SOURCES = {
+    file.stem: file.read_text() for java in JAVA for file in sorted(java.glob("*.java")) if file.stem != "PythonWorkers"
+}
 """Without the one class that fills maps for Spark alone."""
 PIPE = {"operation", "conf", "arguments", "result", "error", "condition", "message", "sql_state"}
 """Names of the lines themselves, in Service.java."""

@@ -58,6 +58,6 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
     assert only_local == modules_of(PROJECT["project"]["optional-dependencies"]["local"])
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "jvm" / "src").rglob("*.java")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "jvm").rglob("*.java")), ids=lambda path: path.name)
 def test_the_adapter_stays_thin(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400

@@ -51,8 +51,8 @@ def test_the_map_leads_to_every_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:^ +|`)make ([a-z/.-]+)", page.read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^ +|`)make ([a-z0-9/.-]+)", page.read_text(), re.MULTILINE))
     assert named <= targets
 
 

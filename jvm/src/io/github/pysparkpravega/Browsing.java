@@ -10,7 +10,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.Relation;
 
 /**
  * The loads of a statement that lists the tables of a namespace and then loads them, which Spark does one by one: they
@@ -25,7 +24,7 @@ final class Browsing {
   private final PravegaCatalog catalog;
   private final Identifier[] tables;
   private final boolean extended;
-  private final Map<Integer, Future<Relation>> ahead = new TreeMap<>();
+  private final Map<Integer, Future<Object>> ahead = new TreeMap<>();
   private final ThreadPoolExecutor threads =
       new ThreadPoolExecutor(AT_ONCE, AT_ONCE, 1, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Browsing::daemon);
   private int next;
@@ -58,7 +57,7 @@ final class Browsing {
    * Loads a table or a view, or gives the one that was loaded ahead in the same statement. One that is there and cannot be loaded
    * hides no other from SHOW TABLE EXTENDED, and exists to catalog.tableExists().
    */
-  static Relation loaded(PravegaCatalog catalog, Identifier ident, Function<Identifier, Relation> load) {
+  static Object loaded(PravegaCatalog catalog, Identifier ident, Function<Identifier, Object> load) {
     Browsing current = CURRENT.get();
     if (current != null && (current.catalog != catalog || !(current.extended ? isExtended() : isCatalogList()))) {
       CURRENT.remove(); // that statement is over
@@ -91,7 +90,7 @@ final class Browsing {
     return isOnStack(CATALOG, "functionExists");
   }
 
-  private Relation take(Identifier ident, Function<Identifier, Relation> load) {
+  private Object take(Identifier ident, Function<Identifier, Object> load) {
     int place = next;
     while (place < tables.length && !tables[place].equals(ident)) {
       place++;
@@ -107,12 +106,12 @@ final class Browsing {
       Identifier later = tables[each];
       ahead.computeIfAbsent(each, any -> threads.submit(() -> load.apply(later)));
     }
-    Future<Relation> begun = ahead.remove(place);
+    Future<Object> begun = ahead.remove(place);
     ahead.keySet().removeIf(each -> each < next);
     return begun == null ? load.apply(ident) : result(begun);
   }
 
-  private Relation result(Future<Relation> begun) {
+  private Object result(Future<Object> begun) {
     try {
       return begun.get();
     } catch (ExecutionException e) {

@@ -66,7 +66,7 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
   }
 
   private record Count(String name, long value) implements CustomTaskMetric {
-    @Override
+    /** Spark asks from 4.2 on. */
     public CustomTaskMetric mergeWith(CustomTaskMetric other) {
       return new Count(name, value + other.value());
     }

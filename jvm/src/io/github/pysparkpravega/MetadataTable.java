@@ -33,7 +33,7 @@ record MetadataTable(PravegaService service, Identifier ident, JsonNode descript
 
   @Override
   public Column[] columns() {
-    return CatalogV2Util.structTypeToV2Columns(struct(), false);
+    return SparkLine.columns(struct());
   }
 
   @Override

@@ -16,12 +16,9 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.Changelog;
-import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
-import org.apache.spark.sql.connector.catalog.Relation;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -29,7 +26,6 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -38,7 +34,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's catalog interfaces, each call handed to the catalog service and its errors turned into Spark's own. */
 public final class PravegaCatalog
-    implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, Procedures, Views {
+    implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, Procedures, LineCatalog {
   private String name;
   private PravegaService service;
   private volatile String[] selected;
@@ -169,29 +165,10 @@ public final class PravegaCatalog
     }
   }
 
-  /** The options of a query that change what columns a table has; Spark asks for the table anew for each of them. */
-  @Override
-  public Set<String> tableStateOptionKeys() {
-    return Set.of("mode", "schema-version");
-  }
-
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
     PravegaTable made = ofQueries.take(ident);
     return made != null ? made : (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), false);
-  }
-
-  /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
-  @Override
-  public Relation loadRelation(Identifier ident) throws NoSuchTableException {
-    return load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), true);
-  }
-
-  @Override
-  public Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
-      throws NoSuchTableException {
-    Optional<AskedTime> travel = context.timeTravel().map(AskedTime::of);
-    return (Table) load(ident, options, !context.writePrivileges().isEmpty(), travel, false);
   }
 
   /** Spark before 4.3 asks so for a table that is written. */
@@ -216,13 +193,14 @@ public final class PravegaCatalog
     return (Table) load(ident, CaseInsensitiveStringMap.empty(), false, Optional.of(asked), false);
   }
 
-  private Relation load(
+  /** Loads a table, or a view if that may be `orView`. */
+  Object load(
       Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<AskedTime> travel, boolean orView)
       throws NoSuchTableException {
     return Browsing.loaded(this, ident, each -> found(each, options, writing, travel, orView));
   }
 
-  private Relation found(
+  private Object found(
       Identifier ident, CaseInsensitiveStringMap options, boolean writing, Optional<AskedTime> travel, boolean orView) {
     ObjectNode arguments = arguments(ident).put("writing", writing).put("or_view", orView)
         .put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
@@ -230,22 +208,8 @@ public final class PravegaCatalog
     travel.ifPresent(asked -> asked.describe(arguments.putObject("at")));
     try {
       JsonNode found = call("load_table", arguments);
-      return found.has("text") ? Views.of(found)
+      return found.has("text") ? SparkLine.view(found)
           : found.has("table") ? new PravegaTable(service, ident, found) : new MetadataTable(service, ident, found);
-    } catch (Exception e) {
-      throw tableError(e, ident);
-    }
-  }
-
-  @Override
-  public Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
-      throws NoSuchTableException {
-    ObjectNode arguments = arguments(ident);
-    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    PravegaChangelog.describe(context, arguments.putObject("range"));
-    try {
-      JsonNode described = call("load_changelog", arguments);
-      return new PravegaChangelog(new PravegaTable(service, ident, described), described.get("row_key"));
     } catch (Exception e) {
       throw tableError(e, ident);
     }
@@ -278,17 +242,7 @@ public final class PravegaCatalog
         service, ident, name + "." + ident, info.columns(), () -> created(ident, info, properties, true)));
   }
 
-  /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
-  @Override
-  public Table createTableLike(Identifier ident, TableInfo info, Table source)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
-    Map<String, String> properties = new HashMap<>(source instanceof PravegaTable ? source.properties() : Map.of());
-    properties.keySet().removeAll(Set.of(TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION));
-    properties.putAll(info.properties());
-    return create(ident, NewTables.withoutPartitions(info), properties, false);
-  }
-
-  private PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
+  PravegaTable create(Identifier ident, TableInfo info, Map<String, String> properties, boolean adopt) {
     return new PravegaTable(service, ident, created(ident, info, properties, adopt));
   }
 
@@ -415,7 +369,7 @@ public final class PravegaCatalog
         PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND") ? new NoSuchNamespaceException(namespace) : e);
   }
 
-  private static RuntimeException tableError(Exception e, Identifier ident) {
+  static RuntimeException tableError(Exception e, Identifier ident) {
     boolean missing =
         PravegaException.is(e, "PRAVEGA_STREAM_NOT_FOUND") || PravegaException.is(e, "PRAVEGA_SCOPE_NOT_FOUND");
     return PravegaException.unchecked(missing ? new NoSuchTableException(ident) : e);

@@ -81,9 +81,7 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private static ArrayNode search(JsonNode tasks) {
     ArrayNode found = Service.JSON.createArrayNode();
     if (!tasks.isNull()) {
-      List<Option<InputPartition>> partitions = Arrays.stream(partitions(tasks)).map(Option::apply).toList();
-      new DataSourceRDD(SparkContext.getOrCreate(), CollectionConverters.asScala(partitions).toSeq(),
-          readerFactory(tasks), false, Map$.MODULE$.empty())
+      new DataSourceRDD(SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false, Map$.MODULE$.empty())
           .toJavaRDD().map(row -> row.getString(0)).collect().forEach(found::add);
     }
     return found;

@@ -63,7 +63,7 @@ final class PravegaSourceTable implements SupportsRead, SupportsWrite, SupportsM
 
   @Override
   public Column[] columns() {
-    return CatalogV2Util.structTypeToV2Columns(shown(), false);
+    return SparkLine.columns(shown());
   }
 
   @Override

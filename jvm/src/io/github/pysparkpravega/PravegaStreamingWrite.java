@@ -13,8 +13,6 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 
 /** One micro-batch of a query: an INSERT whose commit the service remembers by the query's id and the batch's number. */
@@ -59,8 +57,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
 
   /** What the batch reads, as the query has logged it: offsets alone do not tell the batches of some sources apart. */
   private String offsets(long epoch) {
-    OffsetSeqBase logged = query.offsetLog().get(epoch).get();
-    return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();
+    return SparkLine.logged(query, epoch);
   }
 
   @Override

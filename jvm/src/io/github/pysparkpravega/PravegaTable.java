@@ -18,12 +18,12 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
-import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -36,7 +36,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One stream as the catalog service described it; scans and writes run through Spark's own Python data source. */
 final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, SupportsMetadataColumns,
-    SupportsRowLevelOperations, SupportsSchemaEvolution, TruncatableTable {
+    SupportsRowLevelOperations, EvolvingTable, TruncatableTable {
+  /** Those that change what columns a table has. */
+  static final Set<String> COLUMN_OPTIONS = Set.of("mode", "schema-version");
+
   private final PravegaService service;
   private final Identifier ident;
   private final String called;
@@ -45,6 +48,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   private volatile JsonNode description;
   private volatile boolean madeForStream;
   private CaseInsensitiveStringMap checked = CaseInsensitiveStringMap.empty();
+  private CaseInsensitiveStringMap followed = CaseInsensitiveStringMap.empty();
   private final String version = UUID.randomUUID().toString();
   private JsonNode ends = NullNode.getInstance();
 
@@ -114,7 +118,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   @Override
   public Column[] columns() {
     return description == null
-        ? asked : CatalogV2Util.structTypeToV2Columns(struct(description.get("schema").asText()), false);
+        ? asked : SparkLine.columns(struct(description.get("schema").asText()));
   }
 
   /** The primary key, which nothing checks: it tells the rows of a table of changes. */
@@ -249,6 +253,16 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     checked = options;
   }
 
+  /** Spark before 4.3 does not load the table again for these options, and would go on with the columns that it has. */
+  synchronized void checkColumnOptions(CaseInsensitiveStringMap options) {
+    if (COLUMN_OPTIONS.stream().anyMatch(options::containsKey) && !options.equals(followed)) {
+      ObjectNode arguments = Service.JSON.createObjectNode();
+      arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+      call("check_column_options", arguments);
+      followed = options;
+    }
+  }
+
   /** Whether rows that are written replace those with the same keys. */
   boolean takesUpdates() {
     return description().get("takes_updates").asBoolean();
@@ -261,7 +275,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   NamedReference[] rowKey() {
-    return PravegaChangelog.references(description().get("row_key"));
+    return references(description().get("row_key"));
   }
 
   /** Whether a change of this table is one of a row that a key tells, and not a row of its own. */
@@ -292,6 +306,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     JsonNode plan = call(operation, arguments);
     ends = plan.get("ends");
     return plan;
+  }
+
+  static NamedReference[] references(JsonNode names) {
+    List<NamedReference> columns = new ArrayList<>();
+    names.forEach(column -> columns.add(Expressions.column("`" + column.asText().replace("`", "``") + "`")));
+    return columns.toArray(new NamedReference[0]);
   }
 
   static StructType struct(String json) {

@@ -43,17 +43,8 @@ record PythonTask(UserDefinedPythonDataSource source, byte[] function, String na
       int partition, Iterator<InternalRow> rows, scala.collection.immutable.Map<String, SQLMetric> metrics) {
     MapInBatchEvaluatorFactory settings = source.createMapInBatchEvaluatorFactory(
         function, name, input, output, metrics, artifacts, Option.empty());
-    ArrowPythonRunner runner = new ArrowPythonRunner(
-        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$chainedFunc,
-        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonEvalType,
-        new int[][] {{0}},
-        new StructType().add("struct", input),
-        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$sessionLocalTimeZone,
-        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$largeVarTypes,
-        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonRunnerConf,
-        metrics,
-        artifacts,
-        Option.empty());
+    ArrowPythonRunner runner =
+        SparkLine.runner(settings, new StructType().add("struct", input), metrics, artifacts);
     Batches batches = new Batches(rows, input, runner.maxRecordsPerBatch(), Math.min(runner.maxBytesPerBatch(), MOST_BYTES));
     return runner.compute(batches, partition, TaskContext.get());
   }

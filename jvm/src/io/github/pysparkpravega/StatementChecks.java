@@ -18,7 +18,6 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.execution.datasources.v2.ChangelogTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
@@ -58,6 +57,8 @@ final class StatementChecks extends Rule<LogicalPlan> {
     plan.foreachWithSubqueries(each -> {
       if (each instanceof StreamingRelationV2 read) {
         checkReadOptions(read);
+      } else if (each instanceof DataSourceV2Relation read && read.table() instanceof PravegaTable table) {
+        table.checkColumnOptions(read.options());
       } else if (each instanceof SubqueryAlias alias && alias.alias().equalsIgnoreCase("changes")) {
         checkChanges(alias);
       }
@@ -68,9 +69,10 @@ final class StatementChecks extends Rule<LogicalPlan> {
 
   private static void checkReadOptions(StreamingRelationV2 read) {
     if (read.table() instanceof PravegaTable table) {
+      table.checkColumnOptions(read.extraOptions());
       table.checkReadOptions(read.extraOptions(), false);
-    } else if (read.table() instanceof ChangelogTable table && table.changelog() instanceof PravegaChangelog changes) {
-      changes.checkReadOptions(read.extraOptions());
+    } else {
+      SparkLine.checkChanges(read);
     }
   }
 

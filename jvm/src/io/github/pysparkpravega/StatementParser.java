@@ -11,8 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
-import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
@@ -29,7 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * one of Pravega. It takes what Spark's takes, but for DESCRIBE HISTORY and DESCRIBE DETAIL of a table that is
  * there: to Spark they are about a column of a table of the name HISTORY.
  */
-record StatementParser(SparkSession session, ParserInterface spark) implements ParserInterface {
+record StatementParser(SparkSession session, ParserInterface spark) implements LineParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
   private static final String PART = "(?:`(?:[^`]|``)+`|[\\w$-]+)";
   private static final Map<String, Pattern> STATEMENTS = new LinkedHashMap<>();
@@ -132,11 +130,6 @@ record StatementParser(SparkSession session, ParserInterface spark) implements P
   }
 
   @Override
-  public TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {
-    return spark.parseTemporalTableIdentifier(text);
-  }
-
-  @Override
   public LogicalPlan parseQuery(String text) throws ParseException {
     return spark.parseQuery(text);
   }
@@ -144,11 +137,6 @@ record StatementParser(SparkSession session, ParserInterface spark) implements P
   @Override
   public StructType parseRoutineParam(String text) throws ParseException {
     return spark.parseRoutineParam(text);
-  }
-
-  @Override
-  public SqlStatementSplitResult splitStatements(String text) {
-    return spark.splitStatements(text);
   }
 
   @Override

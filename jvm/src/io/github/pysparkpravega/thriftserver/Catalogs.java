@@ -15,8 +15,6 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.Relation;
-import org.apache.spark.sql.connector.catalog.RelationCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableSummary;
@@ -51,7 +49,7 @@ final class Catalogs {
   }
 
   /** A table or a view, loaded. */
-  record Found(Namespace namespace, String name, Relation relation) {}
+  record Found(Namespace namespace, String name, BrowsedRelation relation) {}
 
   /** The names of all catalogs that the session's conf has. Spark lists those that were used. */
   static List<String> names(SparkSession session) {
@@ -99,27 +97,13 @@ final class Catalogs {
     String what = "namespace " + namespace.catalog() + "." + namespace.name();
     return attempt(named, what, List.of(), () -> {
       List<TableSummary> found = new ArrayList<>();
-      for (TableSummary each : listed(namespace)) {
+      for (TableSummary each : BrowsedRelation.list(namespace.tables(), namespace.parts())) {
         if (name.fits(each.identifier().name())) {
           found.add(each);
         }
       }
       return found;
     });
-  }
-
-  private static TableSummary[] listed(Namespace namespace) throws NoSuchNamespaceException, NoSuchTableException {
-    if (namespace.tables() instanceof RelationCatalog relations) {
-      return relations.listRelationSummaries(namespace.parts());
-    }
-    return Arrays.stream(namespace.tables().listTables(namespace.parts()))
-        .map(ident -> TableSummary.of(ident, TableSummary.MANAGED_TABLE_TYPE)).toArray(TableSummary[]::new);
-  }
-
-  static Relation load(Namespace namespace, Identifier ident) throws NoSuchTableException {
-    return namespace.tables() instanceof RelationCatalog relations
-        ? relations.loadRelation(ident)
-        : namespace.tables().loadTable(ident);
   }
 
   /**
@@ -137,7 +121,7 @@ final class Catalogs {
       for (Identifier ident : idents) {
         String what = "table " + namespace.catalog() + "." + ident;
         loads.add(() -> attempt(named, what, List.of(),
-            () -> made.apply(new Found(namespace, ident.name(), load(namespace, ident)))));
+            () -> made.apply(new Found(namespace, ident.name(), BrowsedRelation.load(namespace.tables(), ident)))));
       }
     }
     return Parallel.results(loads).stream().flatMap(List::stream).toList();

@@ -10,7 +10,6 @@ import org.apache.hive.service.cli.operation.GetPrimaryKeysOperation;
 import org.apache.hive.service.cli.session.HiveSession;
 import org.apache.hive.service.rpc.thrift.TRowSet;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -42,7 +41,7 @@ final class PrimaryKeysOperation extends GetPrimaryKeysOperation {
 
   private static List<Object[]> rows(Found found) {
     List<Object[]> rows = new ArrayList<>();
-    Constraint[] constraints = found.relation() instanceof Table table ? table.constraints() : new Constraint[0];
+    Constraint[] constraints = found.relation().constraints();
     for (Constraint constraint : constraints) {
       if (constraint instanceof PrimaryKey key) {
         addKey(rows, found, key);

@@ -69,7 +69,7 @@ final class TablesOperation extends SparkGetTablesOperation {
   /** What is wrong with a table, if it cannot be loaded: it is in the list all the same. */
   private static String comment(Namespace namespace, Identifier ident) {
     try {
-      return Catalogs.load(namespace, ident).properties().get(TableCatalog.PROP_COMMENT);
+      return BrowsedRelation.load(namespace.tables(), ident).properties().get(TableCatalog.PROP_COMMENT);
     } catch (Exception e) {
       return e.getMessage();
     }

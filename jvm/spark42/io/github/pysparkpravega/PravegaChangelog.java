@@ -2,14 +2,11 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
-import java.util.List;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
 import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -68,13 +65,7 @@ final class PravegaChangelog implements Changelog {
 
   @Override
   public NamedReference[] rowId() {
-    return references(rowKey);
-  }
-
-  static NamedReference[] references(JsonNode names) {
-    List<NamedReference> columns = new ArrayList<>();
-    names.forEach(column -> columns.add(Expressions.column("`" + column.asText().replace("`", "``") + "`")));
-    return columns.toArray(new NamedReference[0]);
+    return PravegaTable.references(rowKey);
   }
 
   void checkReadOptions(CaseInsensitiveStringMap options) {

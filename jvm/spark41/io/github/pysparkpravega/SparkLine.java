@@ -1,0 +1,65 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeq;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Calls that Spark's lines spell differently, as 4.1 has them. */
+final class SparkLine {
+  private SparkLine() {}
+
+  static Column[] columns(StructType schema) {
+    return CatalogV2Util.structTypeToV2Columns(schema);
+  }
+
+  static Seq<Seq<InputPartition>> partitions(InputPartition[] partitions) {
+    List<Seq<InputPartition>> each =
+        Arrays.stream(partitions).map(one -> CollectionConverters.asScala(List.of(one)).toSeq()).toList();
+    return CollectionConverters.asScala(each).toSeq();
+  }
+
+  static ArrowPythonRunner runner(MapInBatchEvaluatorFactory settings, StructType input, Map<String, SQLMetric> metrics,
+      Option<String> artifacts) {
+    return new ArrowPythonRunner(
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$chainedFunc,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonEvalType,
+        new int[][] {{0}},
+        input,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$sessionLocalTimeZone,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$largeVarTypes,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonRunnerConf,
+        metrics,
+        artifacts,
+        Option.empty(),
+        Option.empty());
+  }
+
+  /** What a micro-batch reads, as its query has logged it, and when it was planned. */
+  static String logged(StreamExecution query, long epoch) {
+    OffsetSeq logged = query.offsetLog().get(epoch).get();
+    return logged + " of " + logged.metadata().map(OffsetSeqMetadata::batchTimestampMs).get();
+  }
+
+  /** Does nothing: Spark 4.1 has no streams of changes. */
+  static void checkChanges(StreamingRelationV2 read) {}
+
+  /** Fails: the service is not asked for views. */
+  static Object view(JsonNode found) {
+    throw new IllegalStateException("Spark 4.1 loads no views from catalogs of tables");
+  }
+}

@@ -1,0 +1,77 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Changelog;
+import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Relation;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableContext;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** What Spark asks of catalogs from 4.2 on; of that, options and contexts of loads from 4.3 on. */
+interface LineCatalog extends Views {
+  private PravegaCatalog self() {
+    return (PravegaCatalog) this;
+  }
+
+  /** The options of a query that change what columns a table has; Spark asks for the table anew for each of them. */
+  @Override
+  default Set<String> tableStateOptionKeys() {
+    return PravegaTable.COLUMN_OPTIONS;
+  }
+
+  /** Queries without time travel, and without options that change columns, ask for a table or a view so. */
+  @Override
+  default Relation loadRelation(Identifier ident) throws NoSuchTableException {
+    return (Relation) self().load(ident, CaseInsensitiveStringMap.empty(), false, Optional.empty(), true);
+  }
+
+  @Override
+  default Table loadTable(Identifier ident, TableContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    Optional<AskedTime> travel = context.timeTravel().map(LineCatalog::asked);
+    return (Table) self().load(ident, options, !context.writePrivileges().isEmpty(), travel, false);
+  }
+
+  private static AskedTime asked(TimeTravel asked) {
+    return asked instanceof TimeTravel.AsOfVersion version
+        ? AskedTime.version(version.version())
+        : AskedTime.timestamp(((TimeTravel.AsOfTimestamp) asked).micros());
+  }
+
+  @Override
+  default Changelog loadChangelog(Identifier ident, ChangelogContext context, CaseInsensitiveStringMap options)
+      throws NoSuchTableException {
+    ObjectNode arguments = PravegaCatalog.arguments(ident);
+    arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
+    PravegaChangelog.describe(context, arguments.putObject("range"));
+    try {
+      JsonNode described = service().call("load_changelog", arguments);
+      return new PravegaChangelog(new PravegaTable(service(), ident, described), described.get("row_key"));
+    } catch (Exception e) {
+      throw PravegaCatalog.tableError(e, ident);
+    }
+  }
+
+  /** What describes a table of Pravega makes an equal one; of others the columns are taken. */
+  @Override
+  default Table createTableLike(Identifier ident, TableInfo info, Table source)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Map<String, String> properties = new HashMap<>(source instanceof PravegaTable ? source.properties() : Map.of());
+    properties.keySet().removeAll(Set.of(TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION));
+    properties.putAll(info.properties());
+    return self().create(ident, NewTables.withoutPartitions(info), properties, false);
+  }
+}

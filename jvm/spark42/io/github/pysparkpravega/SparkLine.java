@@ -1,0 +1,68 @@
+package io.github.pysparkpravega;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.datasources.v2.ChangelogTable;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqBase;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Calls that Spark's lines spell differently, as 4.2 and 4.3 have them. */
+final class SparkLine {
+  private SparkLine() {}
+
+  static Column[] columns(StructType schema) {
+    return CatalogV2Util.structTypeToV2Columns(schema, false);
+  }
+
+  static Seq<Option<InputPartition>> partitions(InputPartition[] partitions) {
+    List<Option<InputPartition>> each = Arrays.stream(partitions).map(Option::apply).toList();
+    return CollectionConverters.asScala(each).toSeq();
+  }
+
+  static ArrowPythonRunner runner(MapInBatchEvaluatorFactory settings, StructType input, Map<String, SQLMetric> metrics,
+      Option<String> artifacts) {
+    return new ArrowPythonRunner(
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$chainedFunc,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonEvalType,
+        new int[][] {{0}},
+        input,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$sessionLocalTimeZone,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$largeVarTypes,
+        settings.org$apache$spark$sql$execution$python$MapInBatchEvaluatorFactory$$pythonRunnerConf,
+        metrics,
+        artifacts,
+        Option.empty());
+  }
+
+  /** What a micro-batch reads, as its query has logged it, and when it was planned. */
+  static String logged(StreamExecution query, long epoch) {
+    OffsetSeqBase logged = query.offsetLog().get(epoch).get();
+    return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();
+  }
+
+  /** Checks the options of a stream of changes, if it is one. */
+  static void checkChanges(StreamingRelationV2 read) {
+    if (read.table() instanceof ChangelogTable table && table.changelog() instanceof PravegaChangelog changes) {
+      changes.checkReadOptions(read.extraOptions());
+    }
+  }
+
+  /** The view that the service describes. */
+  static Object view(JsonNode found) {
+    return Views.of(found);
+  }
+}

@@ -1,0 +1,43 @@
+package io.github.pysparkpravega.thriftserver;
+
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Relation;
+import org.apache.spark.sql.connector.catalog.RelationCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableSummary;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+
+/** A table or a view, as Spark's catalogs have both from 4.2 on. */
+record BrowsedRelation(Relation relation) {
+  /** What a namespace has, without looking into it. */
+  static TableSummary[] list(TableCatalog tables, String[] namespace)
+      throws NoSuchNamespaceException, NoSuchTableException {
+    return tables instanceof RelationCatalog relations
+        ? relations.listRelationSummaries(namespace)
+        : Arrays.stream(tables.listTables(namespace))
+            .map(ident -> TableSummary.of(ident, TableSummary.MANAGED_TABLE_TYPE)).toArray(TableSummary[]::new);
+  }
+
+  static BrowsedRelation load(TableCatalog tables, Identifier ident) throws NoSuchTableException {
+    return new BrowsedRelation(
+        tables instanceof RelationCatalog relations ? relations.loadRelation(ident) : tables.loadTable(ident));
+  }
+
+  Column[] columns() {
+    return relation.columns();
+  }
+
+  Map<String, String> properties() {
+    return relation.properties();
+  }
+
+  Constraint[] constraints() {
+    return relation instanceof Table table ? table.constraints() : new Constraint[0];
+  }
+}

@@ -1,0 +1,52 @@
+"""What a version of Spark lacks is refused; see docs/spark-versions.md. Where nothing is lacking, it works."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pyspark_pravega.adapter import JARS, adapter_manifest
+from tests.spark_versions import VERSION
+
+
+@pytest.fixture
+def table(spark: SparkSession, scope: str) -> str:
+    name = f"pravega.`{scope}`.t"
+    spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING) TBLPROPERTIES ('format'='avro')")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, NULL)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN added INT")
+    return name
+
+
+def refused_before(version: tuple[int, int], text: str) -> AbstractContextManager[object]:
+    """Expect an error with this text from Spark before a version, and none since."""
+    return pytest.raises(PySparkException, match=text) if version > VERSION else nullcontext()
+
+
+def test_the_jar_is_for_this_version() -> None:
+    version = ".".join(map(str, VERSION))
+    assert version in JARS and version in adapter_manifest()["Spark-Versions"].split()
+
+
+@pytest.mark.parametrize("query", ["SELECT k FROM {}", "SELECT count(k) FROM {}", "SELECT * FROM {} WHERE k IS NULL"])
+def test_permissive_columns_are_nullable_or_refused(spark: SparkSession, table: str, query: str) -> None:
+    """Spark would else leave out what asks whether a NOT NULL column is null, and take its count for that of rows."""
+    with refused_before((4, 3), r"'mode'='permissive' .* \(k\) nullable from Spark 4.3 on"):
+        spark.sql(query.format(f"{table} WITH ('mode'='permissive')")).collect()
+    spark.sql(query.format(f"{table} WITH ('mode'='dropmalformed')")).collect()
+
+
+def test_columns_of_a_schema_version_or_none(spark: SparkSession, table: str) -> None:
+    with refused_before((4, 3), "'schema-version'='0' gives a table its columns from Spark 4.3 on"):
+        assert spark.read.option("schema-version", "0").table(table).orderBy("k").collect() == [(1, "a"), (2, None)]
+    assert spark.read.option("schema-version", "1").table(table).count() == 2
+
+
+def test_a_property_says_how_bad_events_are_read(spark: SparkSession, table: str) -> None:
+    """Which every version knows when it loads the table."""
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('mode'='permissive')")
+    assert spark.table(table).schema["k"].nullable
+    assert spark.sql(f"SELECT count(k), count(*) FROM {table} WHERE _error IS NULL").collect() == [(2, 2)]
