@@ -9,8 +9,9 @@ from pyspark_pravega.errors import PravegaError, ScopeNotFoundError, StreamNotFo
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.near_names import did_you_mean, nearest
 
-from . import namespaces, tables
+from . import namespaces, tables, views
 from .connections import Catalog
+from .metadata.dispatch import belongs_to_stream
 
 
 @contextmanager
@@ -25,18 +26,26 @@ def naming_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = "
         raise type(error)(f"{error.message.rstrip('.')}.{hint}") from error
 
 
-def _hint(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
+def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
+    """Return what to put behind an error that a table or a view is not there; empty for one that is."""
+    if belongs_to_stream(namespace):
+        return ""  # such tables have errors of their own
+    return _hint(catalog, namespace, name, above=(catalog.name,))
+
+
+def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            near = nearest(name, tables.list_tables(catalog, namespace))
-            return did_you_mean(None if near is None else quote_all((*namespace, near)))
+            known = {*tables.list_tables(catalog, namespace), *views.list_views(catalog, namespace)}
+            near = None if name in known else nearest(name, known)
+            return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
             missing = quote_all(namespace)
             near = nearest(missing, namespaces.list_namespaces(catalog))
             if near is None:
                 return f" There is no namespace {missing}." if name else ""
             found = nearest(name, tables.list_tables(catalog, (near,)), least=0.8) if name else None
-            meant = did_you_mean(quote_all((near,) if found is None else (near, found)))
+            meant = did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is not there all the same

@@ -38,6 +38,7 @@ from .inserts import Inserts
 from .metadata import dispatch as metadata
 from .metadata.dispatch import belongs_to_stream
 from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
+from .near_tables import hint_of_table
 from .procedures import dispatch as procedures
 from .replies import (
     InsertBegun,
@@ -149,6 +150,8 @@ class Operations:
                 return metadata.rows(catalog, namespace, name, options)
             case r.TableExists(namespace, name, False) if belongs_to_stream(namespace):
                 return metadata.exists(catalog, namespace, name)
+            case r.HintOfTable(namespace, name):
+                return hint_of_table(catalog, namespace, name)
             case r.TableExists(namespace, name, creating):
                 return tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():

@@ -96,6 +96,14 @@ class TableExists:
 
 
 @dataclass(frozen=True)
+class HintOfTable:
+    """What a name was meant to be, to be put behind Spark's error that there is no such table: a str, or empty."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True)
 class Constraint:
     """A constraint of CREATE TABLE: the name of Spark's class, its SQL, the columns of a primary key."""
 
@@ -220,6 +228,7 @@ TableRequest: TypeAlias = (
     | ReadMetadata
     | LoadChangelog
     | TableExists
+    | HintOfTable
     | CreateTable
     | UndoCreation
     | SettleTable

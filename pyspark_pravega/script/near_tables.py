@@ -1,4 +1,4 @@
-"""What a mistyped name of a table or namespace in a script was meant to be; Spark's own error does not say."""
+"""What a mistyped name of a table or namespace in a script was meant to be, where the error does not say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ _NAMED_BY = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "SCHEMA_NOT_FOUND": "sch
 
 
 def near_table(spark: SparkSession, error: Exception) -> str:
-    """Return the question whether another name was meant, empty for other errors and where no name is near."""
+    """Return the question whether another name was meant, empty for other errors and where no name is near.
+
+    Errors about tables of Pravega have it already, if the session was begun with the adapter's jar.
+    """
+    if "Did you mean" in str(error):
+        return ""
     if not isinstance(error, PySparkException) or (condition := error.getCondition()) not in _NAMED_BY:
         return ""
     name = (error.getMessageParameters() or {}).get(_NAMED_BY[condition], "")

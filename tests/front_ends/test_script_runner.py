@@ -217,8 +217,8 @@ def test_a_statement_after_a_failed_query_does_not_run(scripts: Scripts) -> None
         ("SELECT 1;\n\n SELEC 2", r"Line 3: \[PARSE_SYNTAX_ERROR\].*\(line 3, pos 1\)"),
         ("SELECT id,\n nam FROM <source>", r"Line 1: \[UNRESOLVED_COLUMN.*line 2 pos 1$"),
         ("\nINSERT INTO nowhere SELECT * FROM STREAM <source>", r"Line 2: \[TABLE_OR_VIEW_NOT_FOUND\]"),
-        ("SELECT * FROM <source>s", r"TABLE_OR_VIEW_NOT_FOUND.*\nDid you mean pravega\.`.*`\.events\?$"),
-        ("USE pravega.`<scope>`;\nSELECT * FROM EVENT", r"Line 2: .*\nDid you mean pravega\.`.*`\.events\?$"),
+        ("SELECT * FROM <source>s", r"TABLE_OR_VIEW_NOT_FOUND.* Did you mean pravega\.`.*`\.events\?"),
+        ("USE pravega.`<scope>`;\nSELECT * FROM EVENT", r"Line 2: .* Did you mean pravega\.`.*`\.events\?"),
         ("SHOW TABLES IN pravega.`<scope>s`", r"SCHEMA_NOT_FOUND.*\nDid you mean pravega\.\S*[^s]\?$"),
         ("INSERT INTO <target> SELECT id, name, 1 FROM STREAM <source>", "Line 1: .* needs a checkpoint"),
         (

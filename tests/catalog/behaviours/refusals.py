@@ -241,6 +241,15 @@ NOT_INSERTED = (
 # To Spark some of these are syntax errors, and others mean something else.
 OF_OTHERS = (
     behaviour(
+        "a mistyped table",
+        "SELECT * FROM lnies",
+        refused("TABLE_OR_VIEW_NOT_FOUND", "`lnies`", "Did you mean {n}.lines?"),
+        "WITH lnies AS (SELECT 1) SELECT count(*) FROM (SELECT * FROM lnies) JOIN lines ON true",
+        rows("3"),
+        "INSERT INTO {n}.lins VALUES (1)",
+        refused("TABLE_OR_VIEW_NOT_FOUND", "`lins`", "Did you mean {n}.lines?"),
+    ),
+    behaviour(
         "CHANGES of all time",
         "SELECT * FROM lines CHANGES",
         refused(OPERATION, "CHANGES without FROM", "{n}.lines", "CHANGES FROM VERSION 1", "AS changes"),

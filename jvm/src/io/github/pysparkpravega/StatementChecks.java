@@ -100,7 +100,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
         text.substring((Integer) origin.startIndex().get(), (Integer) origin.stopIndex().get() + 1));
     String[] qualifier = CollectionConverters.asJava(named.identifier().qualifier()).toArray(String[]::new);
     if (qualifier.length > 1 && ending.matches() && ending.group(1) == null && !USED.matcher(text).find()
-        && StatementParser.isPravega(session, qualifier[0])) {
+        && NamedTable.isPravega(session, qualifier[0])) {
       String[] namespace = Arrays.copyOfRange(qualifier, 1, qualifier.length);
       CatalogPlugin catalog = session.sessionState().catalogManager().catalog(qualifier[0]);
       ((PravegaCatalog) catalog).service().refuse(Identifier.of(namespace, named.alias()), "CHANGES without FROM");

@@ -14,9 +14,6 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -89,24 +86,11 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   }
 
   private void refuse(String statement, List<String> name, boolean there) {
-    CatalogManager catalogs = session.sessionState().catalogManager();
-    int last = name.size() - 1;
-    boolean whole = last > 0 && isPravega(session, name.get(0));
-    CatalogPlugin found = whole ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog();
-    if (found instanceof PravegaCatalog catalog) {
-      String[] namespace = last == 0 ? catalogs.currentNamespace()
-          : name.subList(whole ? 1 : 0, last).toArray(String[]::new);
-      Identifier table = Identifier.of(namespace, name.get(last));
-      if (!there || catalog.tableExists(table)) {
-        catalog.service().refuse(table, statement);
+    NamedTable.of(session, name).ifPresent(table -> {
+      if (!there || table.catalog().tableExists(table.ident())) {
+        table.catalog().service().refuse(table.ident(), statement);
       }
-    }
-  }
-
-  /** Tells it by the session's conf: other catalogs are not loaded for a question. */
-  static boolean isPravega(SparkSession session, String catalog) {
-    String found = session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, "");
-    return found.equals(PravegaCatalog.class.getName());
+    });
   }
 
   @Override

@@ -1,0 +1,29 @@
+package io.github.pysparkpravega;
+
+import java.util.List;
+import java.util.Optional;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/** The table of Pravega that a statement names, whether it is there or not. */
+record NamedTable(PravegaCatalog catalog, Identifier ident) {
+  /** Finds the catalog that a name means, by itself or as the current one; empty where that is another's. */
+  static Optional<NamedTable> of(SparkSession session, List<String> name) {
+    CatalogManager catalogs = session.sessionState().catalogManager();
+    int last = name.size() - 1;
+    boolean whole = last > 0 && isPravega(session, name.get(0));
+    if (!((whole ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog()) instanceof PravegaCatalog catalog)) {
+      return Optional.empty();
+    }
+    String[] namespace =
+        last == 0 ? catalogs.currentNamespace() : name.subList(whole ? 1 : 0, last).toArray(String[]::new);
+    return Optional.of(new NamedTable(catalog, Identifier.of(namespace, name.get(last))));
+  }
+
+  /** Tells it by the session's conf: other catalogs are not loaded for a question. */
+  static boolean isPravega(SparkSession session, String catalog) {
+    String found = session.sessionState().conf().getConfString("spark.sql.catalog." + catalog, "");
+    return found.equals(PravegaCatalog.class.getName());
+  }
+}
