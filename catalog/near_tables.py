@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark_pravega.errors import PravegaError, ScopeNotFoundError, StreamNotFoundError
+from pyspark_pravega.errors import PermissionDeniedError, PravegaError, ScopeNotFoundError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.near_names import did_you_mean, nearest
 
@@ -36,7 +36,7 @@ def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
 def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            known = {*tables.list_tables(catalog, namespace), *views.list_views(catalog, namespace)}
+            known = {*tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
             near = None if name in known else nearest(name, known)
             return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
@@ -49,3 +49,10 @@ def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is not there all the same
+
+
+def _views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+    try:
+        return views.list_views(catalog, namespace)
+    except PermissionDeniedError:
+        return []  # to a user who may not know them

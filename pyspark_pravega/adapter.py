@@ -1,4 +1,4 @@
-"""The jars of the Java adapter: where they are, and which Spark each of them was compiled for."""
+"""The jar of the Java adapter: where it is, and which Spark it is for."""
 
 from __future__ import annotations
 
@@ -14,24 +14,19 @@ CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 """The class that `spark.sql.catalog.<name>` names."""
 
 
-JARS = {
-    "4.3": "pyspark-pravega-adapter.jar",
-    "4.2": "pyspark-pravega-adapter.jar",
-    "4.1": "pyspark-pravega-adapter-4.1.jar",
-}
-"""The names of the jars, by the version of Spark that they are for."""
+VERSIONS = ("4.2", "4.3")
+"""The versions of Spark that the jar is for."""
 
 
 def adapter_jar() -> Path:
-    """Return the path of the jar for the installed pyspark.
+    """Return the path of the jar.
 
-    Raises SetupError when there is none for it, or when it was not built, as in a checkout that was not set up.
+    Raises SetupError when it is not for the installed pyspark, or was not built, as in a checkout that was not set up.
     """
     spark = metadata.version("pyspark")
-    name = JARS.get(".".join(spark.split(".")[:2]))
-    if name is None:
-        raise SetupError(f"pyspark-pravega has no adapter for pyspark {spark}. It is for {', '.join(JARS)}.")
-    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
+    if ".".join(spark.split(".")[:2]) not in VERSIONS:
+        raise SetupError(f"The adapter does not fit pyspark {spark}. It is for Spark {' and '.join(VERSIONS)}.")
+    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / "pyspark-pravega-adapter.jar"
     if not jar.is_file():
         raise SetupError(
             f"The adapter's jar {jar} is missing. In a source checkout run `make jar` (it takes a JDK); "

@@ -1,7 +1,7 @@
 """What older versions of Spark lack: the tests of it, which run from a version on.
 
-Each lack is refused with a sentence, or is a fault of that Spark's own; `test_spark_versions.py` shows the refusals.
-`docs/spark-versions.md` has the same list in words.
+Each lack is refused with a sentence, or is Spark's own; `test_spark_versions.py` shows the refusals. The same list in
+words, with what happens before, is in `docs/spark-versions.md`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Build backend: setuptools, and before a wheel the Java adapter and the native decoder are compiled.
 
-The adapter is compiled into `jvm/` against the jars of the installed pyspark: one jar serves Spark 4.2 and 4.3, another
-one 4.1. A wheel has the one that fits the Spark it was built with. The same sources give the same jar byte for byte:
-entries are sorted and carry no time.
+The adapter is compiled into `jvm/` against the jars of the installed pyspark, which must be that of Spark 4.3; the jar
+serves Spark 4.2 too. The same sources give the same jar byte for byte: entries are sorted and carry no time.
 
 The native decoder is compiled into `native/` where Rust's cargo is there, and makes the wheel one for the platform.
 Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
@@ -50,11 +49,11 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "jvm" / "src"
-# What differs between versions of Spark: their sources, and their jar as `adapter.JARS` has it.
-LINES = {
-    ("4.2", "4.3"): (ROOT / "jvm" / "spark42", ROOT / "jvm" / "pyspark-pravega-adapter.jar"),
-    ("4.1",): (ROOT / "jvm" / "spark41", ROOT / "jvm" / "pyspark-pravega-adapter-4.1.jar"),
-}
+# What differs between versions of Spark.
+SOURCES_42 = ROOT / "jvm" / "spark42"
+JAR = ROOT / "jvm" / "pyspark-pravega-adapter.jar"
+# The versions that the jar serves, as `adapter.VERSIONS`: it is compiled for the last one.
+SPARK_VERSIONS = ("4.2", "4.3")
 # The oldest Java that Spark runs on.
 JAVA_RELEASE = "17"
 CRATE = ROOT / "native"
@@ -177,24 +176,12 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def adapter_of(spark_version: str) -> tuple[tuple[str, ...], Path, Path]:
-    """Find the versions of Spark that share a jar with this one, their own sources, and their jar."""
-    for versions, (sources, jar) in LINES.items():
-        if spark_version.rpartition(".")[0] in versions:
-            return versions, sources, jar
-    known = ", ".join(each for versions in LINES for each in versions)
-    sys.exit(f"The Java adapter does not know Spark {spark_version}. It is for {known}.")
-
-
 def compile_adapter() -> bool:
-    """Compile `jvm/` into the adapter's jar for this Spark; False when the jar already fits sources and Spark.
+    """Compile `jvm/` into the adapter's jar; False when the jar already fits the sources.
 
-    Ends the build with a sentence when there is no JDK or the sources do not compile.
+    Ends the build with a sentence when there is no JDK, Spark is another one, or the sources do not compile.
     """
-    spark = _spark_home()
-    spark_version = _version_in(spark / "version.py")
-    versions, own, jar = adapter_of(spark_version)
-    sources = [*sorted(SOURCES.rglob("*.java")), *sorted(own.rglob("*.java"))]
+    sources = [*sorted(SOURCES.rglob("*.java")), *sorted(SOURCES_42.rglob("*.java"))]
     services = sorted((SOURCES / "META-INF").rglob("*.*"))
     digest = hashlib.sha256()
     for source in [*sources, *services]:
@@ -203,12 +190,18 @@ def compile_adapter() -> bool:
         "Manifest-Version: 1.0\r\n"
         "Implementation-Title: pyspark-pravega\r\n"
         f"Implementation-Version: {_version_in(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
-        f"Spark-Version: {spark_version}\r\n"
-        f"Spark-Versions: {' '.join(versions)}\r\n"
+        f"Spark-Versions: {' '.join(SPARK_VERSIONS)}\r\n"
         f"Source-SHA-256: {digest.hexdigest()}\r\n\r\n"
     ).encode()
-    if jar.is_file() and _manifest_of(jar) == manifest:
+    if JAR.is_file() and _manifest_of(JAR) == manifest:
         return False
+    spark = _spark_home()
+    spark_version = _version_in(spark / "version.py")
+    if spark_version.rpartition(".")[0] != SPARK_VERSIONS[-1]:
+        sys.exit(
+            f"The Java adapter is compiled against Spark {SPARK_VERSIONS[-1]}; here is {spark_version}. Let pip build "
+            "in an environment of its own, without --no-build-isolation, or install a wheel."
+        )
     with tempfile.TemporaryDirectory() as classes:
         command = [
             _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",
@@ -223,7 +216,7 @@ def compile_adapter() -> bool:
             files[path.relative_to(classes).as_posix()] = path.read_bytes()
         for path in services:
             files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
-        _write_zip(jar, files)
+        _write_zip(JAR, files)
     return True
 
 
@@ -241,14 +234,10 @@ def _javac() -> str:
     return found
 
 
-def _jar() -> Path:
-    return adapter_of(_version_in(_spark_home() / "version.py"))[2]
-
-
 def _spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        sys.exit("The Java adapter is compiled against pyspark's jars. Run: pip install 'pyspark>=4.2,<4.4'")
+        sys.exit("The Java adapter is compiled against pyspark's jars. Run: pip install 'pyspark>=4.3,<4.4'")
     return Path(spec.origin).parent
 
 
@@ -293,7 +282,7 @@ def main(wanted: str | None) -> None:
             state = f"not built, {NATIVE_SWITCH} is 0"
         print(f"{LIBRARY.relative_to(ROOT)}: {state}")
     if wanted in (None, "jar"):
-        print(f"{_jar().relative_to(ROOT)}: {'compiled' if compile_adapter() else 'up to date'}")
+        print(f"{JAR.relative_to(ROOT)}: {'compiled' if compile_adapter() else 'up to date'}")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.adapter import JARS, adapter_manifest
+from pyspark_pravega.adapter import VERSIONS, adapter_jar, adapter_manifest
 from tests.spark_versions import VERSION
 
 
@@ -26,9 +27,11 @@ def refused_before(version: tuple[int, int], text: str) -> AbstractContextManage
     return pytest.raises(PySparkException, match=text) if version > VERSION else nullcontext()
 
 
-def test_the_jar_is_for_this_version() -> None:
-    version = ".".join(map(str, VERSION))
-    assert version in JARS and version in adapter_manifest()["Spark-Versions"].split()
+def test_the_jar_is_for_this_version(spark: SparkSession) -> None:
+    assert spark.version.startswith(tuple(VERSIONS)) and adapter_manifest()["Spark-Versions"].split() == list(VERSIONS)
+    catalog = spark._jsparkSession.sessionState().catalogManager().catalog("pravega")  # type: ignore[union-attr]
+    loaded = Path(catalog.getClass().getProtectionDomain().getCodeSource().getLocation().getPath())
+    assert loaded.read_bytes() == adapter_jar().read_bytes()
 
 
 @pytest.mark.parametrize("query", ["SELECT k FROM {}", "SELECT count(k) FROM {}", "SELECT * FROM {} WHERE k IS NULL"])

@@ -353,7 +353,15 @@ COMPOSED = (
         rows("2"),
         "DROP TEMPORARY VARIABLE least",
     ),
-    behaviour("a text that is put together is a name", "SELECT count(*) FROM IDENTIFIER('read' || 'ings')", rows("6")),
+    behaviour(
+        "a text that is put together is a name",
+        "SELECT count(*) FROM IDENTIFIER('read' || 'ings')",
+        rows("6"),
+        "CREATE TEMPORARY VIEW reading AS SELECT 7 AS x",
+        "SELECT x FROM IDENTIFIER('read' || 'ing')",
+        rows("7"),
+        "DROP VIEW reading",
+    ),
     behaviour(
         "a table in memory",
         "CACHE TABLE orders",

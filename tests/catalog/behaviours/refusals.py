@@ -248,6 +248,12 @@ OF_OTHERS = (
         rows("3"),
         "INSERT INTO {n}.lins VALUES (1)",
         refused("TABLE_OR_VIEW_NOT_FOUND", "`lins`", "Did you mean {n}.lines?"),
+        "SELECT * FROM lnies VERSION AS OF 1",
+        refused("TABLE_OR_VIEW_NOT_FOUND", "`lnies`", "Did you mean {n}.lines?"),
+        "DESCRIBE TABLE lnies",
+        refused("TABLE_OR_VIEW_NOT_FOUND", "`lnies`", "Did you mean {n}.lines?"),
+        "UNCACHE TABLE IF EXISTS lnies",
+        "DROP TABLE IF EXISTS lnies",
     ),
     behaviour(
         "CHANGES of all time",

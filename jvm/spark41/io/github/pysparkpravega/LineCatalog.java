@@ -1,8 +1,5 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
 /** What Spark 4.1 asks of catalogs beside tables: nothing. It has no changes, and no views beside tables. */

@@ -49,7 +49,7 @@ final class SparkLine {
         Option.empty());
   }
 
-  /** What a micro-batch reads, as its query has logged it, and when it was planned. */
+  /** What a micro-batch reads, as its query has logged it, and when: offsets alone are the same in some sources. */
   static String logged(StreamExecution query, long epoch) {
     OffsetSeq logged = query.offsetLog().get(epoch).get();
     return logged + " of " + logged.metadata().map(OffsetSeqMetadata::batchTimestampMs).get();

@@ -48,7 +48,7 @@ final class SparkLine {
         Option.empty());
   }
 
-  /** What a micro-batch reads, as its query has logged it, and when it was planned. */
+  /** What a micro-batch reads, as its query has logged it, and when: offsets alone are the same in some sources. */
   static String logged(StreamExecution query, long epoch) {
     OffsetSeqBase logged = query.offsetLog().get(epoch).get();
     return logged + " of " + logged.metadataOpt().map(OffsetSeqMetadataBase::batchTimestampMs).get();

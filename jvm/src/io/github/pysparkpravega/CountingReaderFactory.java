@@ -23,6 +23,7 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
     private ColumnarBatch batch;
     private long badEvents;
     private long leftOut;
+    private long told;
 
     Reader(PartitionReader<ColumnarBatch> python, int columns) {
       super(python);
@@ -38,8 +39,10 @@ record CountingReaderFactory(ColumnarReaders python, int columns) implements Col
           batch = new ColumnarBatch(columns(found), found.numRows());
           return true;
         }
-        badEvents += counts.getLong(0);
-        leftOut += counts.getLong(1);
+        for (int row = 0; row < found.numRows(); row++, told++) { // Spark may cut what a task tells into batches
+          badEvents += told % 2 == 0 ? counts.getLong(row) : 0;
+          leftOut += told % 2 == 0 ? 0 : counts.getLong(row);
+        }
       }
       return false;
     }

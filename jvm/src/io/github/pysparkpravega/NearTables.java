@@ -1,25 +1,29 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
+import java.util.List;
 import org.apache.spark.sql.AnalysisException;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
-import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 
 /**
- * Adds to Spark's error about a table that is not there which one may have been meant. Spark's own rules have tried to
- * find a table before this one sees its name.
+ * Adds to Spark's error about a table that is not there which one may have been meant. It looks at what Spark's rules have
+ * left without a table.
  */
 final class NearTables extends Rule<LogicalPlan> {
+  private static final String CONDITION = "TABLE_OR_VIEW_NOT_FOUND";
+
   private final SparkSession session;
 
   NearTables(SparkSession session) {
@@ -28,35 +32,62 @@ final class NearTables extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    plan.foreach(each -> {
-      if (named(each) instanceof UnresolvedRelation missing) {
-        NamedTable.of(session, CollectionConverters.asJava(missing.multipartIdentifier()))
-            .ifPresent(table -> check(table, missing));
-      }
-      return BoxedUnit.UNIT;
-    });
+    // Within a view, names are those of the catalog in which it was made.
+    if (AnalysisContext.get().catalogAndNamespace().isEmpty()) {
+      plan.foreach(each -> {
+        Seq<String> missing = missing(each);
+        if (missing != null) {
+          NamedTable.of(session, CollectionConverters.asJava(missing)).ifPresent(table -> check(table, plan));
+        }
+        return BoxedUnit.UNIT;
+      });
+    }
     return plan;
   }
 
-  /** What a part of a plan names: itself, or the table that it writes, which is no part of its own. */
-  private static Object named(LogicalPlan part) {
-    return part instanceof InsertIntoStatement insert ? insert.table()
-        : part instanceof V2WriteCommand write ? write.table() : part;
+  /** The name of a table that a part of a plan reads or writes, if none was found. */
+  private static Seq<String> missing(Object part) {
+    if (part instanceof UnresolvedRelation read) {
+      return read.multipartIdentifier();
+    } else if (part instanceof UnresolvedTableOrView named) {
+      return named.multipartIdentifier();
+    } else if (part instanceof UnresolvedTable named) {
+      return named.multipartIdentifier();
+    } else if (part instanceof RelationTimeTravel read) {
+      return missing(read.relation());
+    } else if (part instanceof InsertIntoStatement insert) {
+      return missing(insert.table());
+    }
+    return part instanceof V2WriteCommand write ? missing(write.table()) : null;
   }
 
-  private static void check(NamedTable table, UnresolvedRelation missing) {
-    JsonNode hint = table.catalog().service().call("hint_of_table", PravegaCatalog.arguments(table.ident()));
-    if (!hint.asText().isEmpty()) {
-      throw PravegaException.unchecked(error(missing, hint.asText()));
+  private void check(NamedTable table, LogicalPlan plan) {
+    String hint = hint(table);
+    if (!hint.isEmpty()) {
+      try {
+        session.sessionState().analyzer().checkAnalysis(plan);
+      } catch (Exception e) { // another error than the expected one is Spark's to raise: it checks the plan next
+        if (e instanceof AnalysisException known && CONDITION.equals(known.getCondition())) {
+          throw PravegaException.unchecked(with(hint, known));
+        }
+      }
     }
   }
 
-  private static AnalysisException error(UnresolvedRelation missing, String hint) {
-    AnalysisException spark = new NoSuchTableException(missing.multipartIdentifier());
-    Origin origin = missing.origin();
-    String state = " SQLSTATE: " + spark.getSqlState();
-    return spark.copy(spark.message().replace(state, "") + hint + state, origin.line(), origin.startPosition(),
-        Option.empty(), spark.errorClass(), Map.from(CollectionConverters.asScala(spark.getMessageParameters())),
-        origin.getQueryContext());
+  private static String hint(NamedTable table) {
+    try {
+      return table.catalog().service().call("hint_of_table", PravegaCatalog.arguments(table.ident())).asText();
+    } catch (Exception e) {
+      if (e instanceof PravegaException) {
+        return ""; // a service that cannot answer takes nothing away from Spark's error
+      }
+      throw e;
+    }
+  }
+
+  private static AnalysisException with(String hint, AnalysisException known) {
+    String state = " SQLSTATE: " + known.getSqlState();
+    return known.copy(known.message().replace(state, "") + hint + state, known.line(), known.startPosition(),
+        Option.empty(), known.errorClass(), known.messageParameters(), known.context());
   }
 }

@@ -27,9 +27,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.StructType;
-import scala.Option;
 import scala.collection.immutable.Map$;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** A scan as the service plans it: Spark's Python readers run its function over its partitions. */
 final class PravegaScan implements Scan, Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering {
@@ -81,7 +79,9 @@ final class PravegaScan implements Scan, Batch, SupportsReportStatistics, Suppor
   private static ArrayNode search(JsonNode tasks) {
     ArrayNode found = Service.JSON.createArrayNode();
     if (!tasks.isNull()) {
-      new DataSourceRDD(SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false, Map$.MODULE$.empty())
+      new DataSourceRDD(
+          SparkContext.getOrCreate(), SparkLine.partitions(partitions(tasks)), readerFactory(tasks), false,
+          Map$.MODULE$.empty())
           .toJavaRDD().map(row -> row.getString(0)).collect().forEach(found::add);
     }
     return found;

@@ -1,6 +1,5 @@
 package io.github.pysparkpravega;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Locale;
 import java.util.UUID;
@@ -52,12 +51,7 @@ final class PravegaStreamingWrite implements StreamingWrite {
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
     ObjectNode arguments = epoch(Service.JSON.createObjectNode().put("epoch", epoch));
-    batch.commit("commit_epoch", arguments.put("offsets", offsets(epoch)), messages);
-  }
-
-  /** What the batch reads, as the query has logged it: offsets alone do not tell the batches of some sources apart. */
-  private String offsets(long epoch) {
-    return SparkLine.logged(query, epoch);
+    batch.commit("commit_epoch", arguments.put("offsets", SparkLine.logged(query, epoch)), messages);
   }
 
   @Override

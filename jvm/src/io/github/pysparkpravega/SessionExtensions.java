@@ -15,7 +15,7 @@ public final class SessionExtensions extends AbstractFunction1<SparkSessionExten
     implements SparkSessionExtensionsProvider {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectResolutionRule(session -> new NearTables((SparkSession) session));
+    extensions.injectPostHocResolutionRule(session -> new NearTables((SparkSession) session));
     extensions.injectPostHocResolutionRule(session -> new StatementChecks((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new QueryStartChecks());
     extensions.injectParser((session, parser) -> new StatementParser((SparkSession) session, parser));

@@ -33,9 +33,12 @@ final class StatementChecks extends Rule<LogicalPlan> {
   private static final Pattern USED = Pattern.compile("(?i)\\bCHANGES`?\\s*\\.");
 
   private final SparkSession session;
+  /** Spark loads a table again for the options of a query that change its columns, from 4.3 on. */
+  private final boolean isBlindToOptions;
 
   StatementChecks(SparkSession session) {
     this.session = session;
+    this.isBlindToOptions = session.version().compareTo("4.3") < 0;
   }
 
   @Override
@@ -57,7 +60,8 @@ final class StatementChecks extends Rule<LogicalPlan> {
     plan.foreachWithSubqueries(each -> {
       if (each instanceof StreamingRelationV2 read) {
         checkReadOptions(read);
-      } else if (each instanceof DataSourceV2Relation read && read.table() instanceof PravegaTable table) {
+      } else if (isBlindToOptions && each instanceof DataSourceV2Relation read
+          && read.table() instanceof PravegaTable table) {
         table.checkColumnOptions(read.options());
       } else if (each instanceof SubqueryAlias alias && alias.alias().equalsIgnoreCase("changes")) {
         checkChanges(alias);
@@ -67,9 +71,11 @@ final class StatementChecks extends Rule<LogicalPlan> {
     return plan;
   }
 
-  private static void checkReadOptions(StreamingRelationV2 read) {
+  private void checkReadOptions(StreamingRelationV2 read) {
     if (read.table() instanceof PravegaTable table) {
-      table.checkColumnOptions(read.extraOptions());
+      if (isBlindToOptions) {
+        table.checkColumnOptions(read.extraOptions());
+      }
       table.checkReadOptions(read.extraOptions(), false);
     } else {
       SparkLine.checkChanges(read);

@@ -1,7 +1,6 @@
 package io.github.pysparkpravega.thriftserver;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
