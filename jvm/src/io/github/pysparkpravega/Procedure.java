@@ -10,13 +10,12 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
-import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** A procedure that the service describes when it is asked for, and carries out. */
-final class Procedure implements UnboundProcedure, BoundProcedure {
+final class Procedure implements LineProcedure {
   private final PravegaService service;
   private final Identifier ident;
   private JsonNode description;
