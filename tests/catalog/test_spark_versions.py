@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.adapter import VERSIONS, adapter_jar, adapter_manifest
+from pyspark_pravega.adapter import CATALOG_CLASS, VERSIONS, adapter_jar, adapter_manifest
 from tests.spark_versions import VERSION
 
 
@@ -29,8 +29,11 @@ def refused_before(version: tuple[int, int], text: str) -> AbstractContextManage
 
 def test_the_jar_is_for_this_version(spark: SparkSession) -> None:
     assert spark.version.startswith(tuple(VERSIONS)) and adapter_manifest()["Spark-Versions"].split() == list(VERSIONS)
-    catalog = spark._jsparkSession.sessionState().catalogManager().catalog("pravega")  # type: ignore[union-attr]
-    loaded = Path(catalog.getClass().getProtectionDomain().getCodeSource().getLocation().getPath())
+    jvm = spark._jvm
+    assert jvm is not None
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    place = loader.getResource(f"{CATALOG_CLASS.replace('.', '/')}.class").toString()
+    loaded = Path(place.removeprefix("jar:file:").partition("!")[0])
     assert loaded.read_bytes() == adapter_jar().read_bytes()
 
 
