@@ -59,10 +59,11 @@ class StreamingInsert:
 
 def parse(spark: SparkSession, statement: Statement) -> Any:
     """Parse a statement with Spark's parser; returns the plan in the JVM."""
-    session = spark._jsparkSession
+    session, jvm = spark._jsparkSession, spark._jvm
+    assert jvm is not None
     # Variables such as ${name} are looked up in the active session.
-    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(session)
-    return session.sessionState().sqlParser().parsePlan(statement.in_place())
+    SparkSession._get_j_spark_session_class(jvm).setActiveSession(session)
+    return jvm.io.github.pysparkpravega.Scripts.parse(session, statement.in_place())
 
 
 def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInsert | None:
@@ -161,6 +162,6 @@ def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...]:
     manager = spark._jsparkSession.sessionState().catalogManager()
     if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
         return parts
-    catalog = str(manager.currentCatalog().name())
+    catalog = spark.catalog.currentCatalog()
     namespace = manager.currentNamespace() if len(parts) == 1 else ()
     return (catalog, *(str(part) for part in namespace), *parts)
