@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from .aggregation import Aggregation
-from .counts import COUNTS_COLUMN, counts_of, no_counts
+from .counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
 from .partial_groups import PartialGroups
 from .planned_scan import PlannedScan
 from .reader import PlannedReader
@@ -46,7 +46,7 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         for batch in self._plan.reader.batches(partition):
             counts = counts_of(batch) if self._plan.counted else None
             if counts is not None:
-                yield self._counts(counts)
+                yield counts_batch(counts, self._schema())
             else:
                 yield from map(self._row, groups.feed(batch))
         yield from self._rest(groups)
@@ -63,11 +63,6 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         if self._plan.counted:
             arrays = [*arrays, no_counts(rows.num_rows)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
-
-    def _counts(self, counts: pa.Array) -> pa.RecordBatch:
-        schema = self._schema()
-        arrays = [pa.nulls(len(counts), each.type) for each in list(schema)[:-1]]
-        return pa.RecordBatch.from_arrays([*arrays, counts], schema=schema)
 
     def _schema(self) -> pa.Schema:
         schema: pa.Schema = arrow_schema(self._plan.output)

@@ -30,9 +30,13 @@ class Counts:
 
     def batch(self, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
         """Return the batch that tells the counts, with two values in each of the columns `behind` those of counts."""
-        values = pa.array([self.bad_events, self.left_out], pa.int64())
-        arrays = [pa.nulls(len(values), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
-        return pa.RecordBatch.from_arrays([*arrays, values, *behind], schema=schema)
+        return counts_batch(pa.array([self.bad_events, self.left_out], pa.int64()), schema, behind)
+
+
+def counts_batch(counts: pa.Array, schema: pa.Schema, behind: Sequence[pa.Array] = ()) -> pa.RecordBatch:
+    """Put counts, such as `counts_of` has found, into the columns of a task; see `Counts.batch`."""
+    arrays = [pa.nulls(len(counts), field.type) for field in list(schema)[: len(schema) - 1 - len(behind)]]
+    return pa.RecordBatch.from_arrays([*arrays, counts, *behind], schema=schema)
 
 
 def with_counts(rows: StructType) -> StructType:

@@ -22,7 +22,7 @@ SET_UPS = {("pyspark", "pravega"), ("spark-sql", "pravega"), ("jdbc", "secure"),
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out pairs of front end and catalog that are none of SET_UPS, and what this version of Spark lacks."""
+    """Run only the SET_UPS of front end and catalog, and skip what this version of Spark lacks."""
     out = [item for item in items if not _is_run(getattr(item, "callspec", None))]
     if out:
         config.hook.pytest_deselected(items=out)

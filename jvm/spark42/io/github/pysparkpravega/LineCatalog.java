@@ -26,7 +26,7 @@ interface LineCatalog extends Views {
     return (PravegaCatalog) this;
   }
 
-  /** The options of a query that change what columns a table has; Spark asks for the table anew for each of them. */
+  /** Names the options of a query that change a table's columns. Spark loads the table again for them. */
   @Override
   default Set<String> tableStateOptionKeys() {
     return PravegaTable.COLUMN_OPTIONS;
