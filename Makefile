@@ -58,6 +58,9 @@ build/proto/bin/python:
 docs/options.md: $(wildcard sql/options/*.py) sql/option_types.py sql/options_table.py $(STAMP) ## Regenerate the list of options
 	$(BIN)/python -m pyspark_pravega.sql.options_table > $@
 
+docs/spark-versions.md: tests/spark_versions.py $(wildcard tests/spark_results/*.json) $(STAMP) ## Renew the table of features in it
+	$(BIN)/python -m tests.spark_versions table $@
+
 docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/encodings/matrix_table.py $(STAMP) ## Renew the matrix of types in it
 	$(BIN)/python -m pyspark_pravega.formats.changes.encodings.matrix_table $@
 
@@ -94,20 +97,27 @@ imports: $(STAMP) tree ## Check that the folders import each other only as the a
 test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 --maxfail 40 $(PYTEST_ARGS)
 
-# The oldest and the newest release of Spark 4.2, each in an environment of its own.
+.PHONY: jars
+jars: $(STAMP) ## Compile the Java adapter for all versions of Spark (the first time this downloads 50 MB)
+	@$(BIN)/python tools/build_backend.py jars
+
+# The oldest and the newest release of each older line, each in an environment of its own.
+SPARK41 := 4.1.0 4.1.4
 SPARK42 := 4.2.0 4.2.1
-SPARK_TESTS := $(addprefix tests/catalog/test_,spark_versions.py sql_behaviours.py jdbc.py statements.py types.py formats.py \
-  bad_event_modes.py bad_input.py views.py time_travel.py procedures.py key_value_tables.py changes.py changes_stream.py \
-  streams.py stream_queries.py stream_starts.py stream_restarts.py stream_sink.py debezium.py)
+SPARK_RUN = -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+  $$($(BIN)/python -m tests.spark_versions modules) --spark-results tests/spark_results
 
-.PHONY: spark42
-spark42: $(addprefix spark-,$(SPARK42)) ## Run tests of all features with Spark 4.2 (twice 15 minutes; downloads twice 450 MB)
+.PHONY: spark41 spark42 spark43
+spark41: $(addprefix spark-,$(SPARK41)) ## Run tests of all features with Spark 4.1 (twice 15 minutes; downloads twice 450 MB)
+spark42: $(addprefix spark-,$(SPARK42)) ## The same with Spark 4.2
+spark43: $(STAMP) jar native ## The same with Spark 4.3, which `make test` has among all others
+	$(BIN)/python $(SPARK_RUN) $(PYTEST_ARGS)
 
-.PHONY: $(addprefix spark-,$(SPARK42))
-$(addprefix spark-,$(SPARK42)): spark-%: build/spark-%/installed jar native
-	build/spark-$*/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(SPARK_TESTS) $(PYTEST_ARGS)
+.PHONY: $(addprefix spark-,$(SPARK41) $(SPARK42))
+$(addprefix spark-,$(SPARK41) $(SPARK42)): spark-%: build/spark-%/installed jars native
+	build/spark-$*/bin/python $(SPARK_RUN) $(PYTEST_ARGS)
 
-build/spark-%/installed: requirements-dev.txt
+build/spark-%/installed: requirements-dev.txt | jars
 	test -x build/spark-$*/bin/python || "$$(tools/find-python.sh)" -m venv build/spark-$*
 	sed 's/^pyspark==.*/pyspark==$*/' requirements-dev.txt > build/spark-$*/requirements.txt
 	build/spark-$*/bin/python -m pip install --disable-pip-version-check --quiet -r build/spark-$*/requirements.txt

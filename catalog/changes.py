@@ -22,7 +22,7 @@ from .naming import errors_about
 from .replies import MetadataDescription, TableDescription
 from .spelling import subject, table_name
 
-_SPARKS = {
+SPARKS = {
     name.lower(): name
     for name in (
         "startingVersion",
@@ -43,11 +43,11 @@ def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
 
     Raises InvalidOptionError for one that is nearly Spark's, and none of this package.
     """
-    ours = {key: value for key, value in options.items() if key.lower() not in _SPARKS}
+    ours = {key: value for key, value in options.items() if key.lower() not in SPARKS}
     for key in ours:
-        near = difflib.get_close_matches(key.lower(), _SPARKS, 1, 0.8)
+        near = difflib.get_close_matches(key.lower(), SPARKS, 1, 0.8)
         if near and key.lower() not in o.OPTIONS:
-            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{_SPARKS[near[0]]}'?")
+            raise InvalidOptionError(f"There is no option '{key}'. Did you mean '{SPARKS[near[0]]}'?")
     return ours
 
 
@@ -89,9 +89,15 @@ def load_changes(
     options = without_sparks(options)
     with views.refused(catalog, namespace, name, "CHANGES"):
         described = _loaded(catalog, namespace, name, options)
-    table, kind = described.table, kind_of(described.table)
-    permissive = catalog.options(read=options, properties=table.scan_properties).get(o.MODE) == PERMISSIVE
+    properties = described.table.scan_properties
+    permissive = catalog.options(read=options, properties=properties).get(o.MODE) == PERMISSIVE
     with errors_about("Table", described.name):
-        schema = kind.changes_schema(table, permissive=permissive)
-        changes.bounds()
-    return replace(described, schema=schema, table=replace(table, changes=changes))
+        return described_changes(described, changes, permissive=permissive)
+
+
+def described_changes(described: TableDescription, changes: ChangeRange, *, permissive: bool) -> TableDescription:
+    """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
+    changes.bounds()
+    table = described.table
+    schema = kind_of(table).changes_schema(table, permissive=permissive)
+    return replace(described, schema=schema, table=replace(table, changes=changes), of_changes=True)

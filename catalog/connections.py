@@ -23,7 +23,7 @@ _OWN_KEYS = frozenset(("catalog-name", BY_OPTIONS))
 Hold: TypeAlias = Callable[[], Callable[[], None]]
 KEPT = 16
 """Connections without a user that are kept for the next one."""
-_SAID_BY_TABLE = (o.CATALOG, o.SCOPE, o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS, o.FORMAT, o.FRAMING)
+_SAID_BY_TABLE = (o.CATALOG, o.SCOPE, o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS, o.FORMAT, o.FRAMING, o.CHANGES)
 
 
 class Catalog:

@@ -36,7 +36,10 @@ def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
 def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            known = {*tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
+            found_views = _views(catalog, namespace)
+            if name in found_views:
+                return " It is a view, which Spark reads from 4.2 on."
+            known = {*tables.list_tables(catalog, namespace), *found_views}
             near = None if name in known else nearest(name, known)
             return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:

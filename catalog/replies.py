@@ -28,7 +28,8 @@ class TableDescription:
 
     `id` tells the stream from one made again under its name, None if the user may not know it. `row_key`: the
     columns that tell which row it is, or which row a change is of. `events_are_rows`: the table can be read as a
-    stream. `takes_updates`: rows that are written replace those with the same keys.
+    stream. `takes_updates`: rows that are written replace those with the same keys. `of_changes`: the rows are the
+    changes of a table.
     """
 
     name: str
@@ -40,6 +41,7 @@ class TableDescription:
     events_are_rows: bool
     row_key: tuple[str, ...] = ()
     takes_updates: bool = False
+    of_changes: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import refusal_in_session_catalog
 
 from . import several
+from .change_options import change_range, read_options
+from .changes import described_changes
 from .connections import BY_OPTIONS, Catalog
 from .replies import SourceDescription, TableDescription
 from .requests import LoadSource
@@ -75,7 +82,13 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
             f"{error.message}. Create it first, with CREATE TABLE. Of the writers only df.writeTo(...).create(), "
             "df.write.saveAsTable and writeStream.toTable create a table that is missing, by its name in a catalog."
         ) from None
+    if options.get(o.CHANGES):
+        return _changes(catalog, conf, request, table)
     columns = request.schema or full_schema(table, _resolve(request, catalog.conf, table.scan_properties))
+    return _described(catalog, conf, table, columns)
+
+
+def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = kind_of(table)
     name = kind.name(table)
     described = TableDescription(
@@ -86,11 +99,26 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
         table=table,
         id=several.identities(catalog, table) if table.members else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
+        row_key=tuple(kind.row_key(table)),
     )
     return SourceDescription(conf, (table.stream.scope, name), described)
+
+
+def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable) -> SourceDescription:
+    if table.members:
+        raise UnsupportedOperationError(
+            f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
+        )
+    source = _described(catalog, conf, table, table.schema)
+    options = _resolve(request, catalog.conf, table.scan_properties)
+    permissive = options.get(o.MODE) == PERMISSIVE
+    changes = described_changes(source.table, change_range(request.options), permissive=permissive)
+    if request.schema not in (None, changes.schema):
+        raise InvalidOptionError(f"'{o.CHANGES.key}' has columns of its own. Leave .schema(...) out.")
+    return replace(source, table=changes)
 
 
 def _resolve(request: LoadSource, conf: Mapping[str, str], properties: Mapping[str, str] | None = None) -> o.Options:
     if request.writing:
         return o.resolve(conf=conf, properties=properties, write=request.options)
-    return o.resolve(conf=conf, properties=properties, read=request.options)
+    return o.resolve(conf=conf, properties=properties, read=read_options(request.options))

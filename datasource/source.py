@@ -72,6 +72,8 @@ class PravegaDataSource(DataSource):
         if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
         options = _resolved(read=self.options)
+        if options.get(o.CHANGES):
+            raise self._refusal("option('changes', 'true') without the adapter's jar")
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
             return full_schema(table, _reading(self.options, table))
@@ -80,6 +82,8 @@ class PravegaDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `TableKind.plan_scan`."""
         options = _resolved(read=self.options)
+        if options.get(o.CHANGES):
+            raise self._refusal("option('changes', 'true') without the adapter's jar")
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
             return kind_of(table).plan_scan(pravega, table, schema, _reading(self.options, table)).reader

@@ -1,36 +1,43 @@
-"""The jar of the Java adapter: where it is, and which Spark it is for."""
+"""The jars of the Java adapter: where they are, and which Spark each is for."""
 
 from __future__ import annotations
 
+import os
 import zipfile
+from collections.abc import Mapping
 from email.parser import HeaderParser
-from importlib import metadata
 from pathlib import Path
 
 import pyspark_pravega.jvm
 from pyspark_pravega.errors import SetupError
+from pyspark_pravega.spark_home import spark_version
 
 CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 """The class that `spark.sql.catalog.<name>` names."""
 
+JARS = {
+    "4.1": "pyspark-pravega-adapter-4.1.jar",
+    "4.2": "pyspark-pravega-adapter.jar",
+    "4.3": "pyspark-pravega-adapter.jar",
+}
+"""The jar for each version of Spark."""
 
-VERSIONS = ("4.2", "4.3")
-"""The versions of Spark that the jar is for."""
 
+def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the path of the jar for the Spark that runs: that of SPARK_HOME, else the installed pyspark.
 
-def adapter_jar() -> Path:
-    """Return the path of the jar.
-
-    Raises SetupError when it is not for the installed pyspark, or was not built, as in a checkout that was not set up.
+    Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
     """
-    spark = metadata.version("pyspark")
-    if ".".join(spark.split(".")[:2]) not in VERSIONS:
-        raise SetupError(f"The adapter does not fit pyspark {spark}. It is for Spark {' and '.join(VERSIONS)}.")
-    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / "pyspark-pravega-adapter.jar"
+    spark = spark_version(os.environ if environment is None else environment)
+    name = JARS.get(".".join(spark.split(".")[:2]))
+    if name is None:
+        *others, newest = JARS
+        raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")
+    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
     if not jar.is_file():
         raise SetupError(
-            f"The adapter's jar {jar} is missing. In a source checkout run `make jar` (it takes a JDK); "
-            "otherwise install pyspark-pravega again."
+            f"The adapter's jar {jar} for Spark {spark} is missing. In a source checkout run `make jar` with this "
+            "pyspark (it takes a JDK); otherwise install pyspark-pravega again."
         )
     return jar
 

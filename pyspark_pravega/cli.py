@@ -258,7 +258,7 @@ def class_archive(delete: bool) -> None:
     after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
     """
     from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, ClassArchive, record
-    from pyspark_pravega.launch import find_spark_home
+    from pyspark_pravega.spark_home import find_spark_home
 
     with _errors():
         spark_home = find_spark_home(os.environ)

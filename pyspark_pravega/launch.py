@@ -27,6 +27,7 @@ from pyspark_pravega.spark_arguments import (
     setting_of,
     split_mixed,
 )
+from pyspark_pravega.spark_home import find_spark_home
 from pyspark_pravega.spark_logging import quiet_logging
 
 
@@ -107,10 +108,12 @@ def plan(
     given = catalog_conf(catalog, settings, environment)
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
-    with_jar = add_jar(passed_on, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home)
+    with_jar = add_jar(
+        passed_on, adapter_jar(environment), mixed=program.mixed, environment=environment, spark_home=spark_home
+    )
     if name in ("thriftserver", "pipelines"):
         with_jar = add_driver_class_path(
-            with_jar, adapter_jar(), mixed=program.mixed, environment=environment, spark_home=spark_home
+            with_jar, adapter_jar(environment), mixed=program.mixed, environment=environment, spark_home=spark_home
         )
     java_options = _java_options(with_jar, program.mixed, environment, spark_home)
     for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
@@ -163,20 +166,3 @@ def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
             f"Declarative pipelines need packages that {sys.executable} does not have: {', '.join(missing)}. "
             'Run: pip install "pyspark[connect]" "pandas<3" pyyaml'
         )
-
-
-def find_spark_home(environment: Mapping[str, str]) -> Path:
-    """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark."""
-    named = environment.get("SPARK_HOME")
-    if named:
-        home = Path(named)
-    else:
-        import pyspark
-
-        home = Path(str(pyspark.__file__)).parent
-    if not (home / "bin" / "spark-submit").is_file():
-        raise SetupError(
-            f"There is no Spark in {home}: bin/spark-submit is missing. "
-            + ("Correct or unset SPARK_HOME." if named else "Install pyspark again.")
-        )
-    return home

@@ -37,6 +37,16 @@ _INSTEAD = {
     "job.sql` runs; or write ....writeStream.option('checkpointLocation', '...').toTable('<table>'), which creates it",
     "CHANGES without FROM": "Spark takes the word for an alias, and shows the rows of the table. Write CHANGES FROM "
     "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00', and AS changes for an alias",
+    "CHANGES FROM": "Spark has it from 4.2 on. Use spark.read.format('pravega') or spark.readStream with "
+    "option('scope', '<namespace>'), option('stream', '<table>'), option('changes', 'true') and, for a start, "
+    "option('startingVersion', '1')",
+    "CREATE TABLE ... LIKE": "Spark has it for tables of catalogs from 4.2 on. Use CREATE TABLE with the columns and "
+    "properties that SHOW CREATE TABLE shows",
+    "INSERT WITH SCHEMA EVOLUTION": "Spark has it from 4.2 on. Use ALTER TABLE <table> ADD COLUMN, then INSERT INTO "
+    "<table> BY NAME",
+    "COMMENT ON COLUMN": "Spark has it from 4.3 on. Use ALTER TABLE <table> ALTER COLUMN <column> COMMENT '...'",
+    "CREATE VIEW": "Spark has views in catalogs such as this one from 4.2 on. Create it in spark_catalog, with the "
+    "full names of the tables that it reads, or use CREATE TEMPORARY VIEW",
     "DESCRIBE HISTORY": "that is a statement of Delta. The versions are the rows of a table here: SELECT * FROM "
     "<table>.history",
     "DESCRIBE DETAIL": "that is a statement of Delta. Use DESCRIBE TABLE EXTENDED, SHOW TBLPROPERTIES, and SELECT * "
@@ -90,6 +100,7 @@ _INSTEAD = {
     "example in foreachBatch",
     "readStream without the adapter's jar": _ADAPTER,
     "writeStream without the adapter's jar": _ADAPTER,
+    "option('changes', 'true') without the adapter's jar": _ADAPTER,
     "TRUNCATE TABLE": "it tells about a stream, and can only be read",
     "ANALYZE TABLE ... PARTITION": "its rows are in no partitions of SQL. Leave PARTITION out",
     "ANALYZE TABLE ... FOR COLUMNS": "no statistics of columns are kept. Leave the statement out; Spark plans with "

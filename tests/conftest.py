@@ -25,6 +25,7 @@ from tests.interop.kafka_connect import KafkaConnect
 from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
+from tests.spark_versions import VERSION, SparkVersions
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
 
@@ -82,8 +83,16 @@ class Announcer:
             self._config.get_terminal_writer().line(f"\n{report.nodeid} ({report.when}): {reason[:500]}", red=True)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make spark41` and the others keep what they found."""
+    parser.addoption("--spark-results", help="a folder for the numbers of tests that passed, by feature")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the run's processes a place for their servers."""
+    """Give the run's processes a place for their servers, and leave out what this version of Spark lacks."""
+    config.pluginmanager.register(SparkVersions(config.getoption("--spark-results")))
+    if VERSION < (4, 2):  # its Python workers leave sockets to the collector
+        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     if DIRECTORY not in os.environ:  # set for the processes that pytest-xdist starts
         config.stash[_KEEPER] = Keeper()
         config.pluginmanager.register(Announcer(config))

@@ -1,17 +1,96 @@
-"""What older versions of Spark lack: the tests of it, which run from a version on.
+"""What tests run with each version of Spark: what older ones lack is left out, and what passed is counted.
 
-Each lack is refused with a sentence, or is Spark's own; `test_spark_versions.py` shows the refusals. The same list in
-words, with what happens before, is in `docs/spark-versions.md`.
+    python -m tests.spark_versions modules                 # prints the test modules of `make spark41` and the others
+    python -m tests.spark_versions table FILE              # renews the table in docs/spark-versions.md
+
+A lack is refused with a sentence of this package that names the version, or is Spark's own and in SINCE. The same list
+in words, with what happens before, is in `docs/spark-versions.md`.
 """
 
 from __future__ import annotations
 
+import json
+import platform
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
 import pyspark
 import pytest
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+TESTS = Path(__file__).resolve().parent
+RESULTS = TESTS / "spark_results"
+"""What `make spark41` and the others found: a file for each version of Spark."""
+
+FEATURES = {
+    "statements in PySpark, spark-sql and JDBC": ("catalog/test_sql_behaviours.py",),
+    "metadata for BI tools over JDBC": ("catalog/test_jdbc.py",),
+    "tables, columns and types": ("catalog/test_statements.py", "catalog/test_types.py"),
+    "formats, schema versions, bad events": ("catalog/test_formats.py", "catalog/test_bad_event_modes.py"),
+    "errors that say what to do": ("catalog/test_bad_input.py",),
+    "time travel and tags": ("catalog/test_time_travel.py",),
+    "procedures": ("catalog/test_procedures.py",),
+    "key-value tables, with UPDATE, MERGE and DELETE": ("catalog/test_key_value_tables.py",),
+    "views": ("catalog/test_views.py",),
+    "changes (CHANGES, `.changes`, the option `changes`)": (
+        "catalog/test_changes.py",
+        "catalog/test_changes_by_options.py",
+    ),
+    "streams of changes": ("catalog/test_changes_stream.py", "catalog/test_changes_stream_rows.py"),
+    "tables of Debezium's changes": ("catalog/test_debezium.py",),
+    "streaming reads": (
+        "catalog/test_streams.py",
+        "catalog/test_stream_queries.py",
+        "catalog/test_stream_starts.py",
+        "catalog/test_stream_restarts.py",
+    ),
+    "streaming writes, exactly once": ("catalog/test_stream_sink.py", "faults/test_epochs.py"),
+    "real-time mode": ("datasource/stream_source/test_real_time.py",),
+    "Iceberg 1.12 with 4.1, Delta 4.4 with 4.2": ("lakehouse/test_lakehouses.py",),
+    "scripts of `pyspark-pravega run`": ("front_ends/test_script_runner.py",),
+    "what a version lacks": ("catalog/test_spark_versions.py",),
+}
+"""The test modules that show a feature."""
 
 SINCE: dict[str, dict[str, tuple[str, ...]]] = {
+    "4.2": {
+        "CREATE TABLE LIKE": (
+            "test_bad_input.py::test_clauses_of_create_table[CREATE TABLE * LIKE *",
+            "test_sql_behaviours.py::test_behaviour[*created: like another]",
+        ),
+        "ALTER VIEW, DROP VIEW and SHOW VIEWS": (
+            "test_bad_input.py::test_statements_on_a_table[ALTER VIEW *",
+            "test_bad_input.py::test_statements_on_a_table[CREATE VIEW * WITH METRICS *",
+            "test_bad_input.py::test_statements_on_a_table[DROP VIEW *",
+            "test_bad_input.py::test_statements_on_a_table[SHOW VIEWS *",
+            "test_views.py::test_definitions_that_change",
+        ),
+        "CHANGES": (
+            "test_changes_stream.py::test_without_a_start_all_rows_come",
+            "test_key_value_tables.py::test_what_key_value_tables_cannot_do_says_what_to_do",
+        ),
+        "INSERT ... REPLACE USING": ("test_bad_input.py::test_statements_on_a_table[INSERT INTO t REPLACE USING *",),
+        "the type GEOMETRY": ("test_bad_input.py::test_columns[*GEOMETRY*",),
+        "DROP FUNCTION of a catalog": ("test_bad_input.py::test_statements_on_a_table[DROP FUNCTION f]",),
+        "spark-sql shows errors without Java's frames": (
+            "test_sql_behaviours.py::test_behaviour[spark-sql-*errors of queries: *",
+            "test_sql_behaviours.py::test_behaviour[spark-sql-*created: by a query that fails]",
+            "test_sql_behaviours.py::test_behaviour[spark-sql-*altered: NOT NULL]",
+            "test_sql_behaviours.py::test_behaviour[spark-sql-*not inserted: a number that is too large]",
+            "test_sql_behaviours.py::test_behaviour[spark-sql-*not inserted: an error in the middle]",
+        ),
+        "DESCRIBE PROCEDURE shows parameters": ("test_procedures.py::test_procedures_are_listed_and_described",),
+        "a query's progress has offsets as JSON in Python": (
+            "test_streams.py::test_progress_tells_how_far_a_query_is_behind",
+        ),
+    },
     "4.3": {
         "a query's options 'mode'='permissive', with NOT NULL columns, and 'schema-version'": (
             "test_bad_event_modes.py::test_permissive",
@@ -32,21 +111,124 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
         "CREATE TABLE LIKE a table with DEFAULT values": ("test_statements.py::test_a_table_like_another",),
     },
 }
+"""From which version on Spark has something, and the tests of it. `*` stands for any text."""
+
+_TABLE = ("<!-- features by version: generated -->", "<!-- end of features by version -->")
 
 
-def leave_out(items: list[pytest.Item]) -> None:
-    """Skip the tests of what the Spark that runs does not have."""
-    for since, lacks in SINCE.items():
-        if tuple(map(int, since.split("."))) <= VERSION:
-            continue
-        for what, patterns in lacks.items():
-            for item in items:
-                if any(_fits(item.nodeid, pattern) for pattern in patterns):
-                    item.add_marker(pytest.mark.skip(reason=f"from Spark {since} on: {what}"))
+def _is_before(version: str) -> bool:
+    return tuple(map(int, version.split("."))) > VERSION
+
+
+class SparkVersions:
+    """Leaves out the tests of what the Spark that runs lacks, and counts what passed for each feature."""
+
+    def __init__(self, results: str | None) -> None:
+        """`results`: the folder for the file of the counts, if one is wanted."""
+        self._file = None if results is None else Path(results, f"{pyspark.__version__}.json")
+        self._began = time.monotonic()
+        read_changes_by_options()
+        self._counts: dict[str, Counter[str]] = {feature: Counter() for feature in FEATURES}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for since, lacks in SINCE.items():
+            for what, patterns in lacks.items() if _is_before(since) else ():
+                for item in items:
+                    if any(_fits(item.nodeid, pattern) for pattern in patterns):
+                        item.add_marker(pytest.mark.skip(reason=_reason(since, what)))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Generator[None, None, None]:
+        yield from _refusals_skip()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        yield from _refusals_skip()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        feature = next((name for name, paths in FEATURES.items() if _module(report.nodeid) in paths), None)
+        if feature is None or (report.when != "call" and report.passed):
+            return
+        lacking = report.skipped and "from Spark" in str(report.longrepr)
+        self._counts[feature]["lacking" if lacking else report.outcome] += 1
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._file is None or hasattr(session.config, "workerinput"):
+            return
+        found = {
+            "spark": pyspark.__version__,
+            "python": platform.python_version(),
+            "minutes": round((time.monotonic() - self._began) / 60),
+            "features": {feature: dict(sorted(counts.items())) for feature, counts in self._counts.items()},
+        }
+        self._file.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _refusals_skip() -> Generator[None, None, None]:
+    """Skip a test that ends with this package's own sentence about a statement of a later Spark."""
+    try:
+        yield
+    except Exception as error:
+        for since in SINCE:
+            if _is_before(since) and f"from {since} on" in str(error):
+                pytest.skip(_reason(since, "what the refused statement does"))
+        raise
+
+
+def _reason(since: str, what: str) -> str:
+    return f"from Spark {since} on: {what}"
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def _fits(nodeid: str, pattern: str) -> bool:
-    """Compare with a pattern in which `*` stands for any text; `[` is a letter as others."""
-    before, star, after = pattern.partition("*")
-    name = nodeid.rpartition("/")[2]
-    return name.startswith(before) and name.endswith(after) if star else name == pattern
+    """Compare the module's name and the test with a pattern in which each `*` stands for any text."""
+    module, _, test = nodeid.partition("::")
+    name = f"{Path(module).name}::{test}"
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
+
+
+def read_changes_by_options() -> None:
+    """Let tests of `.changes(name)` run with a Spark that lacks it, by the option that there is instead."""
+    for reader in (DataFrameReader, DataStreamReader) if _is_before("4.2") else ():
+        setattr(reader, "changes", _changes)  # noqa: B010
+
+
+def _changes(reader: Any, name: str) -> DataFrame:
+    parts = [quoted.replace("``", "`") or plain for quoted, plain in re.findall(r"`((?:[^`]|``)+)`|([^.`]+)", name)]
+    catalog, scope, stream = parts
+    by_options = reader.format("pravega").options(catalog=catalog, scope=scope, stream=stream, changes="true")
+    frame: DataFrame = by_options.load()
+    return frame
+
+
+def features_table() -> str:
+    """Return the table of features by version, from the files of results."""
+    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"), reverse=True)]
+    lines = [f"| feature | {' | '.join(each['spark'] for each in found)} |", "|---" * (len(found) + 1) + "|"]
+    for feature in FEATURES:
+        cells = (_cell(each["features"].get(feature, {})) for each in found)
+        lines.append(f"| {feature} | {' | '.join(cells)} |")
+    lines.append(f"| minutes, on 2 cores | {' | '.join(str(each['minutes']) for each in found)} |")
+    return "\n".join(lines)
+
+
+def _cell(counts: dict[str, int]) -> str:
+    shown = {"passed": "{}", "failed": "{} failed", "error": "{} failed", "lacking": "{} lacking"}
+    return ", ".join(words.format(counts[key]) for key, words in shown.items() if counts.get(key)) or "not run"
+
+
+def with_table(page: str) -> str:
+    """Return a page with the table of now between its marks."""
+    before, _, rest = page.partition(_TABLE[0])
+    return f"{before}{_TABLE[0]}\n\n{features_table()}\n\n{_TABLE[1]}{rest.partition(_TABLE[1])[2]}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "modules":
+        print(*(f"tests/{path}" for paths in FEATURES.values() for path in paths))
+    else:
+        target = Path(sys.argv[2])
+        target.write_text(with_table(target.read_text()))

@@ -1,31 +1,29 @@
 """Build backend: setuptools, and before a wheel the Java adapter and the native decoder are compiled.
 
-The adapter is compiled into `jvm/` against the jars of the installed pyspark, which must be that of Spark 4.3; the jar
-serves Spark 4.2 too. The same sources give the same jar byte for byte: entries are sorted and carry no time.
+The adapter is compiled into `jvm/` as `adapter_build.py` says: for the installed pyspark, or for all versions of Spark.
 
 The native decoder is compiled into `native/` where Rust's cargo is there, and makes the wheel one for the platform.
 Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
 
     python tools/build_backend.py                # only compile both, what is not up to date
     python tools/build_backend.py jar|native     # or one of them
+    python tools/build_backend.py jars           # or the adapter for all versions of Spark
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from adapter_build import compile_adapters, version_in, write_zip
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_sdist,
@@ -48,14 +46,6 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "jvm" / "src"
-# What differs between versions of Spark.
-SOURCES_42 = ROOT / "jvm" / "spark42"
-JAR = ROOT / "jvm" / "pyspark-pravega-adapter.jar"
-# The versions that the jar serves, as `adapter.VERSIONS`: it is compiled for the last one.
-SPARK_VERSIONS = ("4.2", "4.3")
-# The oldest Java that Spark runs on.
-JAVA_RELEASE = "17"
 CRATE = ROOT / "native"
 LIBRARY = CRATE / "_native.abi3.so"
 # As `native.SWITCH`: no native code where it is 0.
@@ -70,8 +60,8 @@ def build_wheel(
     config_settings: Mapping[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Compile the adapter and the native decoder, then let setuptools build the wheel with them."""
-    compile_adapter()
+    """Compile the adapter for all versions of Spark and the native decoder, then let setuptools build the wheel."""
+    compile_adapter(others=True)
     compile_native()
     # Left-overs of an earlier layout would end up in the wheel.
     for left_over in (ROOT / "build").glob("lib*"):
@@ -102,7 +92,7 @@ def build_editable(
                 files[path.relative_to(scratch).as_posix()] = path.read_bytes()
         record = [f"{path},sha256={_record_hash(content)},{len(content)}" for path, content in files.items()]
         files[f"{metadata.name}/RECORD"] = "\n".join([*record, f"{metadata.name}/RECORD,,", ""]).encode()
-        _write_zip(Path(wheel_directory, name), files)
+        write_zip(Path(wheel_directory, name), files)
     return name
 
 
@@ -176,96 +166,9 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def compile_adapter() -> bool:
-    """Compile `jvm/` into the adapter's jar; False when the jar already fits the sources.
-
-    Ends the build with a sentence when there is no JDK, Spark is another one, or the sources do not compile.
-    """
-    sources = [*sorted(SOURCES.rglob("*.java")), *sorted(SOURCES_42.rglob("*.java"))]
-    services = sorted((SOURCES / "META-INF").rglob("*.*"))
-    digest = hashlib.sha256()
-    for source in [*sources, *services]:
-        digest.update(source.relative_to(SOURCES.parent).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    manifest = (
-        "Manifest-Version: 1.0\r\n"
-        "Implementation-Title: pyspark-pravega\r\n"
-        f"Implementation-Version: {_version_in(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
-        f"Spark-Versions: {' '.join(SPARK_VERSIONS)}\r\n"
-        f"Source-SHA-256: {digest.hexdigest()}\r\n\r\n"
-    ).encode()
-    if JAR.is_file() and _manifest_of(JAR) == manifest:
-        return False
-    spark = _spark_home()
-    spark_version = _version_in(spark / "version.py")
-    if spark_version.rpartition(".")[0] != SPARK_VERSIONS[-1]:
-        sys.exit(
-            f"The Java adapter is compiled against Spark {SPARK_VERSIONS[-1]}; here is {spark_version}. Let pip build "
-            "in an environment of its own, without --no-build-isolation, or install a wheel."
-        )
-    with tempfile.TemporaryDirectory() as classes:
-        command = [
-            _javac(), "--release", JAVA_RELEASE, "-encoding", "UTF-8", "-proc:none", "-g",
-            "-Xlint:all,-classfile,-path", "-cp", str(spark / "jars" / "*"), "-d", classes, *map(str, sources),
-        ]  # fmt: skip
-        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout}\nThe Java adapter does not compile against Spark {spark_version} ({spark}).")
-        sys.stderr.write(done.stdout)
-        files = {"META-INF/MANIFEST.MF": manifest}
-        for path in sorted(Path(classes).rglob("*.class")):
-            files[path.relative_to(classes).as_posix()] = path.read_bytes()
-        for path in services:
-            files[path.relative_to(SOURCES).as_posix()] = path.read_bytes()
-        _write_zip(JAR, files)
-    return True
-
-
-def _javac() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
-    found = found or shutil.which("javac")
-    wanted = "Building pyspark-pravega takes a JDK, 17 or newer; running its wheel only a Java runtime."
-    if found is None:
-        sys.exit(f"No javac in JAVA_HOME or on PATH. {wanted} Install one or set JAVA_HOME.")
-    version = subprocess.run([found, "-version"], text=True, capture_output=True)
-    match = re.search(r"javac (\d+)", version.stdout + version.stderr)
-    if match is None or int(match[1]) < int(JAVA_RELEASE):
-        sys.exit(f"{found} is {match[0] if match else 'no JDK'}. {wanted} Set JAVA_HOME to one.")
-    return found
-
-
-def _spark_home() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        sys.exit("The Java adapter is compiled against pyspark's jars. Run: pip install 'pyspark>=4.3,<4.4'")
-    return Path(spec.origin).parent
-
-
-def _version_in(path: Path) -> str:
-    match = re.search(r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE)
-    if match is None:
-        sys.exit(f"There is no __version__ in {path}.")
-    return match[1]
-
-
-def _manifest_of(jar: Path) -> bytes | None:
-    try:
-        with zipfile.ZipFile(jar) as archive:
-            return archive.read("META-INF/MANIFEST.MF")
-    except (KeyError, zipfile.BadZipFile):
-        return None  # half-written: compile it again
-
-
-def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write an archive that depends on nothing but its content; readers see the old file or the new one."""
-    partial = target.with_suffix(f".{os.getpid()}.partial")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content)
-    partial.replace(target)
+def compile_adapter(*, others: bool = False) -> list[Path]:
+    """Compile the adapter's jars that do not fit their sources; with `others` those for other Spark versions too."""
+    return compile_adapters(version_in(ROOT / "pyspark_pravega" / "__init__.py"), others=others)
 
 
 def _record_hash(content: bytes) -> str:
@@ -273,7 +176,7 @@ def _record_hash(content: bytes) -> str:
 
 
 def main(wanted: str | None) -> None:
-    """Compile what is not up to date, or only "jar" or "native", and say so."""
+    """Compile what is not up to date, or only "jar", "jars" or "native", and say so."""
     os.chdir(ROOT)
     if wanted in (None, "native"):
         compiled = compile_native()
@@ -281,8 +184,12 @@ def main(wanted: str | None) -> None:
         if not LIBRARY.is_file() and os.environ.get(NATIVE_SWITCH, "").strip() == "0":
             state = f"not built, {NATIVE_SWITCH} is 0"
         print(f"{LIBRARY.relative_to(ROOT)}: {state}")
-    if wanted in (None, "jar"):
-        print(f"{JAR.relative_to(ROOT)}: {'compiled' if compile_adapter() else 'up to date'}")
+    if wanted in (None, "jar", "jars"):
+        compiled_jars = compile_adapter(others=wanted == "jars")
+        for jar in compiled_jars:
+            print(f"{jar.relative_to(ROOT)}: compiled")
+        if not compiled_jars:
+            print("The adapter is up to date")
 
 
 if __name__ == "__main__":

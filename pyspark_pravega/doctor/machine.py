@@ -17,7 +17,7 @@ from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
 from pyspark_pravega.class_archive import ClassArchive, check_class_path
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.launch import find_spark_home
+from pyspark_pravega.spark_home import find_spark_home, spark_version
 
 from .finding import Finding
 
@@ -105,8 +105,7 @@ def _spark(environment: Mapping[str, str]) -> Iterator[Finding]:
     except PravegaError as error:
         yield Finding("Spark", False, str(error), "")
         return
-    jars = sorted((home / "jars").glob("spark-core_*.jar"))
-    version = re.sub(r".*-([\d.]+\d).*\.jar", r"\1", jars[0].name) if jars else "unknown"
+    version = spark_version(environment)
     good = _numbers(version)[:2] == _numbers(wanted)[:2]
     yield Finding(
         "Spark",
@@ -131,23 +130,21 @@ def _java(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _jar() -> Iterator[Finding]:
-    import pyspark
-
+    spark = spark_version(os.environ)
     try:
         manifest = adapter_manifest()
     except PravegaError as error:
         yield Finding("Adapter", False, str(error), "")
         return
     version, sparks = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Versions", "?").split()
-    good = version == __version__ and ".".join(pyspark.__version__.split(".")[:2]) in sparks
+    good = version == __version__ and ".".join(spark.split(".")[:2]) in sparks
     yield Finding(
         "Adapter",
         good,
         f"{version} for Spark {' and '.join(sparks)} ({adapter_jar()})",
         ""
         if good
-        else f"It must be {__version__} for Spark {pyspark.__version__}. Install pyspark-pravega again "
-        "(in a checkout: `make jar`).",
+        else f"It must be {__version__} for Spark {spark}. Install pyspark-pravega again (in a checkout: `make jar`).",
     )
 
 

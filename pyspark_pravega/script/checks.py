@@ -5,10 +5,12 @@ What is refused here, Spark refuses too. What is not, Spark's own parser may ref
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
+from pyspark_pravega.spark_home import spark_version
 from pyspark_pravega.sql.near_names import nearest
 from pyspark_pravega.sql.options import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
@@ -32,6 +34,12 @@ NO_CHECKPOINT = (
     "a streaming statement needs a checkpoint, the directory where Spark notes how far it has read. Write before it: "
     f"SET {CHECKPOINT.key} = '/a/directory'."
 )
+FIRST_SPARK = "4.3"
+"""The first version of Spark that analyzes an INSERT which reads a STREAM."""
+OLDER_SPARK = (
+    f"Spark can start an INSERT that reads a STREAM from {FIRST_SPARK} on, and this one is older. Start the query in "
+    "Python: spark.sql('SELECT ... FROM STREAM ...').writeStream.option('checkpointLocation', '...').toTable('<t>')."
+)
 
 
 def first_mistake(script: Sequence[Statement]) -> str | None:
@@ -51,8 +59,11 @@ def first_mistake(script: Sequence[Statement]) -> str | None:
                 if _VARIABLE not in text:
                     confs[key] = text
                     settings_among(confs)
-            elif known and CHECKPOINT.key not in confs and _inserts_from_stream(statement):
-                raise InvalidScriptError(NO_CHECKPOINT)
+            elif _inserts_from_stream(statement):
+                if spark_version(os.environ) < FIRST_SPARK:
+                    raise InvalidScriptError(OLDER_SPARK)
+                if known and CHECKPOINT.key not in confs:
+                    raise InvalidScriptError(NO_CHECKPOINT)
         except PravegaError as error:
             return f"Line {statement.line}: {error.for_user()}"
     return None

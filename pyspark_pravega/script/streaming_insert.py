@@ -27,7 +27,7 @@ from pyspark_pravega.sql.options import (
 )
 from pyspark_pravega.sql.script import Statement
 
-from .checks import NO_CHECKPOINT
+from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
 from .settings import settings_among
 
 _STREAMING = "pravega.streaming-statements"
@@ -79,6 +79,8 @@ def streaming_insert(spark: SparkSession, statement: Statement) -> StreamingInse
     insert = parsed.child() if _kind(parsed) == "UnresolvedWith" else parsed
     if _kind(insert) != _INSERT:
         return None
+    if spark.version < FIRST_SPARK and jvm.io.github.pysparkpravega.Scripts.isStreaming(parsed):
+        raise InvalidScriptError(f"Line {statement.line}: {OLDER_SPARK}")
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     context = spark.sparkContext
     context.setLocalProperty(_STREAMING, "true")

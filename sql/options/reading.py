@@ -44,6 +44,15 @@ DISCOVERY_INTERVAL = Option(
     "Streaming with `pattern`: how often new streams are looked for.",
     "10s",
 )
+CHANGES = Option(
+    "changes",
+    BOOLEAN,
+    False,
+    SettableAs.READ,
+    'Whether `format("pravega")` of `spark.read` and `readStream` reads the changes of the table, as '
+    "`spark.read.changes` does from Spark 4.2 on. The range is given as there, by `startingVersion` and the others.",
+    "false",
+)
 START_STREAM_CUT = Option(
     "start-stream-cut",
     STREAM_CUT,

@@ -10,9 +10,12 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+
+from pyspark_pravega.adapter import JARS
 
 ROOT = Path(__file__).resolve().parents[2]
 CARGO = shutil.which("cargo")
@@ -87,6 +90,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
         "pyspark_pravega/py.typed",
         "pyspark_pravega/client/controller/controller_pb2.pyi",
         "pyspark_pravega/jvm/pyspark-pravega-adapter.jar",
+        "pyspark_pravega/jvm/pyspark-pravega-adapter-4.1.jar",
         "pyspark_pravega/local/servers.lock",
         "pyspark_pravega/sql/options/__init__.py",
     ):
@@ -127,6 +131,23 @@ def test_the_same_sources_make_the_same_jar(wheel: Path, checkout: Path) -> None
         shipped = archive.read("pyspark_pravega/jvm/pyspark-pravega-adapter.jar")
     assert (checkout / "jvm" / "pyspark-pravega-adapter.jar").read_bytes() == shipped
     assert run([sys.executable, "tools/build_backend.py", "jar"], checkout).stdout.strip().endswith("up to date")
+
+
+def test_a_wheel_has_a_jar_for_each_version_of_spark(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        served = {}
+        for name in set(JARS.values()):
+            with zipfile.ZipFile(BytesIO(archive.read(f"pyspark_pravega/jvm/{name}"))) as jar:
+                manifest = jar.read("META-INF/MANIFEST.MF").decode()
+            versions = next(line for line in manifest.splitlines() if line.startswith("Spark-Versions: "))
+            served.update(dict.fromkeys(versions.split()[1:], name))
+    assert served == JARS
+
+
+def test_the_wheel_runs_with_the_pysparks_that_it_has_jars_for() -> None:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    oldest, newest = min(JARS), max(JARS).split(".")
+    assert f"pyspark>={oldest},<{newest[0]}.{int(newest[1]) + 1}" in dependencies
 
 
 def test_an_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -14,10 +16,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeq;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
 
 /** Calls that Spark's lines spell differently, as 4.1 has them. */
 final class SparkLine {
@@ -53,6 +58,35 @@ final class SparkLine {
   static String logged(StreamExecution query, long epoch) {
     OffsetSeq logged = query.offsetLog().get(epoch).get();
     return logged + " of " + logged.metadata().map(OffsetSeqMetadata::batchTimestampMs).get();
+  }
+
+  /**
+   * Has streams read the hidden columns that a query uses. Spark 4.1 asks no stream for columns: it takes those of the
+   * table, and behind them all hidden ones, if one of these is used.
+   */
+  static LogicalPlan withHiddenColumns(LogicalPlan plan) {
+    return plan.transformDown(new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+      @Override
+      public boolean isDefinedAt(LogicalPlan part) {
+        return part instanceof StreamingRelationV2 read
+            && (read.table() instanceof PravegaTable || read.table() instanceof PravegaSourceTable)
+            && read.output().size() > read.table().columns().length
+            && !read.extraOptions().containsKey(PravegaTable.WITH_HIDDEN_COLUMNS);
+      }
+
+      @Override
+      public <A extends LogicalPlan, B> B applyOrElse(A part, Function1<A, B> otherwise) {
+        return isDefinedAt(part) ? asked((StreamingRelationV2) (LogicalPlan) part) : otherwise.apply(part);
+      }
+
+      @SuppressWarnings("unchecked")
+      private <B> B asked(StreamingRelationV2 read) {
+        HashMap<String, String> options = new HashMap<>(read.extraOptions().asCaseSensitiveMap());
+        options.put(PravegaTable.WITH_HIDDEN_COLUMNS, "true");
+        return (B) read.copy(read.source(), read.sourceName(), read.table(), new CaseInsensitiveStringMap(options),
+            read.output(), read.catalog(), read.identifier(), read.v1Relation());
+      }
+    });
   }
 
   /** Does nothing: Spark 4.1 has no streams of changes. */

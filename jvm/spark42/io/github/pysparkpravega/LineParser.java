@@ -1,13 +1,21 @@
 package io.github.pysparkpravega;
 
+import java.util.List;
+import java.util.Optional;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
 import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What parsers have from Spark 4.3 on, as Spark's does it. */
 interface LineParser extends ParserInterface {
   ParserInterface spark();
+
+  /** No view is refused. */
+  default Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {
+    return Optional.empty();
+  }
 
   @Override
   default TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {

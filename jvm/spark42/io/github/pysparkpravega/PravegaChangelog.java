@@ -2,7 +2,6 @@ package io.github.pysparkpravega;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
@@ -69,11 +68,11 @@ final class PravegaChangelog implements Changelog {
   }
 
   void checkReadOptions(CaseInsensitiveStringMap options) {
-    changes.checkReadOptions(options, true);
+    changes.checkReadOptions(options);
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new PravegaScanBuilder(changes, CatalogV2Util.v2ColumnsToStructType(columns()), options, "plan_changes");
+    return changes.newScanBuilder(options);
   }
 }

@@ -3,6 +3,7 @@ package io.github.pysparkpravega;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -59,6 +60,11 @@ final class SparkLine {
     if (read.table() instanceof ChangelogTable table && table.changelog() instanceof PravegaChangelog changes) {
       changes.checkReadOptions(read.extraOptions());
     }
+  }
+
+  /** Changes nothing: Spark asks streams for their columns, also the hidden ones. */
+  static LogicalPlan withHiddenColumns(LogicalPlan plan) {
+    return plan;
   }
 
   /** The view that the service describes. */

@@ -9,15 +9,12 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchViewException;
 import org.apache.spark.sql.catalyst.analysis.ViewAlreadyExistsException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.plans.QueryPlan;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.RelationCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.View;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** The views of a catalog, which has tables too: Spark expands and checks them, the service keeps them. */
 interface Views extends RelationCatalog {
@@ -101,14 +98,7 @@ interface Views extends RelationCatalog {
   private static boolean isStreaming(View view) throws ParseException {
     ParserInterface parser = SparkSession.active().sessionState().sqlParser();
     boolean metrics = TableSummary.METRIC_VIEW_TABLE_TYPE.equals(view.properties().get(TableCatalog.PROP_TABLE_TYPE));
-    return !metrics && isStreaming(parser.parsePlan(view.queryText()));
-  }
-
-  /** Whether a plan reads a STREAM, also within a WITH. */
-  private static boolean isStreaming(LogicalPlan plan) {
-    List<QueryPlan<?>> parts = new ArrayList<>(CollectionConverters.asJava(plan.children()));
-    parts.addAll(CollectionConverters.asJava(plan.innerChildren()));
-    return plan.isStreaming() || parts.stream().anyMatch(part -> isStreaming((LogicalPlan) part));
+    return !metrics && Scripts.isStreaming(parser.parsePlan(view.queryText()));
   }
 
   private static void describe(View view, ObjectNode described) {

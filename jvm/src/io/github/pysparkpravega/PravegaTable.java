@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -39,6 +40,9 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     SupportsRowLevelOperations, EvolvingTable, TruncatableTable {
   /** Those that change what columns a table has. */
   static final Set<String> COLUMN_OPTIONS = Set.of("mode", "schema-version");
+
+  /** In the options of a streaming read: all hidden columns follow those of the table. */
+  static final String WITH_HIDDEN_COLUMNS = "pyspark-pravega.with-hidden-columns";
 
   private final PravegaService service;
   private final Identifier ident;
@@ -150,8 +154,12 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     return call("takes_change", arguments).asBoolean();
   }
 
+  private boolean isOfChanges() {
+    return description().get("of_changes").asBoolean();
+  }
+
   private boolean isStreamed() {
-    if (!description().get("events_are_rows").asBoolean()) {
+    if (!isOfChanges() && !description().get("events_are_rows").asBoolean()) {
       refuse("readStream");
     }
     return true;
@@ -173,7 +181,18 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
 
   @Override
   public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new PravegaScanBuilder(this, CatalogV2Util.v2ColumnsToStructType(columns()), options, "plan_scan");
+    StructType schema = CatalogV2Util.v2ColumnsToStructType(columns());
+    if (options.containsKey(WITH_HIDDEN_COLUMNS)) {
+      for (MetadataColumn hidden : metadataColumns()) {
+        schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
+      }
+    }
+    return new PravegaScanBuilder(this, schema, ofReaders(options), isOfChanges() ? "plan_changes" : "plan_scan");
+  }
+
+  private static CaseInsensitiveStringMap ofReaders(CaseInsensitiveStringMap options) {
+    Map<String, String> given = new HashMap<>(options.asCaseSensitiveMap());
+    return given.remove(WITH_HIDDEN_COLUMNS) == null ? options : new CaseInsensitiveStringMap(given);
   }
 
   @Override
@@ -234,18 +253,15 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
     }
   }
 
-  /**
-   * Checks the options of a streaming read, once: Spark analyzes what is made of it again and again.
-   *
-   * @param ofChanges whether the table's changes are read.
-   */
-  synchronized void checkReadOptions(CaseInsensitiveStringMap options, boolean ofChanges) {
+  /** Checks the options of a streaming read, once: Spark analyzes what is made of it again and again. */
+  synchronized void checkReadOptions(CaseInsensitiveStringMap asked) {
+    CaseInsensitiveStringMap options = ofReaders(asked);
     if (options.equals(checked)) {
       return;
     }
     ObjectNode arguments = Service.JSON.createObjectNode();
     arguments.set("options", Service.pairs(options.asCaseSensitiveMap()));
-    if (ofChanges) {
+    if (isOfChanges()) {
       call("limits_of_changes", arguments);
     } else {
       callOfStream("limits_of_stream", arguments.put("columns", description().get("schema").asText()));

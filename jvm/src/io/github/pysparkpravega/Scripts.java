@@ -1,8 +1,12 @@
 package io.github.pysparkpravega;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What Python asks for instead of the session's own parser: it looks at all methods of what it calls, and the parser has
@@ -13,5 +17,12 @@ public final class Scripts {
 
   public static LogicalPlan parse(SparkSession session, String text) throws ParseException {
     return session.sessionState().sqlParser().parsePlan(text);
+  }
+
+  /** Whether a plan reads a STREAM, also within a WITH. */
+  public static boolean isStreaming(LogicalPlan plan) {
+    List<QueryPlan<?>> parts = new ArrayList<>(CollectionConverters.asJava(plan.children()));
+    parts.addAll(CollectionConverters.asJava(plan.innerChildren()));
+    return plan.isStreaming() || parts.stream().anyMatch(part -> isStreaming((LogicalPlan) part));
   }
 }

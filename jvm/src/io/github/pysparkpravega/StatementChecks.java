@@ -68,7 +68,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
       }
       return BoxedUnit.UNIT;
     });
-    return plan;
+    return SparkLine.withHiddenColumns(plan);
   }
 
   private void checkReadOptions(StreamingRelationV2 read) {
@@ -76,7 +76,7 @@ final class StatementChecks extends Rule<LogicalPlan> {
       if (isBlindToOptions) {
         table.checkColumnOptions(read.extraOptions());
       }
-      table.checkReadOptions(read.extraOptions(), false);
+      table.checkReadOptions(read.extraOptions());
     } else {
       SparkLine.checkChanges(read);
     }

@@ -28,6 +28,10 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
   private static final String PART = "(?:`(?:[^`]|``)+`|[\\w$-]+)";
   private static final Map<String, Pattern> STATEMENTS = new LinkedHashMap<>();
+  /** Statements that Spark has from a version on. */
+  private static final Map<String, String> SINCE =
+      Map.of("CHANGES FROM", "4.2", "CREATE TABLE ... LIKE", "4.2", "INSERT WITH SCHEMA EVOLUTION", "4.2",
+          "COMMENT ON COLUMN", "4.3");
 
   static {
     statement("DESCRIBE HISTORY", "DESC(?:RIBE)? HISTORY <table>");
@@ -41,6 +45,10 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
     statement("ALTER TABLE ... PARTITION FIELD", "ALTER TABLE <table> (?:ADD|DROP|REPLACE) PARTITION FIELD\\b");
     statement("ALTER TABLE ... WRITE", "ALTER TABLE <table> WRITE\\b");
     statement("ALTER TABLE ... IDENTIFIER FIELDS", "ALTER TABLE <table> (?:SET|DROP) IDENTIFIER FIELDS\\b");
+    statement("CHANGES FROM", ".*?\\b(?:FROM|JOIN|STREAM) <table> CHANGES (?:FROM|BETWEEN)\\b");
+    statement("CREATE TABLE ... LIKE", "CREATE TABLE (?:IF NOT EXISTS )?<table> LIKE\\b");
+    statement("INSERT WITH SCHEMA EVOLUTION", "INSERT WITH SCHEMA EVOLUTION INTO (?:TABLE )?<table>");
+    statement("COMMENT ON COLUMN", "COMMENT ON COLUMN <table> IS\\b");
   }
 
   private static void statement(String name, String words) {
@@ -72,6 +80,7 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
     if (plan instanceof DescribeColumn) {
       refuse(text, true);
     }
+    newViewOfOlderSpark(plan).ifPresent(name -> refuse("CREATE VIEW", name, false));
     return plan;
   }
 
@@ -79,10 +88,15 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
   private void refuse(String text, boolean there) throws ParseException {
     for (Map.Entry<String, Pattern> statement : STATEMENTS.entrySet()) {
       Matcher found = statement.getValue().matcher(text);
-      if (found.lookingAt()) {
+      if (isLacking(statement.getKey()) && found.lookingAt()) {
         refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), there);
       }
     }
+  }
+
+  /** Whether this version of Spark does not have a statement: what it has, it can tell all about. */
+  private boolean isLacking(String statement) {
+    return session.version().compareTo(SINCE.getOrDefault(statement, "9")) < 0;
   }
 
   private void refuse(String statement, List<String> name, boolean there) {

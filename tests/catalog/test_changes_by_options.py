@@ -1,0 +1,143 @@
+"""Changes by options: `format("pravega")` with `changes` reads what `spark.read.changes` does from Spark 4.2 on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from tests.catalog.changes_streams import Target
+from tests.catalog.test_changes import CHANGES, HISTORY
+from tests.catalog.test_debezium import write
+from tests.spark_versions import VERSION
+
+Read = Callable[..., DataFrame]
+
+
+def by_options(reader: Any, scope: str, stream: str, **options: str) -> DataFrame:
+    named = {"catalog": "pravega", "scope": scope, "stream": stream, "changes": "true"}
+    frame: DataFrame = reader.format("pravega").options(**{**named, **options}).load()
+    return frame
+
+
+@pytest.fixture(scope="module")
+def module_scope(spark: SparkSession) -> Iterator[str]:
+    spark.sql("CREATE NAMESPACE pravega.changesbyoptions")
+    yield "changesbyoptions"
+    spark.sql("DROP NAMESPACE pravega.changesbyoptions CASCADE")
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, module_scope: str) -> str:
+    name = f"pravega.`{module_scope}`.t"
+    spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING) TBLPROPERTIES ('format'='avro')")
+    for number in range(1, 4):
+        spark.sql(f"INSERT INTO {name} VALUES ({number}, 'v{number}')")
+    return name
+
+
+@pytest.fixture(scope="module")
+def read(spark: SparkSession, module_scope: str, table: str) -> Read:
+    return lambda **options: by_options(spark.read, module_scope, "t", **options)
+
+
+def keys(frame: DataFrame) -> list[int]:
+    return sorted(row["k"] for row in frame.collect())
+
+
+def test_columns_and_rows(read: Read) -> None:
+    changes = read()
+    assert changes.columns == ["k", "v", "_change_type", "_commit_version", "_commit_timestamp"]
+    rows = changes.select("k", "v", "_change_type", "_commit_version").orderBy("k").collect()
+    assert rows == [(number, f"v{number}", "insert", number) for number in range(1, 4)]
+
+
+@pytest.mark.skipif(VERSION < (4, 2), reason="from Spark 4.2 on: .changes(name)")
+def test_the_same_as_changes_of_the_name(spark: SparkSession, read: Read, table: str) -> None:
+    def both(**options: str) -> tuple[list[Row], list[Row]]:
+        frames = read(**options), spark.read.options(**options).changes(table)
+        first, second = ([*frame.orderBy("k").collect()] for frame in frames)
+        assert frames[0].schema == frames[1].schema
+        return first, second
+
+    for options in (
+        {"startingVersion": "1"},
+        {"startingVersion": "2", "endingVersion": "2"},
+        {"startingVersion": "1", "endingVersion": "3", "startingBoundInclusive": "false"},
+        {"startingVersion": "1", "endingVersion": "3", "endingBoundInclusive": "false"},
+        {"startingTimestamp": "2026-01-31 12:00:00+00:00"},
+    ):
+        by_option, by_name = both(**options)
+        assert by_option == by_name and by_option
+
+
+def test_ranges(read: Read) -> None:
+    assert keys(read(startingVersion="2")) == [2, 3]
+    assert keys(read(endingVersion="2")) == [1, 2]
+    assert keys(read(startingVersion="1", endingVersion="3", startingBoundInclusive="false")) == [2, 3]
+    assert keys(read(startingVersion="1", endingVersion="3", endingBoundInclusive="False")) == [1, 2]
+    second = read().where("_commit_version = 2").selectExpr("unix_micros(_commit_timestamp)").collect()[0][0]
+    moment = f"{second // 1_000_000 - 86400 * 365}000"
+    assert keys(read(startingTimestamp=moment)) == [1, 2, 3]
+    assert keys(read(endingTimestamp=moment)) == []
+    assert keys(read(deduplicationMode="dropCarryovers").where("_commit_version = 2 AND k > 0")) == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingVersion": "x"}, "a version is a whole number"),
+        ({"startingVersions": "1"}, "Did you mean 'startingVersion'"),
+        ({"startingVersion": "3", "endingVersion": "1"}, "ends at version 1, before its start 3"),
+        ({"startingTimestamp": "yesterday"}, "'startingTimestamp'='yesterday': expected a time with its zone"),
+        ({"startingBoundInclusive": "maybe"}, "'startingBoundInclusive'='maybe': "),
+        ({"startingVersion": "1", "endingTimestamp": "2026-01-31T12:00:00Z"}, "two versions or two timestamps"),
+        ({"deduplicationMode": "netChanges"}, r"Use spark\.read\.changes\('<catalog>"),
+        ({"start-version": "2"}, "CHANGES has bounds of its own. Leave 'start-version' out"),
+        ({"changes": "false", "startingVersion": "1"}, "There is no read option 'startingVersion'"),
+    ],
+    ids=lambda value: " ".join(f"{key}={text}" for key, text in value.items()) if isinstance(value, dict) else "",
+)
+def test_options_without_sense(read: Read, options: dict[str, str], words: str) -> None:
+    with pytest.raises(PySparkException, match=words):
+        read(**options).collect()
+
+
+def test_what_has_no_changes_by_options(spark: SparkSession, module_scope: str, table: str) -> None:
+    several = spark.read.format("pravega").options(catalog="pravega", scope=module_scope, pattern="t.*", changes="true")
+    with pytest.raises(PySparkException, match="'changes' is not possible for several streams"):
+        several.load()
+    with pytest.raises(PySparkException, match="'changes' has columns of its own. Leave .schema"):
+        by_options(spark.read.schema("k INT"), module_scope, "t")
+    with pytest.raises(PySparkException, match="'changes' cannot be given in a query on a table of a catalog"):
+        spark.read.option("changes", "true").table(table).collect()
+    with pytest.raises(PySparkException, match="'changes'"):
+        named = {"catalog": "pravega", "scope": module_scope, "stream": "t", "changes": "true"}
+        spark.table(table).write.format("pravega").options(**named).mode("append").save()
+
+
+def test_a_stream_takes_each_change_once(
+    spark: SparkSession, client_config: ClientConfig, scope: str, tmp_path: Path
+) -> None:
+    """Both images of an update, from events of Debezium, over several runs of one checkpoint."""
+    target = Target(spark, tmp_path)
+    spark.sql(
+        f"CREATE TABLE pravega.`{scope}`.shop (id INT, v STRING) USING pravega "
+        "TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id', 'scaling.min-segments'='2')"
+    )
+    with connect(client_config) as pravega:
+        for event in CHANGES:
+            write(pravega, Stream(scope, "shop"), [event])
+            target.take(by_options(spark.readStream, scope, "shop", startingVersion="20"))
+    kinds = ["delete", "update_preimage", "update_postimage", "insert"]
+    found = [(row["_commit_version"], row["_change_type"], row["id"], row["v"]) for row in target.rows()]
+    assert sorted(found, key=lambda row: (row[0], row[2], kinds.index(row[1]))) == HISTORY[1:]
+    with pytest.raises(PySparkException, match="A stream of changes has no end"):
+        Target(spark, tmp_path / "new").take(by_options(spark.readStream, scope, "shop", endingVersion="30"))
