@@ -87,6 +87,10 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_sql_behaviours.py::test_behaviour[spark-sql-*not inserted: an error in the middle]",
         ),
         "DESCRIBE PROCEDURE shows parameters": ("test_procedures.py::test_procedures_are_listed_and_described",),
+        "trigger(realTime=...) in PySpark": (
+            "test_real_time.py::test_events_come_once_and_in_order_while_segments_split_and_merge",
+            "test_real_time.py::test_a_query_without_end_has_no_end_cut",
+        ),
         "a query's progress has offsets as JSON in Python": (
             "test_streams.py::test_progress_tells_how_far_a_query_is_behind",
         ),
@@ -100,6 +104,21 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_sql_behaviours.py::test_behaviour[*hidden columns: no error of good events]",
             "test_stream_restarts.py::test_columns_that_are_gone_or_of_another_type",
             "test_views.py::test_views_in_queries",
+        ),
+        "INSERT ... FROM STREAM in scripts": (
+            "test_script_runner.py::test_a_streaming_insert_is_an_insert_that_goes_on_where_it_stopped",
+            "test_script_runner.py::test_a_statement_goes_on_however_it_spells_its_table",
+            "test_script_runner.py::test_views_watermarks_and_variables",
+            "test_script_runner.py::test_streaming_statements_run_side_by_side_until_they_are_stopped",
+            "test_script_runner.py::test_a_query_that_fails_ends_the_script",
+            "test_script_runner.py::test_a_statement_after_a_failed_query_does_not_run",
+            "test_script_runner.py::test_mistakes_are_told_with_their_line*needs a checkpoint]",
+            "test_script_runner.py::test_mistakes_are_told_with_their_line[*/dev/null]",
+            "test_script_runner.py::test_mistakes_are_told_with_their_line[*write option 'colour']",
+            "test_script_runner.py::test_mistakes_are_told_with_their_line[*complete*",
+            "test_script_runner.py::test_mistakes_are_told_with_their_line[*Distinct aggregations are not supported]",
+            "test_script_runner.py::test_two_statements_of_one_name_are_refused",
+            "test_script_runner.py::test_two_statements_into_one_table_of_files_are_refused",
         ),
         "COMMENT ON COLUMN": (
             "test_bad_input.py::test_statements_on_a_table[COMMENT ON COLUMN*",
@@ -155,12 +174,12 @@ class SparkVersions:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._file is None or hasattr(session.config, "workerinput"):
             return
-        found = {
-            "spark": pyspark.__version__,
-            "python": platform.python_version(),
-            "minutes": round((time.monotonic() - self._began) / 60),
-            "features": {feature: dict(sorted(counts.items())) for feature, counts in self._counts.items()},
-        }
+        # A run of some features leaves the numbers of the others as they are.
+        found = json.loads(self._file.read_text()) if self._file.exists() else {"features": {}, "minutes": None}
+        found.update(spark=pyspark.__version__, python=platform.python_version())
+        if all(self._counts.values()):
+            found["minutes"] = round((time.monotonic() - self._began) / 60)
+        found["features"].update({key: dict(sorted(counts.items())) for key, counts in self._counts.items() if counts})
         self._file.write_text(json.dumps(found, indent=2) + "\n")
 
 
@@ -211,7 +230,7 @@ def features_table() -> str:
     for feature in FEATURES:
         cells = (_cell(each["features"].get(feature, {})) for each in found)
         lines.append(f"| {feature} | {' | '.join(cells)} |")
-    lines.append(f"| minutes, on 2 cores | {' | '.join(str(each['minutes']) for each in found)} |")
+    lines.append(f"| minutes, on 2 cores | {' | '.join(str(each['minutes'] or '') for each in found)} |")
     return "\n".join(lines)
 
 

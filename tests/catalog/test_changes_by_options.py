@@ -115,7 +115,7 @@ def test_what_has_no_changes_by_options(spark: SparkSession, module_scope: str, 
     with pytest.raises(PySparkException, match="'changes' is not possible for several streams"):
         several.load()
     with pytest.raises(PySparkException, match="'changes' has columns of its own. Leave .schema"):
-        by_options(spark.read.schema("k INT"), module_scope, "t")
+        by_options(spark.read.schema("k INT"), module_scope, "t").collect()
     with pytest.raises(PySparkException, match="'changes' cannot be given in a query on a table of a catalog"):
         spark.read.option("changes", "true").table(table).collect()
     with pytest.raises(PySparkException, match="'changes'"):

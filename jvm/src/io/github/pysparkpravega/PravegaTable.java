@@ -180,14 +180,17 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
       implements MetadataColumn {}
 
   @Override
-  public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+  public PravegaScanBuilder newScanBuilder(CaseInsensitiveStringMap asked) {
     StructType schema = CatalogV2Util.v2ColumnsToStructType(columns());
-    if (options.containsKey(WITH_HIDDEN_COLUMNS)) {
+    if (asked.containsKey(WITH_HIDDEN_COLUMNS)) {
       for (MetadataColumn hidden : metadataColumns()) {
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
       }
     }
-    return new PravegaScanBuilder(this, schema, ofReaders(options), isOfChanges() ? "plan_changes" : "plan_scan");
+    CaseInsensitiveStringMap options = ofReaders(asked);
+    return isOfChanges()
+        ? new PravegaScanBuilder(this, schema, options, "plan_changes")
+        : new PravegaScanBuilder(this, schema, options, "plan_scan");
   }
 
   private static CaseInsensitiveStringMap ofReaders(CaseInsensitiveStringMap options) {
