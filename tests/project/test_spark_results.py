@@ -1,0 +1,18 @@
+"""The table of features by version of Spark is that of the results, and names test modules that there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.spark_versions import FEATURES, TESTS, with_table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-versions.md"
+
+
+def test_the_table_is_up_to_date() -> None:
+    page = PAGE.read_text()
+    assert with_table(page) == page, "run `make docs/spark-versions.md`"
+
+
+def test_every_module_of_a_feature_is_there() -> None:
+    assert [path for paths in FEATURES.values() for path in paths if not (TESTS / path).is_file()] == []
