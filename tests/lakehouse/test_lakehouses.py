@@ -16,7 +16,10 @@ from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.state import ClusterInfo
 from tests.spark_versions import VERSION
 
-LAKEHOUSES = {(4, 1): ("iceberg", "org.apache.iceberg"), (4, 2): ("delta", "io.delta")}
+LAKEHOUSES: dict[tuple[int, ...], tuple[str, str]] = {
+    (4, 1): ("iceberg", "org.apache.iceberg"),
+    (4, 2): ("delta", "io.delta"),
+}
 """The table format that is made for a version of Spark, and the group of its jars."""
 LOCK = Path(__file__).parent / "lakehouse.lock"
 ROOT = Path(__file__).resolve().parents[2]
