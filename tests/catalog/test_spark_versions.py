@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.adapter import CATALOG_CLASS, JARS, adapter_jar, adapter_manifest
+from tests.catalog.changes_streams import Target
 from tests.spark_versions import VERSION
 
 
@@ -58,3 +59,12 @@ def test_a_property_says_how_bad_events_are_read(spark: SparkSession, table: str
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('mode'='permissive')")
     assert spark.table(table).schema["k"].nullable
     assert spark.sql(f"SELECT count(k), count(*) FROM {table} WHERE _error IS NULL").collect() == [(2, 2)]
+
+
+def test_a_stream_with_an_option_has_hidden_columns(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    """Which Spark 4.1 reads by an option of the adapter's own, and analyzes again with it."""
+    rows = spark.readStream.option("mode", "dropmalformed").table(table).select("k", "_offset")
+    target = Target(spark, tmp_path)
+    target.take(rows.where("k > 0").select("k", "_offset"))
+    expected = spark.sql(f"SELECT k, _offset FROM {table}").collect()
+    assert sorted((row["k"], row["_offset"]) for row in target.rows()) == sorted(map(tuple, expected))

@@ -187,15 +187,20 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
         schema = schema.add(hidden.name(), hidden.dataType(), hidden.isNullable());
       }
     }
-    CaseInsensitiveStringMap options = ofReaders(asked);
+    CaseInsensitiveStringMap options = given(asked);
     return isOfChanges()
         ? new PravegaScanBuilder(this, schema, options, "plan_changes")
         : new PravegaScanBuilder(this, schema, options, "plan_scan");
   }
 
-  private static CaseInsensitiveStringMap ofReaders(CaseInsensitiveStringMap options) {
+  /** The options of a read that are not the adapter's own. */
+  static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {
+    if (!options.containsKey(WITH_HIDDEN_COLUMNS)) {
+      return options;
+    }
     Map<String, String> given = new HashMap<>(options.asCaseSensitiveMap());
-    return given.remove(WITH_HIDDEN_COLUMNS) == null ? options : new CaseInsensitiveStringMap(given);
+    given.remove(WITH_HIDDEN_COLUMNS);
+    return new CaseInsensitiveStringMap(given);
   }
 
   @Override
@@ -257,8 +262,7 @@ final class PravegaTable implements StagedTable, SupportsRead, SupportsWrite, Su
   }
 
   /** Checks the options of a streaming read, once: Spark analyzes what is made of it again and again. */
-  synchronized void checkReadOptions(CaseInsensitiveStringMap asked) {
-    CaseInsensitiveStringMap options = ofReaders(asked);
+  synchronized void checkReadOptions(CaseInsensitiveStringMap options) {
     if (options.equals(checked)) {
       return;
     }

@@ -19,12 +19,14 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.BoxedUnit;
 
 /**
  * Checks analyzed statements for what Spark finds too late, says without an answer, or takes for something else. It is a
- * rule that changes nothing: to the errors of Spark's check rules the plan is added, with all options of its reads.
+ * rule that changes nothing but what streams of Spark 4.1 read: to the errors of Spark's check rules the plan is added,
+ * with all options of its reads.
  */
 final class StatementChecks extends Rule<LogicalPlan> {
   /** Set by `pyspark-pravega run`, which starts an INSERT that reads a stream as a streaming query. */
@@ -73,10 +75,11 @@ final class StatementChecks extends Rule<LogicalPlan> {
 
   private void checkReadOptions(StreamingRelationV2 read) {
     if (read.table() instanceof PravegaTable table) {
+      CaseInsensitiveStringMap options = PravegaTable.given(read.extraOptions());
       if (isBlindToOptions) {
-        table.checkColumnOptions(read.extraOptions());
+        table.checkColumnOptions(options);
       }
-      table.checkReadOptions(read.extraOptions());
+      table.checkReadOptions(options);
     } else {
       SparkLine.checkChanges(read);
     }
