@@ -30,16 +30,15 @@ def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
     """Return what to put behind an error that a table or a view is not there; empty for one that is."""
     if belongs_to_stream(namespace):
         return ""  # such tables have errors of their own
+    if _is_view(catalog, namespace, name):
+        return " It is a view, which Spark reads from 4.2 on."
     return _hint(catalog, namespace, name, above=(catalog.name,))
 
 
 def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
     try:
         try:
-            found_views = _views(catalog, namespace)
-            if name in found_views:
-                return " It is a view, which Spark reads from 4.2 on."
-            known = {*tables.list_tables(catalog, namespace), *found_views}
+            known = {*tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
             near = None if name in known else nearest(name, known)
             return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
         except ScopeNotFoundError:
@@ -52,6 +51,13 @@ def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence
             return f" There is no namespace {missing}.{meant}" if name else meant
     except PravegaError:
         return ""  # such as a missing right to list; the table is not there all the same
+
+
+def _is_view(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+    try:
+        return name in _views(catalog, namespace)
+    except PravegaError:
+        return False  # such as a namespace that is not there, which is told next
 
 
 def _views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyspark_pravega.jvm
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.spark_home import spark_version
+from pyspark_pravega.spark_home import line_of, spark_version
 
 CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
 """The class that `spark.sql.catalog.<name>` names."""
@@ -29,7 +29,7 @@ def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
     Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
     """
     spark = spark_version(os.environ if environment is None else environment)
-    name = JARS.get(".".join(spark.split(".")[:2]))
+    name = JARS.get(line_of(spark))
     if name is None:
         *others, newest = JARS
         raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")

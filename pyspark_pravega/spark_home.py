@@ -29,13 +29,24 @@ def spark_version(environment: Mapping[str, str]) -> str:
 
     The driver of a cluster may have PySpark alone, in an archive without Spark's jars; then it is PySpark's version.
     """
-    jars = sorted((_home(environment) / "jars").glob("spark-core_*.jar"))
-    found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
+    found = version_of_jars(_home(environment))
     if found is not None:
-        return found[1]
+        return found
     import pyspark
 
     return str(pyspark.__version__)
+
+
+def version_of_jars(home: Path) -> str | None:
+    """Return the version that the jars of a Spark have; None where there are none of it."""
+    jars = sorted((home / "jars").glob("spark-core_*.jar"))
+    found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
+    return None if found is None else found[1]
+
+
+def line_of(version: str) -> str:
+    """Return what releases of one line share: `4.3` of `4.3.0`."""
+    return ".".join(version.split(".")[:2])
 
 
 def _home(environment: Mapping[str, str]) -> Path:

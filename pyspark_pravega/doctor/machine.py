@@ -17,7 +17,7 @@ from pyspark_pravega import __version__, native
 from pyspark_pravega.adapter import adapter_jar, adapter_manifest
 from pyspark_pravega.class_archive import ClassArchive, check_class_path
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark_home import find_spark_home, spark_version
+from pyspark_pravega.spark_home import find_spark_home, line_of, spark_version, version_of_jars
 
 from .finding import Finding
 
@@ -105,7 +105,7 @@ def _spark(environment: Mapping[str, str]) -> Iterator[Finding]:
     except PravegaError as error:
         yield Finding("Spark", False, str(error), "")
         return
-    version = spark_version(environment)
+    version = version_of_jars(home) or "unknown"
     good = _numbers(version)[:2] == _numbers(wanted)[:2]
     yield Finding(
         "Spark",
@@ -137,7 +137,7 @@ def _jar() -> Iterator[Finding]:
         yield Finding("Adapter", False, str(error), "")
         return
     version, sparks = manifest.get("Implementation-Version", "?"), manifest.get("Spark-Versions", "?").split()
-    good = version == __version__ and ".".join(spark.split(".")[:2]) in sparks
+    good = version == __version__ and line_of(spark) in sparks
     yield Finding(
         "Adapter",
         good,
