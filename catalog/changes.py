@@ -89,15 +89,14 @@ def load_changes(
     options = without_sparks(options)
     with views.refused(catalog, namespace, name, "CHANGES"):
         described = _loaded(catalog, namespace, name, options)
-    properties = described.table.scan_properties
-    permissive = catalog.options(read=options, properties=properties).get(o.MODE) == PERMISSIVE
+    resolved = catalog.options(read=options, properties=described.table.scan_properties)
     with errors_about("Table", described.name):
-        return described_changes(described, changes, permissive=permissive)
+        return described_changes(described, changes, resolved)
 
 
-def described_changes(described: TableDescription, changes: ChangeRange, *, permissive: bool) -> TableDescription:
+def described_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
     """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
-    changes.bounds()
     table = described.table
-    schema = kind_of(table).changes_schema(table, permissive=permissive)
+    schema = kind_of(table).changes_schema(table, permissive=options.get(o.MODE) == PERMISSIVE)
+    changes.bounds()
     return replace(described, schema=schema, table=replace(table, changes=changes), of_changes=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -111,8 +110,7 @@ def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, tab
         )
     source = _described(catalog, conf, table, table.schema)
     options = _resolve(request, catalog.conf, table.scan_properties)
-    permissive = options.get(o.MODE) == PERMISSIVE
-    changes = described_changes(source.table, change_range(request.options), permissive=permissive)
+    changes = described_changes(source.table, change_range(request.options), options)
     if request.schema not in (None, changes.schema):
         raise InvalidOptionError(f"'{o.CHANGES.key}' has columns of its own. Leave .schema(...) out.")
     return replace(source, table=changes)

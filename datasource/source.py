@@ -71,9 +71,7 @@ class PravegaDataSource(DataSource):
         """Return the stream's columns and its metadata columns."""
         if "owner" in self.options:  # only CREATE TABLE adds it; the table's later options would be lost
             raise self._refusal("CREATE TABLE ... USING pravega in spark_catalog")
-        options = _resolved(read=self.options)
-        if options.get(o.CHANGES):
-            raise self._refusal("option('changes', 'true') without the adapter's jar")
+        options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, None)
             return full_schema(table, _reading(self.options, table))
@@ -81,9 +79,7 @@ class PravegaDataSource(DataSource):
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the scan; raises the errors of `TableKind.plan_scan`."""
-        options = _resolved(read=self.options)
-        if options.get(o.CHANGES):
-            raise self._refusal("option('changes', 'true') without the adapter's jar")
+        options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
             return kind_of(table).plan_scan(pravega, table, schema, _reading(self.options, table)).reader
@@ -122,6 +118,12 @@ class PravegaDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Refuse with the sentence that says what streams need."""
         raise self._refusal("writeStream without the adapter's jar")
+
+    def _read_options(self) -> o.Options:
+        options = _resolved(read=self.options)
+        if options.get(o.CHANGES):
+            raise self._refusal("option('changes', 'true') without the adapter's jar")
+        return options
 
     def _refusal(self, statement: str) -> UnsupportedOperationError:
         given = [self.options[option.key] for option in (o.SCOPE, o.STREAM) if self.options.get(option.key)]

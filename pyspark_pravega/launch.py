@@ -108,12 +108,11 @@ def plan(
     given = catalog_conf(catalog, settings, environment)
     passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
     confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
-    with_jar = add_jar(
-        passed_on, adapter_jar(environment), mixed=program.mixed, environment=environment, spark_home=spark_home
-    )
+    jar = adapter_jar(environment)
+    with_jar = add_jar(passed_on, jar, mixed=program.mixed, environment=environment, spark_home=spark_home)
     if name in ("thriftserver", "pipelines"):
         with_jar = add_driver_class_path(
-            with_jar, adapter_jar(environment), mixed=program.mixed, environment=environment, spark_home=spark_home
+            with_jar, jar, mixed=program.mixed, environment=environment, spark_home=spark_home
         )
     java_options = _java_options(with_jar, program.mixed, environment, spark_home)
     for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():

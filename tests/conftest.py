@@ -25,7 +25,7 @@ from tests.interop.kafka_connect import KafkaConnect
 from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
-from tests.spark_versions import VERSION, SparkVersions
+from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
 
@@ -91,7 +91,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run's processes a place for their servers, and leave out what this version of Spark lacks."""
     config.pluginmanager.register(SparkVersions(config.getoption("--spark-results")))
-    if VERSION < (4, 2):  # its Python workers leave sockets to the collector
+    if VERSION < (4, 2):
+        read_changes_by_options()
+        # Its Python workers leave sockets to the collector.
         config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     if DIRECTORY not in os.environ:  # set for the processes that pytest-xdist starts
         config.stash[_KEEPER] = Keeper()

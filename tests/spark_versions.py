@@ -24,6 +24,8 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from pyspark_pravega.formats.changes.encodings.matrix_table import with_table
+
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 TESTS = Path(__file__).resolve().parent
 RESULTS = TESTS / "spark_results"
@@ -132,7 +134,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """From which version on Spark has something, and the tests of it. `*` stands for any text."""
 
-_TABLE = ("<!-- features by version: generated -->", "<!-- end of features by version -->")
+_BEGIN, _END = "<!-- features by version: begin -->\n", "<!-- features by version: end -->\n"
 
 
 def _is_before(version: str) -> bool:
@@ -146,7 +148,6 @@ class SparkVersions:
         """`results`: the folder for the file of the counts, if one is wanted."""
         self._file = None if results is None else Path(results, f"{pyspark.__version__}.json")
         self._began = time.monotonic()
-        read_changes_by_options()
         self._counts: dict[str, Counter[str]] = {feature: Counter() for feature in FEATURES}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -211,15 +212,20 @@ def _fits(nodeid: str, pattern: str) -> bool:
 
 def read_changes_by_options() -> None:
     """Let tests of `.changes(name)` run with a Spark that lacks it, by the option that there is instead."""
-    for reader in (DataFrameReader, DataStreamReader) if _is_before("4.2") else ():
+    for reader in (DataFrameReader, DataStreamReader):
         setattr(reader, "changes", _changes)  # noqa: B010
 
 
 def _changes(reader: Any, name: str) -> DataFrame:
     parts = [quoted.replace("``", "`") or plain for quoted, plain in re.findall(r"`((?:[^`]|``)+)`|([^.`]+)", name)]
     catalog, scope, stream = parts
-    by_options = reader.format("pravega").options(catalog=catalog, scope=scope, stream=stream, changes="true")
-    frame: DataFrame = by_options.load()
+    return changes_by_options(reader, scope, stream, catalog=catalog)
+
+
+def changes_by_options(reader: Any, scope: str, stream: str, **options: str) -> DataFrame:
+    """Read the changes of a stream, of the catalog `pravega` unless the options name another."""
+    named = {"catalog": "pravega", "scope": scope, "stream": stream, "changes": "true"}
+    frame: DataFrame = reader.format("pravega").options(**{**named, **options}).load()
     return frame
 
 
@@ -231,7 +237,7 @@ def features_table() -> str:
         cells = (_cell(each["features"].get(feature, {})) for each in found)
         lines.append(f"| {feature} | {' | '.join(cells)} |")
     lines.append(f"| minutes, on 2 cores | {' | '.join(str(each['minutes'] or '') for each in found)} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _cell(counts: dict[str, int]) -> str:
@@ -239,10 +245,9 @@ def _cell(counts: dict[str, int]) -> str:
     return ", ".join(words.format(counts[key]) for key, words in shown.items() if counts.get(key)) or "not run"
 
 
-def with_table(page: str) -> str:
-    """Return a page with the table of now between its marks."""
-    before, _, rest = page.partition(_TABLE[0])
-    return f"{before}{_TABLE[0]}\n\n{features_table()}\n\n{_TABLE[1]}{rest.partition(_TABLE[1])[2]}"
+def with_features(page: str) -> str:
+    """Return a page with the table of now between its markers. Raises ValueError if it has none."""
+    return with_table(page, _BEGIN, _END, features_table())
 
 
 if __name__ == "__main__":
@@ -250,4 +255,4 @@ if __name__ == "__main__":
         print(*(f"tests/{path}" for paths in FEATURES.values() for path in paths))
     else:
         target = Path(sys.argv[2])
-        target.write_text(with_table(target.read_text()))
+        target.write_text(with_features(target.read_text()))

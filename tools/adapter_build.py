@@ -54,11 +54,10 @@ LINES = (
 )
 
 
-def compile_adapters(package_version: str, *, others: bool) -> list[Path]:
+def compile_adapters(*, others: bool = False) -> list[Path]:
     """Compile the jars that do not fit their sources, and return them.
 
     Args:
-        package_version: what the jars say they belong to.
         others: compile the lines of other Spark versions than the installed pyspark's too.
 
     Ends the build with a sentence when there is no JDK, pyspark is too old for its line, or sources do not compile.
@@ -68,7 +67,7 @@ def compile_adapters(package_version: str, *, others: bool) -> list[Path]:
     if not any(installed in line.versions for line in LINES):
         known = ", ".join(version for line in LINES for version in line.versions)
         sys.exit(f"There is no adapter for Spark {installed}, only for {known}. Install one of these pysparks.")
-    return [line.jar for line in LINES if (others or installed in line.versions) and _compile(line, package_version)]
+    return [line.jar for line in LINES if (others or installed in line.versions) and _compile(line)]
 
 
 def write_zip(target: Path, files: Mapping[str, bytes]) -> None:
@@ -83,7 +82,7 @@ def write_zip(target: Path, files: Mapping[str, bytes]) -> None:
     partial.replace(target)
 
 
-def version_in(path: Path) -> str:
+def _version_in(path: Path) -> str:
     """Return the `__version__` that a Python file assigns."""
     match = re.search(r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", path.read_text(), re.MULTILINE)
     if match is None:
@@ -91,10 +90,10 @@ def version_in(path: Path) -> str:
     return match[1]
 
 
-def _compile(line: Line, package_version: str) -> bool:
+def _compile(line: Line) -> bool:
     """Compile one line; False when its jar already fits the sources."""
     services = sorted((SOURCES / "META-INF").rglob("*.*"))
-    manifest = _manifest(line, services, package_version)
+    manifest = _manifest(line, services)
     if line.jar.is_file() and _manifest_of(line.jar) == manifest:
         return False
     with tempfile.TemporaryDirectory() as classes:
@@ -115,14 +114,14 @@ def _compile(line: Line, package_version: str) -> bool:
     return True
 
 
-def _manifest(line: Line, services: Sequence[Path], package_version: str) -> bytes:
+def _manifest(line: Line, services: Sequence[Path]) -> bytes:
     digest = hashlib.sha256()
     for source in [*line.sources(), *services]:
         digest.update(source.relative_to(SOURCES.parent).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     return (
         "Manifest-Version: 1.0\r\n"
         "Implementation-Title: pyspark-pravega\r\n"
-        f"Implementation-Version: {package_version}\r\n"
+        f"Implementation-Version: {_version_in(ROOT / 'pyspark_pravega' / '__init__.py')}\r\n"
         f"Spark-Versions: {' '.join(line.versions)}\r\n"
         f"Source-SHA-256: {digest.hexdigest()}\r\n\r\n"
     ).encode()
@@ -186,7 +185,7 @@ def _javac() -> str:
 
 
 def _installed_version() -> str:
-    return version_in(_pyspark() / "version.py").rpartition(".")[0]
+    return _version_in(_pyspark() / "version.py").rpartition(".")[0]
 
 
 def _pyspark() -> Path:

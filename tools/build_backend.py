@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adapter_build import compile_adapters, version_in, write_zip
+from adapter_build import compile_adapters, write_zip
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_sdist,
@@ -61,7 +61,7 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     """Compile the adapter for all versions of Spark and the native decoder, then let setuptools build the wheel."""
-    compile_adapter(others=True)
+    compile_adapters(others=True)
     compile_native()
     # Left-overs of an earlier layout would end up in the wheel.
     for left_over in (ROOT / "build").glob("lib*"):
@@ -79,7 +79,7 @@ def build_editable(
     Spark finds Python data sources by walking the directories of `sys.path`. setuptools' own editable install
     maps our folders by an import hook, which such a walk does not see; a path file it does.
     """
-    compile_adapter()
+    compile_adapters()
     compile_native()
     with tempfile.TemporaryDirectory() as scratch:
         metadata = Path(scratch, prepare_metadata_for_build_wheel(scratch, config_settings))
@@ -166,11 +166,6 @@ def find_cargo() -> str | None:
     return shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
 
 
-def compile_adapter(*, others: bool = False) -> list[Path]:
-    """Compile the adapter's jars that do not fit their sources; with `others` those for other Spark versions too."""
-    return compile_adapters(version_in(ROOT / "pyspark_pravega" / "__init__.py"), others=others)
-
-
 def _record_hash(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
@@ -185,7 +180,7 @@ def main(wanted: str | None) -> None:
             state = f"not built, {NATIVE_SWITCH} is 0"
         print(f"{LIBRARY.relative_to(ROOT)}: {state}")
     if wanted in (None, "jar", "jars"):
-        compiled_jars = compile_adapter(others=wanted == "jars")
+        compiled_jars = compile_adapters(others=wanted == "jars")
         for jar in compiled_jars:
             print(f"{jar.relative_to(ROOT)}: compiled")
         if not compiled_jars:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -16,15 +15,9 @@ from pyspark_pravega.client.stream import Stream
 from tests.catalog.changes_streams import Target
 from tests.catalog.test_changes import CHANGES, HISTORY
 from tests.catalog.test_debezium import write
-from tests.spark_versions import VERSION
+from tests.spark_versions import VERSION, changes_by_options
 
 Read = Callable[..., DataFrame]
-
-
-def by_options(reader: Any, scope: str, stream: str, **options: str) -> DataFrame:
-    named = {"catalog": "pravega", "scope": scope, "stream": stream, "changes": "true"}
-    frame: DataFrame = reader.format("pravega").options(**{**named, **options}).load()
-    return frame
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +38,7 @@ def table(spark: SparkSession, module_scope: str) -> str:
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, module_scope: str, table: str) -> Read:
-    return lambda **options: by_options(spark.read, module_scope, "t", **options)
+    return lambda **options: changes_by_options(spark.read, module_scope, "t", **options)
 
 
 def keys(frame: DataFrame) -> list[int]:
@@ -110,12 +103,12 @@ def test_options_without_sense(read: Read, options: dict[str, str], words: str) 
         read(**options).collect()
 
 
-def test_what_has_no_changes_by_options(spark: SparkSession, module_scope: str, table: str) -> None:
+def test_what_has_no_changes_changes_by_options(spark: SparkSession, module_scope: str, table: str) -> None:
     several = spark.read.format("pravega").options(catalog="pravega", scope=module_scope, pattern="t.*", changes="true")
     with pytest.raises(PySparkException, match="'changes' is not possible for several streams"):
         several.load()
     with pytest.raises(PySparkException, match="'changes' has columns of its own. Leave .schema"):
-        by_options(spark.read.schema("k INT"), module_scope, "t").collect()
+        changes_by_options(spark.read.schema("k INT"), module_scope, "t").collect()
     with pytest.raises(PySparkException, match="'changes' cannot be given in a query on a table of a catalog"):
         spark.read.option("changes", "true").table(table).collect()
     with pytest.raises(PySparkException, match="'changes'"):
@@ -135,9 +128,9 @@ def test_a_stream_takes_each_change_once(
     with connect(client_config) as pravega:
         for event in CHANGES:
             write(pravega, Stream(scope, "shop"), [event])
-            target.take(by_options(spark.readStream, scope, "shop", startingVersion="20"))
+            target.take(changes_by_options(spark.readStream, scope, "shop", startingVersion="20"))
     kinds = ["delete", "update_preimage", "update_postimage", "insert"]
     found = [(row["_commit_version"], row["_change_type"], row["id"], row["v"]) for row in target.rows()]
     assert sorted(found, key=lambda row: (row[0], row[2], kinds.index(row[1]))) == HISTORY[1:]
     with pytest.raises(PySparkException, match="A stream of changes has no end"):
-        Target(spark, tmp_path / "new").take(by_options(spark.readStream, scope, "shop", endingVersion="30"))
+        Target(spark, tmp_path / "new").take(changes_by_options(spark.readStream, scope, "shop", endingVersion="30"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.spark_versions import FEATURES, TESTS, with_table
+from tests.spark_versions import FEATURES, TESTS, with_features
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-versions.md"
 
 
 def test_the_table_is_up_to_date() -> None:
     page = PAGE.read_text()
-    assert with_table(page) == page, "run `make docs/spark-versions.md`"
+    assert with_features(page) == page, "run `make docs/spark-versions.md`"
 
 
 def test_every_module_of_a_feature_is_there() -> None:

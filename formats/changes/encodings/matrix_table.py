@@ -29,12 +29,17 @@ def markdown() -> str:
 
 
 def with_matrix(page: str) -> str:
-    """Return a page with the table between its markers. Raises ValueError if it has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page lacks {BEGIN.strip()} or {END.strip()}")
-    return f"{before}{BEGIN}\n{markdown()}\n{END}{after}"
+    """Return a page with the matrix between its markers. Raises ValueError if it has none."""
+    return with_table(page, BEGIN, END, markdown())
+
+
+def with_table(page: str, begin: str, end: str, table: str) -> str:
+    """Return a page with a table between two markers. Raises ValueError if it has none."""
+    before, begins, rest = page.partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (begins and ends):
+        raise ValueError(f"the page lacks {begin.strip()} or {end.strip()}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 if __name__ == "__main__":

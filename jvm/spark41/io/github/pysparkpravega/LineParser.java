@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Parsers of Spark 4.1 have nothing of their own. */
+/** What parsers of Spark 4.1 must know of its statements; they have nothing of their own. */
 interface LineParser extends ParserInterface {
   /** The view that a statement makes, which Spark 4.1 does in its own catalog alone. */
   default Optional<List<String>> newViewOfOlderSpark(LogicalPlan plan) {

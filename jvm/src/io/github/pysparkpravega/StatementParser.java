@@ -21,17 +21,21 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Spark's parser, which tells of statements that Delta, Iceberg and Trino have for their tables what there is instead for
- * one of Pravega. It takes what Spark's takes, but for DESCRIBE HISTORY and DESCRIBE DETAIL of a table that is
- * there: to Spark they are about a column of a table of the name HISTORY.
+ * one of Pravega, and of those that only a later Spark has. It takes what Spark's takes, but for DESCRIBE HISTORY and
+ * DESCRIBE DETAIL of a table that is there: to Spark they are about a column of a table of the name HISTORY.
  */
 record StatementParser(SparkSession session, ParserInterface spark) implements LineParser {
   private static final String COMMENTS = "(?is)(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+";
   private static final String PART = "(?:`(?:[^`]|``)+`|[\\w$-]+)";
-  private static final Map<String, Pattern> STATEMENTS = new LinkedHashMap<>();
-  /** Statements that Spark has from a version on. */
-  private static final Map<String, String> SINCE =
-      Map.of("CHANGES FROM", "4.2", "CREATE TABLE ... LIKE", "4.2", "INSERT WITH SCHEMA EVOLUTION", "4.2",
-          "COMMENT ON COLUMN", "4.3");
+  private static final Map<String, Statement> STATEMENTS = new LinkedHashMap<>();
+
+  /** @param since the version from which on Spark has the statement, null for never. */
+  private record Statement(Pattern pattern, String since) {
+    /** Whether a version of Spark does not have it: what it has, it can tell all about. */
+    boolean isLackingIn(String version) {
+      return since == null || version.compareTo(since) < 0;
+    }
+  }
 
   static {
     statement("DESCRIBE HISTORY", "DESC(?:RIBE)? HISTORY <table>");
@@ -45,15 +49,20 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
     statement("ALTER TABLE ... PARTITION FIELD", "ALTER TABLE <table> (?:ADD|DROP|REPLACE) PARTITION FIELD\\b");
     statement("ALTER TABLE ... WRITE", "ALTER TABLE <table> WRITE\\b");
     statement("ALTER TABLE ... IDENTIFIER FIELDS", "ALTER TABLE <table> (?:SET|DROP) IDENTIFIER FIELDS\\b");
-    statement("CHANGES FROM", ".*?\\b(?:FROM|JOIN|STREAM) <table> CHANGES (?:FROM|BETWEEN)\\b");
-    statement("CREATE TABLE ... LIKE", "CREATE TABLE (?:IF NOT EXISTS )?<table> LIKE\\b");
-    statement("INSERT WITH SCHEMA EVOLUTION", "INSERT WITH SCHEMA EVOLUTION INTO (?:TABLE )?<table>");
-    statement("COMMENT ON COLUMN", "COMMENT ON COLUMN <table> IS\\b");
+    later("4.2", "CHANGES FROM", ".*?\\b(?:FROM|JOIN|STREAM) <table> CHANGES (?:FROM|BETWEEN)\\b");
+    later("4.2", "CREATE TABLE ... LIKE", "CREATE TABLE (?:IF NOT EXISTS )?<table> LIKE\\b");
+    later("4.2", "INSERT WITH SCHEMA EVOLUTION", "INSERT WITH SCHEMA EVOLUTION INTO (?:TABLE )?<table>");
+    later("4.3", "COMMENT ON COLUMN", "COMMENT ON COLUMN <table> IS\\b");
   }
 
   private static void statement(String name, String words) {
+    later(null, name, words);
+  }
+
+  private static void later(String since, String name, String words) {
     String table = "(" + PART + "(?:\\." + PART + ")*)";
-    STATEMENTS.put(name, Pattern.compile(COMMENTS + words.replace(" ", "\\s+").replace("<table>", table)));
+    Pattern pattern = Pattern.compile(COMMENTS + words.replace(" ", "\\s+").replace("<table>", table));
+    STATEMENTS.put(name, new Statement(pattern, since));
   }
 
   @Override
@@ -86,17 +95,12 @@ record StatementParser(SparkSession session, ParserInterface spark) implements L
 
   /** @param there whether the table must be there. */
   private void refuse(String text, boolean there) throws ParseException {
-    for (Map.Entry<String, Pattern> statement : STATEMENTS.entrySet()) {
-      Matcher found = statement.getValue().matcher(text);
-      if (isLacking(statement.getKey()) && found.lookingAt()) {
+    for (Map.Entry<String, Statement> statement : STATEMENTS.entrySet()) {
+      Matcher found = statement.getValue().pattern().matcher(text);
+      if (statement.getValue().isLackingIn(session.version()) && found.lookingAt()) {
         refuse(statement.getKey(), CollectionConverters.asJava(spark.parseMultipartIdentifier(found.group(1))), there);
       }
     }
-  }
-
-  /** Whether this version of Spark does not have a statement: what it has, it can tell all about. */
-  private boolean isLacking(String statement) {
-    return session.version().compareTo(SINCE.getOrDefault(statement, "9")) < 0;
   }
 
   private void refuse(String statement, List<String> name, boolean there) {
