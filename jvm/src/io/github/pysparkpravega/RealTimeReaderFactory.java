@@ -72,6 +72,11 @@ record RealTimeReaderFactory(PartitionReaderFactory python, StructType schema) i
       return RecordStatus.newStatusWithoutArrivalTime(next());
     }
 
+    /** Is what Spark 4.2.0 asks for, whose interface lacks the other one. Spark 4.1 has only the other one. */
+    public RecordStatus nextWithTimeout(Long start, Long timeout) throws IOException {
+      return nextWithTimeout(timeout);
+    }
+
     @Override
     public boolean next() throws IOException {
       while (python.next()) {

@@ -6,6 +6,7 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
@@ -57,6 +58,10 @@ final class StatementChecks extends Rule<LogicalPlan> {
       }
     } else if (plan instanceof V2WriteCommand write && write.query().isStreaming() && !areStreamsWritten()
         && write.table() instanceof DataSourceV2Relation into && into.table() instanceof PravegaTable table) {
+      table.refuse("INSERT ... FROM STREAM");
+    } else if (plan instanceof InsertIntoStatement write && write.table() instanceof StreamingRelationV2 into
+        && into.table() instanceof PravegaTable table) {
+      // Spark 4.1.0 and 4.2.0 take the table for the stream of the same name, and then find an internal error.
       table.refuse("INSERT ... FROM STREAM");
     }
     plan.foreachWithSubqueries(each -> {
