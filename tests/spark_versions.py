@@ -56,6 +56,7 @@ FEATURES = {
     "streaming writes, exactly once": ("catalog/test_stream_sink.py", "faults/test_epochs.py"),
     "real-time mode": ("datasource/stream_source/test_real_time.py",),
     "Iceberg 1.12 with 4.1, Delta 4.4 with 4.2": ("lakehouse/test_lakehouses.py",),
+    "Spark's packages for Kafka and Avro": ("kafka/test_kafka.py",),
     "scripts of `pyspark-pravega run`": ("front_ends/test_script_runner.py",),
     "what a version lacks": ("catalog/test_spark_versions.py",),
 }
