@@ -47,12 +47,20 @@ def broker(directory: Path) -> Iterator[str]:
     }
     conf, log = directory / "server.properties", directory / "broker.log"
     conf.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
-    java = [find_java().executable, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = [str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     java += ["-cp", os.pathsep.join(map(str, jars_of(spark=None)))]
-    format_ = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA", "--config", conf]
+    format_ = [
+        *java,
+        "kafka.tools.StorageTool",
+        "format",
+        "--cluster-id",
+        "AAAAAAAAAAAAAAAAAAAAAA",
+        "--config",
+        str(conf),
+    ]
     subprocess.run(format_, check=True, capture_output=True)
     with log.open("wb") as output:
-        process = subprocess.Popen([*java, "kafka.Kafka", conf], stdout=output, stderr=output)
+        process = subprocess.Popen([*java, "kafka.Kafka", str(conf)], stdout=output, stderr=output)
     try:
         deadline = time.monotonic() + _PATIENCE_S
         while not _listens(ports.controller):
