@@ -67,6 +67,9 @@ docs/spark-versions.md: tests/spark_versions.py $(wildcard tests/spark_results/*
 docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/encodings/matrix_table.py $(STAMP) ## Renew the matrix of types in it
 	$(BIN)/python -m pyspark_pravega.formats.changes.encodings.matrix_table $@
 
+examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(STAMP) ## Make the notebook of the tutorial
+	$(BIN)/python -m tests.tutorial_notebook > $@
+
 docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
 	$(BIN)/python -m pyspark_pravega.errors_table > $@
 
@@ -152,6 +155,14 @@ dbt: build/dbt/installed jar native ## Run the dbt project of the examples over 
 build/dbt/installed: requirements-dbt.txt
 	test -x build/dbt/bin/python || "$$(tools/find-python.sh)" -m venv build/dbt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
+
+.PHONY: notebook
+notebook: build/notebook/installed jar native ## Run the notebook of the tutorial in a Jupyter kernel (the first run downloads 15 MB)
+	PYTHONPATH=$(CURDIR)/build/notebook $(BIN)/python -m pytest -m notebook $(PYTEST_ARGS)
+
+build/notebook/installed: requirements-notebook.txt $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
 
 .PHONY: demo
