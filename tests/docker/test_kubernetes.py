@@ -157,6 +157,19 @@ def test_probes_ask_for_the_ports_of_the_image(put_together: Callable[..., list[
     assert re.search(r"^  listens\)$", ENTRYPOINT, re.MULTILINE)
 
 
+def test_a_server_keeps_its_directory_and_a_stream_its_checkpoints(put_together: Callable[..., list[Manifest]]) -> None:
+    manifests = put_together()
+    script = of_kind("ConfigMap", manifests)["stream"]["data"]["stream.sql"]
+    for name, stateful_set in of_kind("StatefulSet", manifests).items():
+        (claim,) = stateful_set["spec"]["volumeClaimTemplates"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(stateful_set)["volumeMounts"]}
+        kept = mounts[claim["metadata"]["name"]]
+        if name == "stream":
+            assert f"SET pravega.stream.checkpoint = '{kept}';" in script
+        else:
+            assert kept == f"/home/spark/{name}" and f"enter_own_directory {name}\n" in ENTRYPOINT
+
+
 def pod_of_spark(confs: Mapping[str, str], *what: str) -> Manifest:
     """The pod that Spark makes of confs: of an "executor", or of a "driver" of a program."""
     program = [sys.executable, str(Path(__file__).with_name("spark_pods.py")), *what]
