@@ -14,6 +14,9 @@ ARCHIVE := $(VENV)/.classes-archived
 TREE := build/tree
 FOLDERS := catalog client datasource formats jvm local native sql
 PYTEST_ARGS ?=
+# Patches and kustomizations have no schema; a test puts them together, and checks the whole.
+KUBERNETES := $(filter-out %/kustomization.yaml,$(wildcard docker/kubernetes/base/*.yaml)) \
+  docker/kubernetes/executors/executor-pod.yaml docker/kubernetes/executors/rights.yaml
 # Much of the tests is waiting for servers. A process of them takes 2.5 GB of memory.
 TEST_PROCESSES ?= $(shell [ "$$(getconf _NPROCESSORS_ONLN)" -ge 4 ] && echo 3 || echo 2)
 BENCH_ARGS ?=
@@ -64,6 +67,9 @@ docs/spark-versions.md: tests/spark_versions.py $(wildcard tests/spark_results/*
 docs/debezium/reference.md: formats/changes/encodings/matrix.py formats/changes/encodings/matrix_table.py $(STAMP) ## Renew the matrix of types in it
 	$(BIN)/python -m pyspark_pravega.formats.changes.encodings.matrix_table $@
 
+examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(STAMP) ## Make the notebook of the tutorial
+	$(BIN)/python -m tests.tutorial_notebook > $@
+
 docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
 	$(BIN)/python -m pyspark_pravega.errors_table > $@
 
@@ -73,12 +79,13 @@ tree:
 	@cp -Rp pyspark_pravega/* $(FOLDERS) $(TREE)/pyspark_pravega/
 
 .PHONY: lint
-lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, and Rust if there is a cargo
+lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Kubernetes, and Rust if there is a cargo
 	$(BIN)/ruff check .
 	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
 	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(BIN)/kubernetes-validate --strict --quiet -k 1.30 -k 1.37 $(KUBERNETES)
 	@if command -v cargo > /dev/null; then set -x; cd native; \
 	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
 	else echo "There is no cargo: the Rust sources were not checked"; fi
@@ -160,6 +167,14 @@ dbt: build/dbt/installed jar native ## Run the dbt project of the examples over 
 build/dbt/installed: requirements-dbt.txt
 	test -x build/dbt/bin/python || "$$(tools/find-python.sh)" -m venv build/dbt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	@touch $@
+
+.PHONY: notebook
+notebook: build/notebook/installed jar native ## Run the notebook of the tutorial in a Jupyter kernel (the first run downloads 15 MB)
+	PYTHONPATH=$(CURDIR)/build/notebook $(BIN)/python -m pytest -m notebook $(PYTEST_ARGS)
+
+build/notebook/installed: requirements-notebook.txt $(STAMP)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
 
 .PHONY: demo

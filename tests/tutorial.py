@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"
+_ONLY_NOTEBOOK = re.compile(r"^<!-- notebook\n.*?^-->$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,17 @@ class Step:
 
 def steps() -> Iterator[Step]:
     """Yield the blocks of the page in order."""
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    yield from steps_of(_ONLY_NOTEBOOK.sub("", PAGE.read_text()))
+
+
+def notebook_text() -> str:
+    """Return the text of the notebook: in places it says in other words what the page says."""
+    return re.sub(r"<!-- page -->\n.*?<!-- notebook\n(.*?)-->\n", r"\1", PAGE.read_text(), flags=re.DOTALL)
+
+
+def steps_of(text: str) -> Iterator[Step]:
+    """Yield the blocks of a text in order."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for number, (language, code) in enumerate(blocks):
         if language == "text":
             continue
