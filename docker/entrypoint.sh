@@ -4,6 +4,7 @@
 #   connect-server [ARGUMENTS] the Spark Connect server on all addresses, port CONNECT_PORT (15002)
 #   demo [--namespace NAME] [--keep]
 #                              the sensor pipeline of examples/, on the Pravega of the environment; drops what it made
+#   notebook [ARGUMENTS]       JupyterLab on all addresses, port NOTEBOOK_PORT (8888), in the image's target `notebook`
 #   driver, executor           what Spark on Kubernetes asks its images for
 #   listens PORT               succeeds if a server listens on PORT in this container: for health checks
 #   sql, beeline, pyspark, submit, run, conf, doctor, ...   the same command of pyspark-pravega
@@ -25,9 +26,11 @@ fi
 
 # Spark writes into its working directory, Python and Ivy into the home.
 if [[ ! -w ${HOME:-/} ]]; then
+  read_only=${HOME:-/}
   HOME=$(mktemp -d)
   export HOME SPARK_WORKER_DIR=$HOME/work
-  cd "$HOME"
+  # A directory that the container was told to start in stays.
+  [[ $PWD != "$read_only" ]] || cd "$HOME"
 fi
 
 # Gives a server a directory of its own: one program at a time can use the metastore in it, and a shell in the same
@@ -53,9 +56,16 @@ case $1 in
     shift
     exec "${PYSPARK_PYTHON:-python3}" "${EXAMPLES_DIR:-/opt/pyspark-pravega/examples}/demo.py" "$@"
     ;;
+  notebook)
+    shift
+    enter_own_directory notebooks
+    # The reader's own changes stay.
+    cp --no-clobber "${EXAMPLES_DIR:-/opt/pyspark-pravega/examples}"/notebook/*.ipynb .
+    exec jupyter lab --no-browser --ip 0.0.0.0 --port "${NOTEBOOK_PORT:-8888}" "$@"
+    ;;
   listens)
     # The kernel's list tells it without a connection, which a JDBC server would log as a broken one.
-    grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$2") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
+    grep -qsi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$2") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
     ;;
   driver)
     shift
