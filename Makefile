@@ -78,7 +78,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, an
 	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
 	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker
 	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose*.yaml
 	@if command -v cargo > /dev/null; then set -x; cd native; \
 	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
 	else echo "There is no cargo: the Rust sources were not checked"; fi
@@ -149,6 +149,11 @@ build/dbt/installed: requirements-dbt.txt
 	test -x build/dbt/bin/python || "$$(tools/find-python.sh)" -m venv build/dbt
 	build/dbt/bin/python -m pip install --disable-pip-version-check --quiet -r $<
 	@touch $@
+
+.PHONY: image-test
+image-test: $(STAMP) ## Build the image and run what docker/compose.yaml says (20 minutes; skipped without a Docker engine)
+	@if docker info > /dev/null 2>&1; then set -x; $(BIN)/python -m pytest -m image $(PYTEST_ARGS); \
+	else echo "SKIPPED: no Docker engine answers here, so the image was not built and nothing was run"; fi
 
 .PHONY: demo
 demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends and as a stream, stop it again (DEMO_ARGS)
