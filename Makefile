@@ -84,7 +84,7 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Ku
 	$(BIN)/shellcheck .ci/run tools/*.sh docker/*.sh
 	$(BIN)/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker
 	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose*.yaml
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.30 -k 1.37 $(KUBERNETES)
 	@if command -v cargo > /dev/null; then set -x; cd native; \
 	  cargo fmt --check; PYO3_NO_PYTHON=1 CARGO_TARGET_DIR=../build/native cargo clippy --quiet --locked -- -D warnings; \
@@ -176,6 +176,11 @@ notebook: build/notebook/installed jar native ## Run the notebook of the tutoria
 build/notebook/installed: requirements-notebook.txt $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target build/notebook -r $<
 	@touch $@
+
+.PHONY: image-test
+image-test: $(STAMP) ## Build the image and run what docker/compose.yaml says (20 minutes; skipped without a Docker engine)
+	@if docker info > /dev/null 2>&1; then set -x; $(BIN)/python -m pytest -m image $(PYTEST_ARGS); \
+	else echo "SKIPPED: no Docker engine answers here, so the image was not built and nothing was run"; fi
 
 .PHONY: demo
 demo: jar native ## Start a local Pravega, run the sensor pipeline in SQL in three front ends and as a stream, stop it again (DEMO_ARGS)

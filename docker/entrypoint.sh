@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Runs what the container is asked for:
 #   thriftserver [ARGUMENTS]   the JDBC server on all addresses, port THRIFT_PORT (10000)
+#   connect-server [ARGUMENTS] the Spark Connect server on all addresses, port CONNECT_PORT (15002)
 #   demo [--namespace NAME] [--keep]
 #                              the sensor pipeline of examples/, on the Pravega of the environment; drops what it made
-#   sql, beeline, pyspark, submit, connect-server, conf, doctor, ...   the same command of pyspark-pravega
+#   notebook [ARGUMENTS]       JupyterLab on all addresses, port NOTEBOOK_PORT (8888), in the image's target `notebook`
+#   driver, executor           what Spark on Kubernetes asks its images for
+#   listens PORT               succeeds if a server listens on PORT in this container: for health checks
+#   sql, beeline, pyspark, submit, run, conf, doctor, ...   the same command of pyspark-pravega
 #   anything else              that program: spark-submit, bash, ...
 # Servers and logins come from the environment, see `pyspark-pravega --help`.
 set -euo pipefail
@@ -12,17 +16,81 @@ if [[ $# -eq 0 || $1 == -* ]]; then
   set -- thriftserver "$@"
 fi
 
+# Java and Hadoop ask for the user's name, and a user that OpenShift or `docker run --user` made up has none.
+if ! getent passwd "$(id -u)" > /dev/null && library=$(ldconfig -p | grep -o '/.*libnss_wrapper\.so$'); then
+  names=$(mktemp -d)
+  { getent passwd && echo "spark-user:x:$(id -u):$(id -g)::${HOME:-/}:/bin/false"; } > "$names/passwd"
+  getent group > "$names/group"
+  export LD_PRELOAD=$library NSS_WRAPPER_PASSWD=$names/passwd NSS_WRAPPER_GROUP=$names/group
+fi
+
+# Spark writes into its working directory, Python and Ivy into the home.
+if [[ ! -w ${HOME:-/} ]]; then
+  read_only=${HOME:-/}
+  HOME=$(mktemp -d)
+  export HOME SPARK_WORKER_DIR=$HOME/work
+  # A directory that the container was told to start in stays.
+  [[ $PWD != "$read_only" ]] || cd "$HOME"
+fi
+
+# Gives a server a directory of its own: one program at a time can use the metastore in it, and a shell in the same
+# container wants one too.
+enter_own_directory() {
+  mkdir -p "$HOME/$1"
+  cd "$HOME/$1"
+}
+
 case $1 in
   thriftserver)
     shift
+    enter_own_directory thriftserver
     # Out of a container the server is only reached when it listens on all addresses.
     exec pyspark-pravega thriftserver --host 0.0.0.0 --port "${THRIFT_PORT:-10000}" "$@"
+    ;;
+  connect-server)
+    shift
+    enter_own_directory connect-server
+    exec pyspark-pravega connect-server --conf "spark.connect.grpc.binding.port=${CONNECT_PORT:-15002}" "$@"
     ;;
   demo)
     shift
     exec "${PYSPARK_PYTHON:-python3}" "${EXAMPLES_DIR:-/opt/pyspark-pravega/examples}/demo.py" "$@"
     ;;
-  sql | beeline | pyspark | shell | submit | connect-server | conf | jar | doctor | local)
+  notebook)
+    shift
+    enter_own_directory notebooks
+    # The reader's own changes stay.
+    cp --no-clobber "${EXAMPLES_DIR:-/opt/pyspark-pravega/examples}"/notebook/*.ipynb .
+    exec jupyter lab --no-browser --ip 0.0.0.0 --port "${NOTEBOOK_PORT:-8888}" "$@"
+    ;;
+  listens)
+    # The kernel's list tells it without a connection, which a JDBC server would log as a broken one.
+    grep -qsi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$2") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
+    ;;
+  driver)
+    shift
+    # Spark names the address of the pod, the only one that executors reach.
+    exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+      --deploy-mode client "$@"
+    ;;
+  executor)
+    # Spark numbers the executor's Java options: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 and so on.
+    options=()
+    while variable=SPARK_JAVA_OPT_${#options[@]} && [[ -v $variable ]]; do
+      options+=("${!variable}")
+    done
+    class_path="${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*"
+    for more in "${SPARK_CLASSPATH:-}" "${SPARK_EXTRA_CLASSPATH:-}" "${SPARK_DIST_CLASSPATH:-}"; do
+      class_path+=${more:+:$more}
+    done
+    exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" "${options[@]}" \
+      "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "$class_path" \
+      org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+      --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
+      --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \
+      --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+  sql | beeline | pyspark | shell | submit | run | pipelines | show | consumers | translate | conf | jar | doctor | local)
     exec pyspark-pravega "$@"
     ;;
   *)

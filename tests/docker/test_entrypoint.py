@@ -49,6 +49,25 @@ def test_the_demo_is_the_one_of_the_examples() -> None:
     assert "/nowhere/demo.py" in done.stderr
 
 
+def test_a_health_check_sees_who_listens() -> None:
+    """On the port itself, not one that has its digits, and not a client's."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert run("listens", str(port)).returncode == 1
+        server.listen()
+        assert run("listens", str(port)).returncode == 0
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            assert run("listens", str(client.getsockname()[1])).returncode == 1
+
+
+def test_a_user_who_may_not_write_into_the_home_gets_one(tmp_path: Path) -> None:
+    where = ("sh", "-c", 'echo "$PWD $HOME $SPARK_WORKER_DIR"; touch "$HOME/file"')
+    # Kept where the container was told to start.
+    current, home, work = run(*where, cwd=tmp_path, HOME="/nowhere", TMPDIR=str(tmp_path)).stdout.split()
+    assert current == str(tmp_path) and Path(home, "file").is_file() and work == f"{home}/work"
+
+
 @pytest.mark.timeout(900)
 def test_a_container_answers_over_jdbc(cluster: ClusterInfo, tmp_path: Path) -> None:
     """No arguments, the servers in the environment: what `docker run` and compose.yaml do."""
