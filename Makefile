@@ -117,7 +117,7 @@ SPARK_RUN = -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorde
 # One path through everything, for every run of CI: SQL in PySpark and over JDBC with TLS and a login, a stream whose
 # catalog service is killed, a stream of changes.
 OLDER_RUN = -m pytest tests/catalog/test_spark_versions.py tests/catalog/test_sql_behaviours.py \
-  tests/catalog/test_changes_by_options.py tests/faults/test_epochs.py -k "test_spark_versions or pravega-created or \
+  tests/catalog/test_changes_by_options.py tests/faults/test_epochs.py -k "test_spark_versions or pyspark-pravega-created or \
   jdbc-secure-created or jdbc-secure-inserted or jdbc-secure-reading or test_a_stream_takes_each_change_once or \
   test_a_service_that_dies_before_anything_is_recorded"
 

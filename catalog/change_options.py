@@ -32,11 +32,15 @@ def change_range(options: Mapping[str, str]) -> ChangeRange:
     changes, which Spark makes of the changes of a table in a catalog.
     """
     given = {SPARKS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARKS}
-    if given.get("deduplicationMode", "").lower() == "netchanges":
+    mode = given.get("deduplicationMode", "none")
+    if mode.lower() == "netchanges":
         raise UnsupportedOperationError(
             "'deduplicationMode'='netChanges' is not possible by options: Spark makes net changes of a table in a "
             "catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
         )
+    if mode.lower() not in ("none", "dropcarryovers"):
+        raise InvalidOptionError(f"'deduplicationMode'='{shorten(mode)}': expected none or dropCarryovers.")
+    _value("computeUpdates", given, BOOLEAN)
     if len({key.removeprefix("starting").removeprefix("ending") for key in given} & {"Version", "Timestamp"}) > 1:
         raise InvalidOptionError("The bounds of changes are two versions or two timestamps. Give those of one kind.")
     inclusive = (_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))

@@ -99,4 +99,5 @@ def described_changes(described: TableDescription, changes: ChangeRange, options
     table = described.table
     schema = kind_of(table).changes_schema(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()
-    return replace(described, schema=schema, table=replace(table, changes=changes), of_changes=True)
+    table = replace(table, changes=changes)
+    return replace(described, schema=schema, table=table, of_changes=True, metadata_columns=())

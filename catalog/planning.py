@@ -108,14 +108,12 @@ def take_conditions(catalog: Catalog, request: r.TakeConditions) -> list[bool]:
 def take_aggregation(catalog: Catalog, request: r.TakeAggregation) -> bool:
     """Tell whether the tasks of a scan begin an aggregation."""
     table = request.table
+    if table.changes is not None:
+        return False
     with errors_about("Table", subject(catalog, table)):
         read = time_travel.without_sparks(table, request.options)
         options = catalog.options(read=read, properties=table.scan_properties)
-    return (
-        options.get(o.PUSH_DOWN_AGGREGATES)
-        and table.changes is None
-        and can_begin(request.aggregation, request.written, request.columns)
-    )
+    return options.get(o.PUSH_DOWN_AGGREGATES) and can_begin(request.aggregation, request.written, request.columns)
 
 
 def plan_changes(catalog: Catalog, request: r.PlanChanges) -> PlannedRead:

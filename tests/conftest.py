@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if VERSION < (4, 2):
         read_changes_by_options()
         # Its Python workers leave sockets to the collector.
-        config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+        config.addinivalue_line("filterwarnings", "ignore:.*<socket.socket:pytest.PytestUnraisableExceptionWarning")
     if DIRECTORY not in os.environ:  # set for the processes that pytest-xdist starts
         config.stash[_KEEPER] = Keeper()
         config.pluginmanager.register(Announcer(config))

@@ -4,7 +4,8 @@
     python -m tests.spark_versions table FILE              # renews the table in docs/spark-versions.md
 
 A lack is refused with a sentence of this package that names the version, or is Spark's own and in SINCE. The same list
-in words, with what happens before, is in `docs/spark-versions.md`.
+in words, with what happens before, is in `docs/spark-versions.md`. Refused statements skip tests in the long runs
+alone, which fail if more of them do than before. In short runs such a test fails.
 """
 
 from __future__ import annotations
@@ -160,11 +161,21 @@ class SparkVersions:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Generator[None, None, None]:
-        yield from _refusals_skip()
+        yield from self._with_refusals()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        yield from _refusals_skip()
+        yield from self._with_refusals()
+
+    def _with_refusals(self) -> Generator[None, None, None]:
+        """Skip a test that ends with this package's own sentence about a statement of a later Spark."""
+        try:
+            yield
+        except Exception as error:
+            for since in SINCE if self._file is not None else ():
+                if _is_before(since) and f"from {since} on" in str(error):
+                    pytest.skip(_reason(since, "what the refused statement does"))
+            raise
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         feature = next((name for name, paths in FEATURES.items() if _module(report.nodeid) in paths), None)
@@ -173,27 +184,26 @@ class SparkVersions:
         lacking = report.skipped and "from Spark" in str(report.longrepr)
         self._counts[feature]["lacking" if lacking else report.outcome] += 1
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if self._file is None or hasattr(session.config, "workerinput"):
             return
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or session.config.option.keyword:
+            return  # it has run a part of each module
         # A run of some features leaves the numbers of the others as they are.
         found = json.loads(self._file.read_text()) if self._file.exists() else {"features": {}, "minutes": None}
+        for feature, counts in self._counts.items():
+            before = found["features"].get(feature, {}).get("lacking", counts["lacking"])
+            if counts["lacking"] > before:
+                print(
+                    f"\n{feature}: {counts['lacking']} lacking, {before} in {self._file}. Is that right? Delete it first."
+                )
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                return
         found.update(spark=pyspark.__version__, python=platform.python_version())
         if all(self._counts.values()):
             found["minutes"] = round((time.monotonic() - self._began) / 60)
         found["features"].update({key: dict(sorted(counts.items())) for key, counts in self._counts.items() if counts})
         self._file.write_text(json.dumps(found, indent=2) + "\n")
-
-
-def _refusals_skip() -> Generator[None, None, None]:
-    """Skip a test that ends with this package's own sentence about a statement of a later Spark."""
-    try:
-        yield
-    except Exception as error:
-        for since in SINCE:
-            if _is_before(since) and f"from {since} on" in str(error):
-                pytest.skip(_reason(since, "what the refused statement does"))
-        raise
 
 
 def _reason(since: str, what: str) -> str:
@@ -242,7 +252,7 @@ def features_table() -> str:
 
 
 def _cell(counts: dict[str, int]) -> str:
-    shown = {"passed": "{}", "failed": "{} failed", "error": "{} failed", "lacking": "{} lacking"}
+    shown = {"passed": "{}", "failed": "{} failed", "lacking": "{} lacking"}
     return ", ".join(words.format(counts[key]) for key, words in shown.items() if counts.get(key)) or "not run"
 
 

@@ -58,12 +58,17 @@ def compile_adapters(*, others: bool = False) -> list[Path]:
     """Compile the jars that do not fit their sources, and return them.
 
     Args:
-        others: compile the lines of other Spark versions than the installed pyspark's too.
+        others: compile the lines of other Spark versions than the installed pyspark's too. If the environment says
+            that they are left out, their jars of earlier builds are deleted.
 
     Ends the build with a sentence when there is no JDK, pyspark is too old for its line, or sources do not compile.
     """
     installed = _installed_version()
-    others = others and os.environ.get(OTHERS_SWITCH, "").strip() != "0"
+    if others and os.environ.get(OTHERS_SWITCH, "").strip() == "0":
+        others = False
+        for line in LINES:
+            if installed not in line.versions:
+                line.jar.unlink(missing_ok=True)
     if not any(installed in line.versions for line in LINES):
         known = ", ".join(version for line in LINES for version in line.versions)
         sys.exit(f"There is no adapter for Spark {installed}, only for {known}. Install one of these pysparks.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,20 @@ def test_ranges(read: Read) -> None:
     assert keys(read(endingVersion="2")) == [1, 2]
     assert keys(read(startingVersion="1", endingVersion="3", startingBoundInclusive="false")) == [2, 3]
     assert keys(read(startingVersion="1", endingVersion="3", endingBoundInclusive="False")) == [1, 2]
-    second = read().where("_commit_version = 2").selectExpr("unix_micros(_commit_timestamp)").collect()[0][0]
-    moment = f"{second // 1_000_000 - 86400 * 365}000"
-    assert keys(read(startingTimestamp=moment)) == [1, 2, 3]
-    assert keys(read(endingTimestamp=moment)) == []
+    written = read().where("_commit_version = 2").selectExpr("unix_micros(_commit_timestamp)").collect()[0][0]
+    second = datetime.fromtimestamp(written / 1e6, UTC).isoformat()
+    assert keys(read(startingTimestamp=second)) == [2, 3]
+    assert keys(read(endingTimestamp=second)) == [1, 2]
+    assert keys(read(startingTimestamp=second, endingTimestamp=second, endingBoundInclusive="false")) == []
     assert keys(read(deduplicationMode="dropCarryovers").where("_commit_version = 2 AND k > 0")) == [2]
+
+
+@pytest.mark.parametrize("bounds", [{}, {"startingVersion": "2"}, {"startingTimestamp": "2026-01-31T12:00:00Z"}])
+def test_aggregates_of_changes(read: Read, bounds: dict[str, str]) -> None:
+    number = len(keys(read(**bounds)))
+    assert number > 1 and read(**bounds).count() == number
+    assert read(**bounds).groupBy("_change_type").count().collect() == [("insert", number)]
+    assert read(**bounds).selectExpr("max(_commit_version)").collect() == [(3,)]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,8 @@ def test_ranges(read: Read) -> None:
         ({"startingBoundInclusive": "maybe"}, "'startingBoundInclusive'='maybe': "),
         ({"startingVersion": "1", "endingTimestamp": "2026-01-31T12:00:00Z"}, "two versions or two timestamps"),
         ({"deduplicationMode": "netChanges"}, r"Use spark\.read\.changes\('<catalog>"),
+        ({"deduplicationMode": "netChange"}, "'deduplicationMode'='netChange': expected none or dropCarryovers"),
+        ({"computeUpdates": "maybe"}, "'computeUpdates'='maybe': "),
         ({"start-version": "2"}, "CHANGES has bounds of its own. Leave 'start-version' out"),
         ({"changes": "false", "startingVersion": "1"}, "There is no read option 'startingVersion'"),
     ],
@@ -111,6 +123,8 @@ def test_what_has_no_changes_changes_by_options(spark: SparkSession, module_scop
         changes_by_options(spark.read.schema("k INT"), module_scope, "t").collect()
     with pytest.raises(PySparkException, match="'changes' cannot be given in a query on a table of a catalog"):
         spark.read.option("changes", "true").table(table).collect()
+    with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+        changes_by_options(spark.read, module_scope, "t").select("_offset")
     with pytest.raises(PySparkException, match="'changes'"):
         named = {"catalog": "pravega", "scope": module_scope, "stream": "t", "changes": "true"}
         spark.table(table).write.format("pravega").options(**named).mode("append").save()

@@ -8,6 +8,7 @@ It prints what it found as a line of JSON. The servers are those of the environm
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega import configure
+from pyspark_pravega.client import connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from tests.catalog.test_changes import change
+from tests.catalog.test_debezium import write
 
 CONFS = {
     "iceberg": {
@@ -27,6 +33,18 @@ CONFS = {
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     },
 }
+CUSTOMERS = (
+    (change("c", 10, None, {"id": 1, "name": "Ann"}), change("c", 20, None, {"id": 2, "name": "Bob"})),
+    (
+        change("u", 30, {"id": 1, "name": "Ann"}, {"id": 1, "name": "Anne"}),
+        change("d", 40, {"id": 2, "name": "Bob"}, None),
+        change("c", 50, None, {"id": 3, "name": "Cy"}),
+        change("c", 60, None, {"id": 4, "name": "Dan"}),
+        change("d", 70, {"id": 4, "name": "Dan"}, None),
+    ),
+    (change("u", 80, {"id": 3, "name": "Cy"}, {"id": 3, "name": None}),),
+)
+"""Changes as Debezium writes them, for each run of the query that merges them."""
 LAKE = {"iceberg": "lake.shop", "delta": "spark_catalog.shop"}
 
 
@@ -72,10 +90,10 @@ def main(lakehouse: str, jars: str, directory: Path, scope: str) -> dict[str, An
         f"CREATE TABLE {customers} (id INT, name STRING) TBLPROPERTIES ('format'='debezium-json', 'primary-key'='id')"
     )
     spark.sql(f"CREATE TABLE {lake}.customers (id INT, name STRING) USING {lakehouse}")
-    spark.sql(f"INSERT INTO {customers} VALUES (1, 'Ann'), (2, 'Bob')")
-    merge_changes(spark, scope, f"{lake}.customers", directory / "merged")
-    spark.sql(f"INSERT INTO {customers} VALUES (3, 'Cy')")
-    merge_changes(spark, scope, f"{lake}.customers", directory / "merged")
+    for events_of_batch in CUSTOMERS:
+        with connect(ClientConfig(os.environ["PRAVEGA_CONTROLLER_URI"])) as pravega:
+            write(pravega, Stream(scope, "customers"), events_of_batch)
+        merge_changes(spark, scope, f"{lake}.customers", directory / "merged")
     # Iceberg's catalog keeps a table for 30 seconds, and a query has catalogs of its own.
     spark.sql(f"REFRESH TABLE {lake}.customers")
     found["merged"] = rows(f"SELECT * FROM {lake}.customers ORDER BY id")
@@ -107,7 +125,13 @@ def merge_changes(spark: SparkSession, scope: str, target: str, checkpoint: Path
         )
 
     changes = spark.readStream.format("pravega").options(scope=scope, stream="customers", changes="true").load()
-    writer = changes.writeStream.foreachBatch(merge).option("checkpointLocation", str(checkpoint))
+
+    def merge_twice(batch: DataFrame, number: int) -> None:
+        """As when a micro-batch is repeated."""
+        for _ in range(2):
+            merge(batch, number)
+
+    writer = changes.writeStream.foreachBatch(merge_twice).option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
 
 

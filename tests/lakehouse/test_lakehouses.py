@@ -55,4 +55,4 @@ def test_tables_and_streams_of_both(cluster: ClusterInfo, scope: str, tmp_path: 
     once = [[1], [2], [3], [4], [11], [12]]
     assert found["streamed into the lake"] == once
     assert found["streamed into pravega"] == once
-    assert found["merged"] == [[1, "Ann"], [2, "Bob"], [3, "Cy"]]
+    assert found["merged"] == [[1, "Anne"], [3, None]]

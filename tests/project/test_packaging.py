@@ -99,16 +99,19 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     assert {name for name in packages if not name.endswith(".dist-info")} == {"pyspark_pravega"}
 
 
-def test_a_wheel_without_native_code(unpacked: Path, tmp_path: Path) -> None:
+def test_a_wheel_without_native_code_and_for_one_spark(unpacked: Path, tmp_path: Path) -> None:
     library = unpacked / "native" / "_native.abi3.so"
     library.write_bytes(b"of other sources")
-    wheel = built_wheel(unpacked, tmp_path, PYSPARK_PRAVEGA_NATIVE="0")
-    assert not library.exists()
+    jar = unpacked / "jvm" / "pyspark-pravega-adapter-4.1.jar"
+    jar.write_bytes(b"of an earlier build")
+    wheel = built_wheel(unpacked, tmp_path, PYSPARK_PRAVEGA_NATIVE="0", PYSPARK_PRAVEGA_OTHER_SPARKS="0")
+    assert not library.exists() and not jar.exists()
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert "pyspark_pravega/native/__init__.py" in names
     assert not any(name.endswith(".so") for name in names)
+    assert [name for name in names if name.endswith(".jar")] == ["pyspark_pravega/jvm/pyspark-pravega-adapter.jar"]
 
 
 @pytest.mark.skipif(CARGO is None, reason="there is no cargo that could fail")

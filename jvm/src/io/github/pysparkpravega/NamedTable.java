@@ -5,6 +5,8 @@ import java.util.Optional;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.StaticSQLConf;
 
 /** The table of Pravega that a statement names, whether it is there or not. */
 record NamedTable(PravegaCatalog catalog, Identifier ident) {
@@ -13,12 +15,23 @@ record NamedTable(PravegaCatalog catalog, Identifier ident) {
     CatalogManager catalogs = session.sessionState().catalogManager();
     int last = name.size() - 1;
     boolean whole = last > 0 && isPravega(session, name.get(0));
+    if (last > 0 && !whole && isOfOthers(session, name.get(0))) {
+      return Optional.empty();
+    }
     if (!((whole ? catalogs.catalog(name.get(0)) : catalogs.currentCatalog()) instanceof PravegaCatalog catalog)) {
       return Optional.empty();
     }
     String[] namespace =
         last == 0 ? catalogs.currentNamespace() : name.subList(whole ? 1 : 0, last).toArray(String[]::new);
     return Optional.of(new NamedTable(catalog, Identifier.of(namespace, name.get(last))));
+  }
+
+  /** Whether a name that begins so is one of Spark's own catalog, of its temporary views or of another catalog. */
+  private static boolean isOfOthers(SparkSession session, String catalog) {
+    SQLConf conf = session.sessionState().conf();
+    return catalog.equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME())
+        || catalog.equalsIgnoreCase(conf.getConf(StaticSQLConf.GLOBAL_TEMP_DATABASE()))
+        || conf.contains("spark.sql.catalog." + catalog);
   }
 
   /** Tells it by the session's conf: other catalogs are not loaded for a question. */
