@@ -194,9 +194,7 @@ class SparkVersions:
         for feature, counts in self._counts.items():
             before = found["features"].get(feature, {}).get("lacking", counts["lacking"])
             if counts["lacking"] > before:
-                print(
-                    f"\n{feature}: {counts['lacking']} lacking, {before} in {self._file}. Is that right? Delete it first."
-                )
+                print(f"\n{feature}: {counts['lacking']} lacking, {before} in {self._file}. Delete it if that is right.")
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
                 return
         found.update(spark=pyspark.__version__, python=platform.python_version())
