@@ -81,6 +81,7 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_views.py::test_definitions_that_change",
         ),
         "CHANGES": (
+            "test_sql_behaviours.py::test_behaviour[*created: underscores are hyphens]",
             "test_changes_stream.py::test_without_a_start_all_rows_come",
             "test_key_value_tables.py::test_what_key_value_tables_cannot_do_says_what_to_do",
         ),
