@@ -149,7 +149,7 @@ def test_a_health_check_notices_a_server_that_is_gone(images: None) -> None:
 
 
 def test_data_outlives_the_containers_of_a_persistent_pravega(stack: Stack) -> None:
-    """Once moved to files and once still in the log; the rights of Spark's own tables are in the metastore's volume."""
+    """And the metastore of Spark's own catalog those of the Thrift server."""
     stack.compose("stop")
     lasting = Stack("pyspark-pravega-test-lasting", [COMPOSE, PERSISTENT])
     try:
