@@ -41,7 +41,7 @@ def record(spark_home: Path, environment: Mapping[str, str]) -> ClassArchive:
     """
     archive = ClassArchive.of(spark_home, environment)
     if archive is None:
-        raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17 or 21 on PATH.")
+        raise SetupError("No Java was found: set JAVA_HOME, or put a Java 17, 21 or 25 on PATH.")
     check_class_path(spark_home, environment)
     try:
         archive.file.parent.mkdir(parents=True, exist_ok=True)

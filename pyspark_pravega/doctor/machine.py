@@ -116,7 +116,7 @@ def _spark(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _java(environment: Mapping[str, str]) -> Iterator[Finding]:
-    advice = "Install a Java runtime 17 or 21 and put it on PATH, or let JAVA_HOME name it."
+    advice = "Install a Java runtime 17, 21 or 25 and put it on PATH, or let JAVA_HOME name it."
     home = environment.get("JAVA_HOME")
     # Spark's scripts take JAVA_HOME without looking further, so a wrong one counts even when PATH has a Java.
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
