@@ -16,6 +16,12 @@ if [[ $# -eq 0 || $1 == -* ]]; then
   set -- thriftserver "$@"
 fi
 
+# A health check asks every few seconds, so it leaves nothing behind. The kernel's list tells it without a connection,
+# which a JDBC server would log as a broken one.
+if [[ $1 == listens ]]; then
+  exec grep -qsi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$2") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
+fi
+
 # Java and Hadoop ask for the user's name, and a user that OpenShift or `docker run --user` made up has none.
 if ! getent passwd "$(id -u)" > /dev/null && library=$(ldconfig -p | grep -o '/.*libnss_wrapper\.so$'); then
   names=$(mktemp -d)
@@ -25,19 +31,23 @@ if ! getent passwd "$(id -u)" > /dev/null && library=$(ldconfig -p | grep -o '/.
 fi
 
 # Spark writes into its working directory, Python and Ivy into the home.
-if [[ ! -w ${HOME:-/} ]]; then
-  read_only=${HOME:-/}
+given_home=${HOME:-/}
+if [[ ! -w $given_home ]]; then
   HOME=$(mktemp -d)
   export HOME SPARK_WORKER_DIR=$HOME/work
   # A directory that the container was told to start in stays.
-  [[ $PWD != "$read_only" ]] || cd "$HOME"
+  [[ $PWD != "$given_home" ]] || cd "$HOME"
 fi
 
 # Gives a server a directory of its own: one program at a time can use the metastore in it, and a shell in the same
-# container wants one too.
+# container wants one too. A volume may be there, also in a home that is read-only.
 enter_own_directory() {
-  mkdir -p "$HOME/$1"
-  cd "$HOME/$1"
+  local directory=$given_home/$1
+  if [[ ! -d $directory || ! -w $directory ]]; then
+    directory=$HOME/$1
+    mkdir -p "$directory"
+  fi
+  cd "$directory"
 }
 
 case $1 in
@@ -63,10 +73,6 @@ case $1 in
     cp --no-clobber "${EXAMPLES_DIR:-/opt/pyspark-pravega/examples}"/notebook/*.ipynb .
     exec jupyter lab --no-browser --ip 0.0.0.0 --port "${NOTEBOOK_PORT:-8888}" "$@"
     ;;
-  listens)
-    # The kernel's list tells it without a connection, which a JDBC server would log as a broken one.
-    grep -qsi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$2") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
-    ;;
   driver)
     shift
     # Spark names the address of the pod, the only one that executors reach.
@@ -90,7 +96,7 @@ case $1 in
       --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \
       --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
     ;;
-  sql | beeline | pyspark | shell | submit | run | pipelines | show | consumers | translate | conf | jar | doctor | local)
+  sql | beeline | pyspark | shell | submit | run | pipelines | show | consumers | translate | conf | jar | doctor | local | class-archive)
     exec pyspark-pravega "$@"
     ;;
   *)

@@ -24,7 +24,7 @@ def program() -> list[Step]:
 
 def notebook() -> str:
     """Return the whole file, without results, as Jupyter writes it."""
-    text = _links_from_here(tutorial.notebook_text())
+    text = _pages_by_name(tutorial.notebook_text())
     cells: list[dict[str, Any]] = []
     steps = iter(program())
     end = 0
@@ -58,9 +58,9 @@ def _common(cells: list[dict[str, Any]], text: str) -> dict[str, Any]:
     return {"id": f"cell-{len(cells) + 1}", "metadata": {}, "source": text.strip("\n").splitlines(keepends=True)}
 
 
-def _links_from_here(text: str) -> str:
-    """Lead links to other pages out of the folder of the notebook."""
-    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", r"](../../docs/\1)", text)
+def _pages_by_name(text: str) -> str:
+    """Name other pages by their files: a notebook is copied to where a link would lead nowhere."""
+    return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)#]+)[^)]*\)", r"\1 (`docs/\2`)", text)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -59,6 +60,36 @@ def test_a_health_check_sees_who_listens() -> None:
         assert run("listens", str(port)).returncode == 0
         with socket.create_connection(("127.0.0.1", port)) as client:
             assert run("listens", str(client.getsockname()[1])).returncode == 1
+
+
+def test_a_health_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert run("listens", "1", HOME="/nowhere", TMPDIR=str(tmp_path)).returncode == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root, to become another user")
+def test_a_server_uses_the_volume_in_a_home_that_is_read_only() -> None:
+    """Where another user finds the directory of the notebooks writable, and nothing else of the home."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        root.chmod(0o755)
+        for name, mode in (("home/notebooks", 0o777), ("examples/notebook", 0o755), ("bin", 0o755), ("tmp", 0o777)):
+            (root / name).mkdir(parents=True)
+            (root / name).chmod(mode)
+        (root / "examples" / "notebook" / "tutorial.ipynb").write_text("{}")
+        for name, text in (("entrypoint.sh", ENTRYPOINT.read_text()), ("bin/jupyter", "#!/bin/sh\npwd\n")):
+            (root / name).write_text(text)
+            (root / name).chmod(0o755)
+        environment = {"HOME": f"{root}/home", "EXAMPLES_DIR": f"{root}/examples", "TMPDIR": f"{root}/tmp"}
+        done = subprocess.run(
+            ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", root / "entrypoint.sh", "notebook"],
+            text=True,
+            capture_output=True,
+            cwd=root,
+            env={**environment, "PATH": f"{root}/bin:{os.environ['PATH']}"},
+        )
+        assert done.stdout == f"{root}/home/notebooks\n", done.stderr
+        assert (root / "home" / "notebooks" / "tutorial.ipynb").is_file()
 
 
 def test_a_user_who_may_not_write_into_the_home_gets_one(tmp_path: Path) -> None:

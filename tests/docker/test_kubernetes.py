@@ -154,7 +154,7 @@ def test_probes_ask_for_the_ports_of_the_image(put_together: Callable[..., list[
         listening = re.search(rf"\$\{{{ports[name]}:-(\d+)\}}", ENTRYPOINT)[1] if name in ports else "4040"
         assert probes == [["/opt/pyspark-pravega/entrypoint.sh", "listens", listening]] * len(probes)
         assert int(listening) in {port["containerPort"] for port in spark["ports"]}
-    assert re.search(r"^  listens\)$", ENTRYPOINT, re.MULTILINE)
+    assert "[[ $1 == listens ]]" in ENTRYPOINT
 
 
 def test_a_server_keeps_its_directory_and_a_stream_its_checkpoints(put_together: Callable[..., list[Manifest]]) -> None:
@@ -185,6 +185,28 @@ def read_by(word: str) -> set[str]:
     return set(re.findall(r"\$(SPARK_(?!HOME)\w*)", branch))
 
 
+POD_IP = "192.0.2.9"
+"""What Kubernetes fills in from the pod, in these tests."""
+
+
+def started_as(pod: Manifest, word: str, directory: Path) -> list[str]:
+    """The arguments with which the image's entry point starts Java, or spark-submit, in the container of a pod."""
+    for program in ("bin/java", "bin/spark-submit"):
+        path = directory / program
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        path.chmod(0o755)
+    (spark,) = pod["spec"]["containers"]
+    assert spark["args"][0] == word
+    given = {each["name"]: str(each.get("value", POD_IP)) for each in spark["env"]}
+    places = {"JAVA_HOME": str(directory), "SPARK_HOME": str(directory), "HOME": str(directory)}
+    entrypoint = str(ROOT / "docker" / "entrypoint.sh")
+    environment = {**os.environ, **given, **places}
+    done = subprocess.run([entrypoint, *spark["args"]], text=True, capture_output=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.fixture
 def executor(put_together: Callable[..., list[Manifest]], tmp_path: Path) -> Manifest:
     """The pod that Spark makes for the first executor of the stream, with a login."""
@@ -205,7 +227,7 @@ def executor(put_together: Callable[..., list[Manifest]], tmp_path: Path) -> Man
     return pod_of_spark(given, "executor")
 
 
-def test_spark_makes_pods_for_executors(executor: Manifest) -> None:
+def test_spark_makes_pods_for_executors(executor: Manifest, tmp_path: Path) -> None:
     """Spark's own classes make the pod of the confs; it fits the schema, the image and the driver."""
     assert kubernetes_validate.validate(executor, "1.37", strict=True) == "1.37"
     assert executor["metadata"]["ownerReferences"][0]["name"] == "stream-0"
@@ -219,11 +241,26 @@ def test_spark_makes_pods_for_executors(executor: Manifest) -> None:
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     assert volumes[mounts["/etc/pravega"]]["secret"]["secretName"] == "pravega-ca"
     claim = volumes[mounts["/home/spark/checkpoints"]]["persistentVolumeClaim"]
-    assert claim["claimName"] == "checkpoints-stream-0"
+    assert claim["claimName"] == "shared-checkpoints-stream-0"
     assert len(read_by("executor")) > 5 and read_by("executor") <= set(variables)
+    printed = started_as(executor, "executor", tmp_path)
+    options = dict(zip(printed[-14::2], printed[-13::2], strict=True))
+    assert options == {
+        "--driver-url": variables["SPARK_DRIVER_URL"],
+        "--executor-id": variables["SPARK_EXECUTOR_ID"],
+        "--cores": variables["SPARK_EXECUTOR_CORES"],
+        "--app-id": variables["SPARK_APPLICATION_ID"],
+        "--hostname": POD_IP,
+        "--resourceProfileId": variables["SPARK_RESOURCE_PROFILE_ID"],
+        "--podName": POD_IP,
+    }
+    assert printed[-15] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    java_options = [text for name, text in sorted(variables.items()) if name.startswith("SPARK_JAVA_OPT_")]
+    assert java_options and sorted(printed[: len(java_options)]) == sorted(java_options)
+    assert "-Xmx2g" in printed or "-Xmx2048m" in printed
 
 
-def test_spark_makes_a_pod_for_a_driver_in_cluster_mode() -> None:
+def test_spark_makes_a_pod_for_a_driver_in_cluster_mode(tmp_path: Path) -> None:
     """The command is that of the documentation."""
     page = (ROOT / "docs" / "deployment.md").read_text()
     section = page[page.index("### In cluster mode") :]
@@ -241,6 +278,8 @@ def test_spark_makes_a_pod_for_a_driver_in_cluster_mode() -> None:
     (driver,) = pod["spec"]["containers"]
     words = ["driver", "--properties-file", "/opt/spark/conf/spark.properties"]
     assert driver["args"] == [*words, "--class", "org.apache.spark.deploy.PythonRunner", script]
+    printed = started_as(pod, "driver", tmp_path)
+    assert printed == ["--conf", f"spark.driver.bindAddress={POD_IP}", "--deploy-mode", "client", *driver["args"][1:]]
     variables = {variable["name"]: variable for variable in driver["env"]}
     assert read_by("driver") == {"SPARK_DRIVER_BIND_ADDRESS"} and read_by("driver") <= set(variables)
     password = {"name": "pravega-login", "key": "password"}

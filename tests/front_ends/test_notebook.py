@@ -54,8 +54,9 @@ def test_its_text_has_commands_but_no_results_of_cells() -> None:
     assert "<!--" not in text and "pyspark-pravega local start" in text
     shown = [step.output for step in program() if step.output]
     assert shown and not any(output in text for output in shown)
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
-    assert links and all((NOTEBOOK.parent / link).exists() for link in links)
+    pages = re.findall(r"\(`(docs/[^`]+)`\)", text)
+    assert pages and all((NOTEBOOK.parents[2] / page).exists() for page in pages)
+    assert all(link.startswith("https:") for link in re.findall(r"\]\(([^)]+)\)", text))
 
 
 @pytest.mark.notebook
