@@ -19,10 +19,15 @@ T = TypeVar("T")
 def read_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return the options of a read that are for this package, without the bounds of changes if changes are read.
 
-    Raises InvalidOptionError for one that is nearly a bound.
+    Raises InvalidOptionError for one that is nearly a bound, and for a bound where no changes are read.
     """
     asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
-    return without_sparks(options) if any(text.strip().lower() == "true" for text in asked) else options
+    if any(text.strip().lower() == "true" for text in asked):
+        return without_sparks(options)
+    for key in options:
+        if key.lower() in SPARKS:
+            raise InvalidOptionError(f"'{key}' is an option of changes. Add 'changes'='true', or leave it out.")
+    return options
 
 
 def change_range(options: Mapping[str, str]) -> ChangeRange:

@@ -37,9 +37,9 @@ _INSTEAD = {
     "job.sql` runs; or write ....writeStream.option('checkpointLocation', '...').toTable('<table>'), which creates it",
     "CHANGES without FROM": "Spark takes the word for an alias, and shows the rows of the table. Write CHANGES FROM "
     "VERSION 1, or CHANGES FROM TIMESTAMP '2026-01-31 12:00:00', and AS changes for an alias",
-    "CHANGES FROM": "Spark has it from 4.2 on. Use spark.read.format('pravega') or spark.readStream with "
-    "option('scope', '<namespace>'), option('stream', '<table>'), option('changes', 'true') and, for a start, "
-    "option('startingVersion', '1')",
+    "CHANGES FROM": "Spark has it from 4.2 on. Use CREATE TEMPORARY VIEW changes USING pravega OPTIONS (scope "
+    "'<namespace>', stream '<table>', changes 'true', startingVersion '1'), and query that; or spark.readStream"
+    ".format('pravega') with these options",
     "CREATE TABLE ... LIKE": "Spark has it for tables of catalogs from 4.2 on. Use CREATE TABLE with the columns and "
     "properties that SHOW CREATE TABLE shows",
     "INSERT WITH SCHEMA EVOLUTION": "Spark has it from 4.2 on. Use ALTER TABLE <table> ADD COLUMN, then INSERT INTO "

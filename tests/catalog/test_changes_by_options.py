@@ -106,7 +106,10 @@ def test_aggregates_of_changes(read: Read, bounds: dict[str, str]) -> None:
         ({"deduplicationMode": "netChange"}, "'deduplicationMode'='netChange': expected none or dropCarryovers"),
         ({"computeUpdates": "maybe"}, "'computeUpdates'='maybe': "),
         ({"start-version": "2"}, "CHANGES has bounds of its own. Leave 'start-version' out"),
-        ({"changes": "false", "startingVersion": "1"}, "There is no read option 'startingVersion'"),
+        (
+            {"changes": "false", "startingVersion": "1"},
+            "'startingVersion' is an option of changes. Add 'changes'='true'",
+        ),
     ],
     ids=lambda value: " ".join(f"{key}={text}" for key, text in value.items()) if isinstance(value, dict) else "",
 )
