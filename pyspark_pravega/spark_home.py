@@ -38,7 +38,7 @@ def spark_version(environment: Mapping[str, str]) -> str:
 
 
 def version_of_jars(home: Path) -> str | None:
-    """Return the version that the jars of a Spark have; None where there are none of it."""
+    """Return the version that the jars of a Spark have, or None if it has no jars."""
     jars = sorted((home / "jars").glob("spark-core_*.jar"))
     found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
     return None if found is None else found[1]

@@ -45,7 +45,7 @@ def listening(
         while ready not in log.read_text():
             assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
             time.sleep(0.2)
-        assert _listens(port), "it says that it is ready before it is"
+        assert listens(port), "it says that it is ready before it is"
         assert len(log.read_text().splitlines()) <= 5, "it says more than anybody waits for"
         yield
     finally:
@@ -53,6 +53,7 @@ def listening(
         server.wait(timeout=60)
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether a server of this machine takes connections on a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -69,9 +69,6 @@ SINCE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_bad_input.py::test_clauses_of_create_table[CREATE TABLE * LIKE *",
             "test_sql_behaviours.py::test_behaviour[*created: like another]",
         ),
-        "views in names with underscores": (
-            "test_sql_behaviours.py::test_behaviour[*created: underscores are hyphens]",
-        ),
         "INSERT WITH SCHEMA EVOLUTION": ("test_sql_behaviours.py::test_behaviour[*inserted: columns that are new]",),
         "ALTER VIEW, DROP VIEW and SHOW VIEWS": (
             "test_bad_input.py::test_statements_on_a_table[ALTER VIEW *",
@@ -199,7 +196,7 @@ class SparkVersions:
         for feature, counts in self._counts.items():
             before = found["features"].get(feature, {}).get("lacking", counts["lacking"])
             if counts["lacking"] > before:
-                print(f"\n{feature}: {counts['lacking']} lacking, {before} in {self._file}. Delete it if so.")
+                print(f"\n{feature}: {counts['lacking']} lacking, {before} in {self._file}: delete it if right.")
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
                 return
         found.update(spark=pyspark.__version__, python=platform.python_version())

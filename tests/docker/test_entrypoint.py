@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.local.state import ClusterInfo
+from tests.spark_servers import listens
 
 STARTED_WITHIN = 600  # seconds; two JVMs on a machine that may be very busy
 ENTRYPOINT = Path(__file__).resolve().parents[2] / "docker" / "entrypoint.sh"
@@ -50,7 +51,7 @@ def test_the_demo_is_the_one_of_the_examples() -> None:
     assert "/nowhere/demo.py" in done.stderr
 
 
-def test_a_health_check_sees_who_listens() -> None:
+def test_a_health_check_sees_wholistens() -> None:
     """On the port itself, not one that has its digits, and not a client's."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -120,7 +121,7 @@ def test_a_container_answers_over_jdbc(cluster: ClusterInfo, tmp_path: Path) -> 
         )
     try:
         deadline = time.monotonic() + STARTED_WITHIN
-        while not _listens(port):
+        while not listens(port):
             assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.2)
         statement = "SHOW CATALOGS LIKE 'prav*'; SHOW NAMESPACES IN pravega; SELECT 'answered'"
@@ -129,8 +130,3 @@ def test_a_container_answers_over_jdbc(cluster: ClusterInfo, tmp_path: Path) -> 
     finally:
         server.terminate()
         server.wait()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0

@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 
 def main(notebook: str, result: str) -> None:
-    """Write the notebook with its results. Raises CellExecutionError for a cell whose error is none of its tags."""
+    """Write the notebook with its results. Raises CellExecutionError for an error that a cell's tags do not expect."""
     cells = nbformat.read(notebook, as_version=4)
     nbformat.validate(cells)
     NotebookClient(cells, timeout=300, kernel_name="python3").execute()

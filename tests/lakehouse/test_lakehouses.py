@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +10,7 @@ from pyspark_pravega.local.jar_cache import class_path
 from pyspark_pravega.local.java import find_java
 from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.state import ClusterInfo
+from tests.drivers import run_driver
 from tests.spark_versions import VERSION
 
 LAKEHOUSES: dict[tuple[int, ...], tuple[str, str]] = {
@@ -22,7 +19,6 @@ LAKEHOUSES: dict[tuple[int, ...], tuple[str, str]] = {
 }
 """The table format that is made for a version of Spark, and the group of its jars."""
 LOCK = Path(__file__).parent / "lakehouse.lock"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(VERSION not in LAKEHOUSES, reason="no table format runs on this version of Spark")
@@ -31,23 +27,8 @@ def test_tables_and_streams_of_both(cluster: ClusterInfo, scope: str, tmp_path: 
     lakehouse, group = LAKEHOUSES[VERSION]
     artifacts = [artifact for artifact in read_lock(LOCK) if artifact.group == group]
     jars = class_path(artifacts, java=find_java(), report=print)
-    environment = {
-        **os.environ,
-        "PRAVEGA_CONTROLLER_URI": cluster.controller_uri,
-        "PRAVEGA_SCHEMA_REGISTRY_URI": str(cluster.registry_uri),
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "tests.lakehouse.driver",
-        lakehouse,
-        ",".join(map(str, jars)),
-        str(tmp_path),
-        scope,
-    ]
-    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    joined = ",".join(map(str, jars))
+    found = run_driver(cluster, "tests.lakehouse.driver", lakehouse, joined, str(tmp_path), scope)
     assert found["both ways"] == [[1, "a"], [2, "b"], [11, "a"], [12, "b"]]
     assert found["tag"] == [[1], [2]]
     assert found["added column"] == [[1, None], [2, None], [3, 30]]
