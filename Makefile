@@ -10,9 +10,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 ARCHIVE := $(VENV)/.classes-archived
-# mypy and import-linter read packages from directories; this copy has them as they are installed.
-TREE := build/tree
-FOLDERS := catalog client datasource formats jvm local native sql
 PYTEST_ARGS ?=
 # Patches and kustomizations have no schema; a test puts them together, and checks the whole.
 KUBERNETES := $(filter-out %/kustomization.yaml,$(wildcard docker/kubernetes/base/*.yaml)) \
@@ -73,11 +70,6 @@ examples/notebook/tutorial.ipynb: docs/tutorial.md tests/tutorial_notebook.py $(
 docs/troubleshooting.md: $(wildcard pyspark_pravega/errors/*.py) pyspark_pravega/errors_table.py $(STAMP) ## Regenerate the list of errors
 	$(BIN)/python -m pyspark_pravega.errors_table > $@
 
-.PHONY: tree
-tree:
-	@rm -rf $(TREE) && mkdir -p $(TREE)/pyspark_pravega
-	@cp -Rp pyspark_pravega/* $(FOLDERS) $(TREE)/pyspark_pravega/
-
 .PHONY: lint
 lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Kubernetes, and Rust if there is a cargo
 	$(BIN)/ruff check .
@@ -91,14 +83,14 @@ lint: $(STAMP) ## Check style: Python, shell, YAML, Dockerfile, compose file, Ku
 	else echo "There is no cargo: the Rust sources were not checked"; fi
 
 .PHONY: types
-types: $(STAMP) tree ## Check types with mypy: --strict, tests and bench less so
-	MYPYPATH=$(TREE) $(BIN)/mypy -p pyspark_pravega
-	MYPYPATH=$(TREE) $(BIN)/mypy tools/build_backend.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
-	MYPYPATH=$(TREE):. $(BIN)/mypy --explicit-package-bases tests bench
+types: $(STAMP) ## Check types with mypy: --strict, tests and bench less so
+	$(BIN)/mypy -p pyspark_pravega
+	$(BIN)/mypy tools/build_backend.py examples/demo.py examples/keyvalue-format/keyvalue_format.py
+	$(BIN)/mypy --explicit-package-bases tests bench
 
 .PHONY: imports
-imports: $(STAMP) tree ## Check that the folders import each other only as the architecture allows
-	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
+imports: $(STAMP) ## Check that the folders import each other only as the architecture allows
+	$(BIN)/lint-imports --cache-dir .import_linter_cache
 
 .PHONY: test
 test: lint types imports jar native $(ARCHIVE) ## Run everything that must pass: lint, types, imports, all tests on real servers (TEST_PROCESSES, PYTEST_ARGS)

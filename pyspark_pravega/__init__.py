@@ -7,8 +7,6 @@ import this package without needing Spark.
 
 from __future__ import annotations
 
-import os.path
-
 TYPE_CHECKING = False  # as in typing, which takes its time to load: Ctrl-C is ours as soon as this package is loaded
 if TYPE_CHECKING:
     from typing import Any
@@ -19,12 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["DefaultSource", "__version__", "configure"]
 
 __version__ = "0.1.0"
-
-# In a source checkout the sub-packages are the top-level folders beside this one; an installed
-# distribution has them inside. Without this, a shell standing in the checkout could not import them.
-if not os.path.isdir(os.path.join(os.path.dirname(__file__), "client")):
-    __path__.append(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-
 
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":

@@ -22,7 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # What all lines share.
-SOURCES = ROOT / "jvm" / "src"
+JVM = ROOT / "pyspark_pravega" / "jvm"
+SOURCES = JVM / "src"
 # The oldest Java that Spark runs on.
 JAVA_RELEASE = "17"
 OTHERS_SWITCH = "PYSPARK_PRAVEGA_OTHER_SPARKS"
@@ -49,8 +50,8 @@ class Line:
 
 # As `adapter.JARS`.
 LINES = (
-    Line(("4.1",), ROOT / "jvm" / "spark41", ROOT / "jvm" / "pyspark-pravega-adapter-4.1.jar"),
-    Line(("4.2", "4.3"), ROOT / "jvm" / "spark42", ROOT / "jvm" / "pyspark-pravega-adapter.jar"),
+    Line(("4.1",), JVM / "spark41", JVM / "pyspark-pravega-adapter-4.1.jar"),
+    Line(("4.2", "4.3"), JVM / "spark42", JVM / "pyspark-pravega-adapter.jar"),
 )
 
 

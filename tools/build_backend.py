@@ -1,8 +1,8 @@
 """Build backend: setuptools, and before a wheel the Java adapter and the native decoder are compiled.
 
-The adapter is compiled into `jvm/` as `adapter_build.py` says: for the installed pyspark, or for all versions of Spark.
+The adapter is compiled into `pyspark_pravega/jvm/` as `adapter_build.py` says: for the installed pyspark, or for all versions of Spark.
 
-The native decoder is compiled into `native/` where Rust's cargo is there, and makes the wheel one for the platform.
+The native decoder is compiled into `pyspark_pravega/native/` where Rust's cargo is there, and makes the wheel one for the platform.
 Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
 
     python tools/build_backend.py                # only compile both, what is not up to date
@@ -46,7 +46,8 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
-CRATE = ROOT / "native"
+# A source distribution has the folders inside the package, a checkout has links there.
+CRATE = ROOT / "pyspark_pravega" / "native"
 LIBRARY = CRATE / "_native.abi3.so"
 # As `native.SWITCH`: no native code where it is 0.
 NATIVE_SWITCH = "PYSPARK_PRAVEGA_NATIVE"
@@ -76,8 +77,8 @@ def build_editable(
 ) -> str:
     """Build a wheel that only points at this checkout.
 
-    Spark finds Python data sources by walking the directories of `sys.path`. setuptools' own editable install
-    maps our folders by an import hook, which such a walk does not see; a path file it does.
+    Spark finds Python data sources by walking the directories of `sys.path`. Such a walk follows a path file, and
+    overlooks the import hook of setuptools' own editable install.
     """
     compile_adapters()
     compile_native()

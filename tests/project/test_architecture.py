@@ -33,7 +33,7 @@ def test_formats_know_types_of_spark_only(path: Path) -> None:
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-FOLDERS = {name: ROOT / folder for name, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()}
+FOLDERS = [path for path in (ROOT / "pyspark_pravega").iterdir() if path.is_symlink()]
 MODULES = {"grpcio": "grpc", "jsonschema-rs": "jsonschema_rs", "protobuf": "google"}
 """The modules of distributions that are named otherwise."""
 
@@ -46,15 +46,15 @@ def modules_of(requirements: list[str]) -> set[str]:
 def test_what_is_imported_is_required_and_the_other_way_round() -> None:
     """What only local clusters need is the extra `local`."""
     used: dict[str, set[str]] = {}
-    for package, folder in FOLDERS.items():
-        for path in folder.glob("*.py"):
+    for folder in [*(path.resolve() for path in FOLDERS), ROOT / "pyspark_pravega"]:
+        for path in folder.rglob("*.py"):
             if path.name != "generate.py":  # a tool, with requirements of its own
                 roots = {name.split(".")[0] for name in imported(path) if not name.startswith("__")}
-                used.setdefault(package, set()).update(roots)
+                used.setdefault(folder.name, set()).update(roots)
     known = set(sys.stdlib_module_names) | {"pyspark_pravega"}
-    everywhere = set().union(*(names for package, names in used.items() if package != "pyspark_pravega.local")) - known
+    everywhere = set().union(*(names for folder, names in used.items() if folder != "local")) - known
     assert everywhere == modules_of(PROJECT["project"]["dependencies"])
-    only_local = used["pyspark_pravega.local"] - known - everywhere
+    only_local = used["local"] - known - everywhere
     assert only_local == modules_of(PROJECT["project"]["optional-dependencies"]["local"])
 
 

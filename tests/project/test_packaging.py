@@ -28,7 +28,7 @@ def tracked_files() -> list[Path]:
     """Files of the checkout, those not yet committed too, but nothing that was built."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    return [Path(name) for name in listed.split("\0") if name and os.path.lexists(ROOT / name)]
 
 
 def run(command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -41,7 +41,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for path in tracked_files():
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, copy / path)
+        shutil.copy(ROOT / path, copy / path, follow_symlinks=False)
     return copy
 
 
@@ -69,12 +69,19 @@ def wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(unpacked, tmp_path_factory.mktemp("out"))
 
 
-def test_every_package_folder_is_listed() -> None:
-    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = {path.parent.as_posix() for path in tracked_files() if path.name == "__init__.py"}
-    ours = {folder for folder in folders if folder.split("/")[0] not in ("tests", "bench")}
-    assert ours == set(setuptools["package-dir"].values())
-    assert set(setuptools["packages"]) == set(setuptools["package-dir"])
+def test_every_folder_of_the_architecture_is_in_the_package() -> None:
+    folders = {path.parts[0] for path in tracked_files() if path.name == "__init__.py"} - {"tests", "bench"}
+    links = {path.name: os.readlink(ROOT / path) for path in tracked_files() if (ROOT / path).is_symlink()}
+    assert links == {folder: f"../{folder}" for folder in folders - {"pyspark_pravega"}}
+
+
+def test_each_file_is_in_the_source_distribution_once(unpacked: Path) -> None:
+    files = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+    modules = {path.as_posix() for path in tracked_files() if path.suffix in (".py", ".java", ".rs")}
+    for kind in ("tests", "bench", "docs", "docker", "examples"):
+        modules = {path for path in modules if not path.startswith(f"{kind}/")}
+    moved = {path if path.startswith(("tools/", "pyspark_pravega/")) else f"pyspark_pravega/{path}" for path in modules}
+    assert {path for path in files if path.endswith((".py", ".java", ".rs"))} == moved
 
 
 def test_the_wheel_is_complete(wheel: Path) -> None:
@@ -100,9 +107,9 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
 
 
 def test_a_wheel_without_native_code_and_for_one_spark(unpacked: Path, tmp_path: Path) -> None:
-    library = unpacked / "native" / "_native.abi3.so"
+    library = unpacked / "pyspark_pravega" / "native" / "_native.abi3.so"
     library.write_bytes(b"of other sources")
-    jar = unpacked / "jvm" / "pyspark-pravega-adapter-4.1.jar"
+    jar = unpacked / "pyspark_pravega" / "jvm" / "pyspark-pravega-adapter-4.1.jar"
     jar.write_bytes(b"of an earlier build")
     wheel = built_wheel(unpacked, tmp_path, PYSPARK_PRAVEGA_NATIVE="0", PYSPARK_PRAVEGA_OTHER_SPARKS="0")
     assert not library.exists() and not jar.exists()
