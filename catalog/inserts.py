@@ -15,7 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown

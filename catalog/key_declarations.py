@@ -12,7 +12,7 @@ from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError, shorten
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
-from pyspark_pravega.formats.core.column_lookup import find_column
+from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.sql import options as o
 
 from .connections import Catalog

@@ -16,8 +16,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pyspark_pravega.client.begun import begun
-from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.cancellation import begun, shielded
 from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
 from pyspark_pravega.datasource.commit_log_table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS

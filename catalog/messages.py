@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructType
 
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, ProtocolError
-from pyspark_pravega.formats.core.spark_schema import spark_schema_of
+from pyspark_pravega.formats.core.spark_types import spark_schema_of
 
 T = TypeVar("T")
 _SHOWN = 60

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark_pravega.errors import PermissionDeniedError, PravegaError, ScopeNotFoundError, StreamNotFoundError
-from pyspark_pravega.sql.identifiers import quote_all
-from pyspark_pravega.sql.near_names import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import did_you_mean, nearest, quote_all
 
 from . import namespaces, tables, views
 from .connections import Catalog

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.errors import (
     InvalidSchemaError,
     PermissionDeniedError,

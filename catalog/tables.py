@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log import origin_of
 from pyspark_pravega.datasource.kinds.dispatch import kind_of, kind_with_format

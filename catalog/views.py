@@ -24,7 +24,7 @@ from pyspark_pravega.errors import (
     ViewExistsError,
     ViewNotFoundError,
 )
-from pyspark_pravega.formats.core.spark_schema import spark_schema_of
+from pyspark_pravega.formats.core.spark_types import spark_schema_of
 from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
 

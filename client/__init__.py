@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .config import ClientConfig
-from .unreached import FirstContact
+from .retry import FirstContact
 
 if TYPE_CHECKING:
     from .controller.controller import Controller

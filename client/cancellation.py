@@ -1,17 +1,13 @@
-"""Ending calls that nobody waits for any more.
-
-A call that may be cancelled runs `under` a `Cancellation`. All that it waits for in this package then ends soon after
-`cancel`, by raising `Cancelled`: pauses between tries, calls of the controller, replies of segment stores. What must
-not be left half done runs in `shielded`. Without a `Cancellation` nothing changes.
-"""
+"""Ends calls that nobody waits for any more, and runs independent calls side by side."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -129,3 +125,24 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
+
+
+T = TypeVar("T")
+
+
+def begun(call: Callable[[], T]) -> Callable[[], T]:
+    """Begin a call in a thread of its own, as part of this thread's call; return what waits for its result.
+
+    That raises what the call has raised. If nobody asks for the result, it does not matter what becomes of the call.
+    """
+    outcome: Future[T] = Future()
+    context = copy_context()  # who cancels the call, and until when it may try again
+
+    def run() -> None:
+        try:
+            outcome.set_result(context.run(call))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="begun", daemon=True).start()
+    return outcome.result

@@ -23,7 +23,7 @@ from pyspark_pravega.errors import (
 )
 
 from .config import ClientConfig, Endpoint
-from .unreached import why_unreached
+from .retry import why_unreached
 
 # OpenSSL's X509_V_ERR_*: what `SSLCertVerificationError.verify_code` holds.
 _EXPIRED = 10

@@ -24,7 +24,7 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
-from .begun import begun
+from .cancellation import begun
 from .controller.transactions import SHORTEST_LEASE_MS, CreatedTransaction, TransactionStatus
 from .retry import at_most
 from .stream import MAX_EPOCH, SegmentRange, Stream, transaction_epoch, transaction_segment_id

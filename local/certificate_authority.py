@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .certificate_files import DEFAULT_LIFETIME, STORE_PASSWORD, Certificates
-from .private_files import write_private
+from .directories import write_private
 
 _CLOCK_SKEW = timedelta(hours=1)
 

@@ -20,14 +20,12 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import certificates, class_archive, jar_cache, lifeline, processes, readiness, server_log
+from . import certificates, class_archive, jar_cache, lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
-from .directories import default_cluster_directory
-from .file_lock import exclusive
+from .directories import default_cluster_directory, exclusive, private_directory
 from .java import Java, find_java
 from .lock_file import SERVERS_LOCK, read_lock
 from .ports import free_ports
-from .private_files import private_directory
 from .servers import ServerProgram, ServerSettings, pravega_program, registry_program, server_environment
 from .state import ClusterInfo, ClusterState
 
@@ -262,7 +260,7 @@ class _Start:
 
     def _launch(self, program: ServerProgram, probe: readiness.Probe, deadline: float) -> None:
         self._report(f"starting {program.name} (log: {program.log})")
-        log = server_log.ServerLog([program.log, program.output])
+        log = servers.ServerLog([program.log, program.output])
         process = processes.spawn(
             program.command, directory=self._run, output=program.output, environment=server_environment()
         )

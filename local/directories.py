@@ -1,10 +1,13 @@
-"""Where this machine keeps the jar cache and the state of local clusters, by the platform's custom."""
+"""Directories and files of local clusters: where they are, who may read them, and locks on them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 _NAME = "pyspark-pravega"
@@ -33,3 +36,44 @@ def _base(variable: str, fallback: str, mac_fallback: str, environment: Mapping[
     if os.path.isabs(value):
         return Path(value)
     return Path.home() / (mac_fallback if sys.platform == "darwin" else fallback)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file with mode 0600, in one step: a reader sees the old content or all of the new."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def private_directory(path: Path) -> Path:
+    """Create a directory with mode 0700, parents as usual; an existing one is left as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+@contextmanager
+def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock file for the length of a `with` block.
+
+    Args:
+        path: lock file; created, and never deleted, since deleting it would let two holders in.
+        waiting: called once if another process holds the lock, before waiting for it without limit.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is not None:
+                waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

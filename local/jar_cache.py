@@ -10,8 +10,7 @@ from pathlib import Path
 from pyspark_pravega.errors import SetupError, system_reason
 
 from . import ivy
-from .directories import jar_directory
-from .file_lock import exclusive
+from .directories import exclusive, jar_directory
 from .java import Java
 from .lock_file import Artifact, sha256_of
 

@@ -1,4 +1,4 @@
-"""Stop a cluster when the process that wanted it ends, even if that process is killed.
+"""Stops a cluster when the process that wanted it ends, even if that process is killed.
 
 A small watcher process waits for the end of a pipe whose other end only the owner holds: the kernel closes
 it when the owner dies. Used by tests, benchmarks and demos; `pyspark-pravega local start` does without.

@@ -15,9 +15,9 @@ from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import Credentials
 from pyspark_pravega.client.registry.http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
+from pyspark_pravega.client.retry import FirstContact
 from pyspark_pravega.client.segments.connection import Connection
 from pyspark_pravega.client.tls import ssl_context
-from pyspark_pravega.client.unreached import FirstContact
 from pyspark_pravega.errors import PravegaError, ScopeExistsError
 
 from .state import ClusterInfo

@@ -1,4 +1,4 @@
-"""The two server programs: their settings files and command lines.
+"""The two server programs: their settings files, their command lines, and what they logged since their start.
 
 Settings go into files with mode 0600, never on the command line, where every user of the machine could
 read the passwords among them. The servers' own logging of their settings (at INFO) is off for the same reason.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,9 @@ from xml.sax.saxutils import escape
 from .accounts import SERVER_USER, Account, password_file, server_password
 from .certificates import Certificates
 from .class_archive import ClassArchive
+from .directories import private_directory, write_private
 from .java import Java
 from .ports import Ports
-from .private_files import private_directory, write_private
 
 _REGISTRY_HEAP = "128m"
 CACHE_SIZE = "pravegaservice.cache.size.max"
@@ -280,3 +281,39 @@ def _properties(values: Mapping[str, str]) -> bytes:
             escaped = "\\" + escaped
         lines.append(f"{key}={escaped}\n")
     return "".join(lines).encode("ascii")
+
+
+_TAIL_LINES = 30
+_TAIL_BYTES = 64_000
+_PORT_IN_USE = re.compile(rb"Address already in use|java\.net\.BindException|Failed to bind to")
+_STACK_FRAME = re.compile(r"\s+(at |\.\.\. \d+)")
+
+
+class ServerLog:
+    """The files a server writes to, from their present ends on."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._offsets = {file: file.stat().st_size if file.exists() else 0 for file in files}
+
+    def tells_port_in_use(self) -> bool:
+        return any(_PORT_IN_USE.search(self._read(file)) for file in self._offsets)
+
+    def tail(self) -> str:
+        """The last lines, without stack frames, and where to read more."""
+        parts = []
+        for file in self._offsets:
+            lines = self._read(file)[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
+            kept = [line for line in lines if line and not _STACK_FRAME.match(line)][-_TAIL_LINES:]
+            parts.append(f"--- end of {file}:\n" + "\n".join(kept or ["(empty)"]))
+        return "\n".join(parts)
+
+    def _read(self, file: Path) -> bytes:
+        try:
+            with file.open("rb") as opened:
+                size = opened.seek(0, 2)
+                # Smaller than before: the log was rolled over, hence all of it is new.
+                start = self._offsets[file] if size >= self._offsets[file] else 0
+                opened.seek(start)
+                return opened.read()
+        except FileNotFoundError:
+            return b""

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from pyspark_pravega.errors import SetupError
 
+from .directories import write_private
 from .ports import Ports
-from .private_files import write_private
 from .processes import ServerProcess
 
 _VERSION = 1

@@ -18,6 +18,7 @@ __all__ = ["DefaultSource", "__version__", "configure"]
 
 __version__ = "0.1.0"
 
+
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
         from pyspark_pravega.datasource.source import PravegaDataSource

@@ -93,8 +93,7 @@ def _connected(controller_uri: str | None) -> Iterator[Pravega]:
 
 def _consumers_of(pravega: Pravega, stream: Stream) -> list[ConsumerStatus]:
     from pyspark_pravega.client.consumers.consumer import list_consumers
-    from pyspark_pravega.sql.identifiers import is_internal, quote_all
-    from pyspark_pravega.sql.near_names import did_you_mean, nearest
+    from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
 
     try:
         return list_consumers(pravega, stream)

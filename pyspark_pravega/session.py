@@ -20,7 +20,7 @@ from pyspark_pravega.errors import SetupError
 from pyspark_pravega.spark_arguments import add_jar, conf_of, jars_of, join_jars, setting_of
 from pyspark_pravega.spark_home import find_spark_home
 from pyspark_pravega.spark_logging import quiet_logging, quiet_query_contexts
-from pyspark_pravega.sql.keywords import settings_from_keywords
+from pyspark_pravega.sql.resolution import settings_from_keywords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

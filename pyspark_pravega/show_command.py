@@ -66,7 +66,7 @@ def schema(table: str, as_json: bool, controller_uri: str | None, schema_registr
     """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
     from pyspark_pravega.show_output import print_json, print_table
     from pyspark_pravega.sql.options import FORMAT
-    from pyspark_pravega.sql.options.key_value import KEY_VALUE_FORMAT
+    from pyspark_pravega.sql.options.tables import KEY_VALUE_FORMAT
 
     with _connected(controller_uri, schema_registry_uri) as catalog:
         found = catalog.load_table(table)

@@ -1,11 +1,8 @@
-"""Names: how they are quoted in SQL, and which of them Pravega can hold.
-
-Pravega takes letters, digits, `.` and `-` only; names of its own may begin with `_` (NameUtils.validateStreamName and
-validateScopeName in the controller, validateUserStreamName and validateUserScopeName in clients).
-"""
+"""Names: how SQL quotes them, which of them Pravega can hold, and which one a mistyped name was meant to be."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -119,3 +116,19 @@ def check_catalog_name(catalog: str) -> None:
         )
     if catalog in ("spark_catalog", "system", "session"):
         raise InvalidNameError(f"The catalog name '{catalog}' is Spark's own; choose another, for example pravega.")
+
+
+_NEAR = 0.7
+"""How alike two names are, from 0 to 1: `senor` and `sensor` are 0.9."""
+
+
+def nearest(name: str, known: Iterable[str], *, least: float = _NEAR) -> str | None:
+    """Return the one of the known names that is nearest to a name, in any case; None if no one is near."""
+    by_lower = {each.lower(): each for each in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), by_lower, 1, least)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str | None) -> str:
+    """Return the question to put behind a message, empty without a name."""
+    return "" if name is None else f" Did you mean {name}?"

@@ -254,3 +254,8 @@ STREAM_CUT: OptionType[str] = OptionType(
     "`earliest`, `latest`, `unbounded` or a stream cut's text",
     lambda text: text.lower() if text.lower() in ("earliest", "latest", "unbounded") else text,
 )
+
+
+QUERY = SettableAs.READ | SettableAs.WRITE
+CONNECTION = SettableAs.CATALOG | QUERY
+TABLE = SettableAs.PROPERTY | QUERY

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.local.file_lock import exclusive
+from pyspark_pravega.local.directories import exclusive
 from pyspark_pravega.local.state import ClusterInfo
 from tests.processes import processor_seconds, running_with
 

@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from pyspark_pravega.formats.changes.encodings.matrix_table import with_table
+from pyspark_pravega.formats.changes.encodings.matrix import with_table
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 TESTS = Path(__file__).resolve().parent

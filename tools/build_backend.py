@@ -1,9 +1,10 @@
 """Build backend: setuptools, and before a wheel the Java adapter and the native decoder are compiled.
 
-The adapter is compiled into `pyspark_pravega/jvm/` as `adapter_build.py` says: for the installed pyspark, or for all versions of Spark.
+The adapter is compiled into `pyspark_pravega/jvm/` as `adapter_build.py` says: for the installed pyspark, or for all
+versions of Spark.
 
-The native decoder is compiled into `pyspark_pravega/native/` where Rust's cargo is there, and makes the wheel one for the platform.
-Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
+Where there is Rust's cargo, the native decoder is compiled into `pyspark_pravega/native/`, and the wheel is one for the
+platform. Without cargo, or with PYSPARK_PRAVEGA_NATIVE=0, the wheel is for any platform and decodes in Python.
 
     python tools/build_backend.py                # only compile both, what is not up to date
     python tools/build_backend.py jar|native     # or one of them

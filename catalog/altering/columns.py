@@ -12,9 +12,9 @@ from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
 from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE, EditedColumn, parts_of, with_parts
-from pyspark_pravega.formats.core.number_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
+from pyspark_pravega.formats.core.spark_types import FLOATING_POINT, WHOLE_NUMBERS, holds_number
 from pyspark_pravega.formats.core.spark_visitor import child_path
-from pyspark_pravega.sql.near_names import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
 from ..requests import TableChange
 

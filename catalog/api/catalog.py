@@ -12,8 +12,8 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.datasource.connection import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
-from pyspark_pravega.sql.keywords import settings_from_keywords
 from pyspark_pravega.sql.options import resolve
+from pyspark_pravega.sql.resolution import settings_from_keywords
 
 from .. import namespaces, tables
 from ..connections import Catalog

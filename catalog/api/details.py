@@ -17,8 +17,7 @@ from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.sql.identifiers import is_internal, quote_all
-from pyspark_pravega.sql.near_names import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
 
 from ..connections import Catalog
 from ..metadata.dispatch import TABLES, belongs_to_stream, load, rows

@@ -29,7 +29,7 @@ from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.near_names import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
 from ..changes import asked_for
 from ..connections import Catalog

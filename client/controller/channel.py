@@ -24,9 +24,8 @@ from pyspark_pravega.errors import (
 from .. import cancellation
 from ..config import ClientConfig, Endpoint
 from ..credentials import authorization_header
-from ..retry import retry
+from ..retry import FirstContact, retry
 from ..tls import grpc_root_certificates, server_name_override
-from ..unreached import FirstContact
 from .controller_pb2_grpc import ControllerServiceStub
 from .errors import Purpose, controller_error
 

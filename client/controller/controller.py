@@ -11,14 +11,13 @@ from types import TracebackType
 from pyspark_pravega.errors import ScopeNotEmptyError, counted
 
 from ..config import ClientConfig
-from ..unreached import FirstContact
+from ..retry import FirstContact
 from .channel import ControllerChannel
-from .event_time import EventTimeCalls
 from .reader_groups import ReaderGroupCalls
 from .scopes import KeyValueTableCalls, ScopeCalls
 from .segments import SegmentCalls
 from .streams import StreamCalls
-from .transactions import CreatedTransaction, TransactionCalls, TransactionStatus
+from .transactions import CreatedTransaction, EventTimeCalls, TransactionCalls, TransactionStatus
 
 __all__ = ["Controller", "CreatedTransaction", "TransactionStatus"]
 

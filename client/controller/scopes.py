@@ -13,8 +13,7 @@ from pyspark_pravega.errors import (
 
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .calls import ROOT_RESOURCE, ControllerCalls, after_lost_reply, key_value_table_resource, scope_resource
-from .errors import Purpose
+from .errors import ROOT_RESOURCE, ControllerCalls, Purpose, after_lost_reply, key_value_table_resource, scope_resource
 from .messages import decode_ranges
 
 

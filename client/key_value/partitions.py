@@ -1,23 +1,20 @@
-"""Finds the table segments that are the partitions of a key-value table.
-
-A table of a new name has the segments 0 to n - 1. One made under the name of a deleted table, even in a scope made
-anew, goes on counting where that one ended. Tables never scale, so the n numbers are consecutive, all of epoch 0.
-"""
+"""Finds the table segments that are the partitions of a key-value table, and reads pages of them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark_pravega.errors import PermissionDeniedError
 
 from ..segments.failures import SegmentAddress, missing_segment
-from ..segments.store import SegmentStore
+from ..segments.store import Request, SegmentStore
 from ..stream import Access, key_value_table_stream, segment_id
 from ..wire import commands as wire
-from ..wire.replies import NoSuchSegment
-from ..wire.table_replies import TableSegmentInfo
+from ..wire.replies import NoSuchSegment, Reply
+from ..wire.table_replies import TableEntriesRead, TableKeysRead, TableSegmentInfo
 
 PROBED_STARTS = 1024
 """How often a table may have been deleted and made again until users with READ alone cannot find it any more."""
@@ -93,3 +90,43 @@ class TablePartitions:
             else:
                 self._store.forget_location(address.stream, address.segment_id)
         return found
+
+
+_PAGE = 1000
+"""Entries asked for at once. Segment stores answer with 200 to 1,400, whatever is asked and however large they are."""
+_PAGE_BYTES = 2 << 20
+
+PageRequest = Callable[[int, str, str, int, bytes, bytes], bytes]
+
+
+@dataclass(frozen=True)
+class PartitionSize:
+    """How large a partition is. The number of its entries lags behind writes."""
+
+    bytes: int
+    entries: int
+
+    @property
+    def pages(self) -> int:
+        """Return about how many pages all entries are, at least one."""
+        return 1 + max(self.entries // _PAGE, self.bytes // _PAGE_BYTES)
+
+
+def page_request(request: PageRequest, start: bytes, last: bytes) -> Request:
+    """Return the request for a page that begins with a key and does not go beyond the last (b"": open)."""
+    return lambda request_id, segment, token: request(request_id, segment, token, _PAGE, start, last)
+
+
+def start_of_next(page: Reply) -> bytes | None:
+    """Return where the page after this one begins; None when there is none."""
+    if isinstance(page, TableEntriesRead) and page.entries:
+        return _next_key(page.entries[-1].key)
+    if isinstance(page, TableKeysRead) and page.keys:
+        return _next_key(page.keys[-1].key)
+    return None
+
+
+def _next_key(key: bytes) -> bytes | None:
+    """Return the key right after `key` among keys of its length, None after the last."""
+    number = int.from_bytes(key, "big") + 1
+    return number.to_bytes(len(key), "big") if number < 1 << 8 * len(key) else None

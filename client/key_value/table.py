@@ -39,8 +39,7 @@ from ..wire.table_replies import (
     TableRead,
     TableSegmentInfo,
 )
-from .pages import PageRequest, PartitionSize, page_request, start_of_next
-from .partitions import PartitionsController, TablePartitions
+from .partitions import PageRequest, PartitionsController, PartitionSize, TablePartitions, page_request, start_of_next
 
 T = TypeVar("T")
 PageT = TypeVar("PageT", TableEntriesRead, TableKeysRead)

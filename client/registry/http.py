@@ -1,8 +1,4 @@
-"""Requests over HTTP/1.1 to one server, on connections that stay open.
-
-The requests are small, and many statements begin with some. urllib3 takes about half the processor time of the larger
-libraries for them.
-"""
+"""Requests over HTTP/1.1 to the schema registry, and the errors that its refusals become."""
 
 from __future__ import annotations
 
@@ -22,6 +18,19 @@ from urllib3.exceptions import (
     NewConnectionError,
     ReadTimeoutError,
     SSLError,
+)
+
+from pyspark_pravega.errors import (
+    AuthenticationError,
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    PermissionDeniedError,
+    PravegaError,
+    ProtocolError,
+    RegistryError,
+    SchemaExistsError,
+    SchemaNotFoundError,
+    ServerUnavailableError,
 )
 
 from ..config import Endpoint
@@ -115,7 +124,7 @@ class HttpServer:
         except ClosedPoolError as error:
             raise RuntimeError("the client is closed; connect again") from error
         except HTTPError as error:
-            raise _reason(error) from error
+            raise _cause(error) from error
         return Response(method, unquote(path), answer.status, answer.reason or "", answer.data)
 
     def close(self) -> None:
@@ -123,7 +132,7 @@ class HttpServer:
         self._pool.close()
 
 
-def _reason(error: HTTPError) -> Exception:
+def _cause(error: HTTPError) -> Exception:
     """Return what went wrong: one of the errors above, or the OSError for which there is no connection."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, NewConnectionError) and isinstance(cause, OSError):
@@ -136,3 +145,82 @@ def _reason(error: HTTPError) -> Exception:
         # A server that does not speak TLS keeps silent when it is greeted with it.
         return NotTakenError() if "handshake" in str(cause) else NotAnsweredError()
     return NoAnswerError()
+
+
+_LONGEST_REASON = 300
+
+
+def refusal(
+    response: Response, endpoint: Endpoint, *, namespace: str | None, group: str | None, right: str
+) -> PravegaError:
+    """Make the error for a status that is no success. `right` says what was tried with the group."""
+    status = response.status
+    reason = _reason(response)
+    path = response.path
+    adding_schema = response.method == "POST" and path.endswith("/schemas")
+    if group is None:
+        target = "the schema registry"
+    else:
+        target = f"the schema group '{group}' of " + (
+            "the default namespace" if namespace is None else f"namespace '{namespace}'"
+        )
+    if status == 401:
+        return AuthenticationError(
+            "the schema registry knows no such user, or the password is wrong"
+            + (f" ({target})" if group is not None else "")
+            + "; check the credentials"
+        )
+    if status == 403:
+        return PermissionDeniedError(f"the user may not {right} {target}; grant {_needed(namespace, group, right)}")
+    if status == 404 and path.endswith("/v1/groups"):
+        return ProtocolError(f"what answers at {endpoint} is no schema registry; check its address")
+    if status == 404:
+        return SchemaNotFoundError(f"{target} is not there, or has nothing at {path}{reason}")
+    if status == 409:
+        if right == "create":
+            return SchemaExistsError(f"{target} exists already")
+        if adding_schema:
+            return IncompatibleSchemaError(
+                f"{target} refuses the schema: its compatibility policy does not allow the change, or it "
+                f"takes one type only{reason}"
+            )
+        return IncompatibleSchemaError(f"{target} was changed by somebody else meanwhile{reason}")
+    if status in (400, 417) and adding_schema:
+        what = "its format is not that of the group" if status == 417 else "it cannot be parsed or is misnamed"
+        return InvalidSchemaError(f"{target} refuses the schema: {what}{reason}")
+    error = RegistryError(f"the schema registry answered {status} when asked to {right} {target}{reason}")
+    error.status = status
+    error.group = group
+    return error
+
+
+def may_pass(error: BaseException) -> bool:
+    """Tell whether a request that may be repeated is sent again: the registry is away, or answered 500.
+
+    Registry 0.6.0 answers 500 for some seconds while Pravega's containers move to another server ("updateEntries in
+    table: _schemaregistry/groups/0" in its log). On secured servers it answers so to the first change after its own
+    token for Pravega has expired: it gets a new token and then sends a buffer that is freed already
+    (IllegalReferenceCountException).
+    """
+    return isinstance(error, ServerUnavailableError) or (isinstance(error, RegistryError) and error.status == 500)
+
+
+def _reason(response: Response) -> str:
+    text = response.text.strip()
+    # Internal errors come as HTML pages that say nothing.
+    if not text or text.startswith("<"):
+        return ""
+    return f" ({text[:_LONGEST_REASON]})"
+
+
+def _needed(namespace: str | None, group: str | None, right: str) -> str:
+    """Return the permission to ask for, in the notation of the registry's password file."""
+    scope = "prn::/" if namespace is None else f"prn::/namespace:{namespace}"
+    if group is None or right == "create":
+        return f"{scope},READ_UPDATE"
+    resource = f"prn::/namespace:{namespace or '/'}/group:{group}"
+    if right in ("add a schema to", "delete a schema of"):
+        return f"{resource}/schemas:*,READ_UPDATE"
+    if right == "add a codec to":
+        return f"{resource}/codecs:*,READ"
+    return f"{resource},READ" if right == "read" else f"{resource},READ_UPDATE"

@@ -29,10 +29,8 @@ from pyspark_pravega.errors import (
 from .. import tls
 from ..config import ClientConfig
 from ..credentials import authorization_header
-from ..retry import retry
-from ..unreached import FirstContact, why_unreached
-from .errors import may_pass, refusal
-from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response
+from ..retry import FirstContact, retry, why_unreached
+from .http import HttpServer, NoAnswerError, NotAnsweredError, NotTakenError, Response, may_pass, refusal
 from .types import Compatibility, Encoding, GroupProperties, SchemaInfo, SchemaVersion, VersionInfo
 
 _log = logging.getLogger(__name__)

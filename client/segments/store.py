@@ -36,8 +36,7 @@ from ..wire.replies import (
     StreamSegmentInfo,
     WrongHost,
 )
-from .connection import Connection
-from .connection_pool import ConnectionPool
+from .connection import Connection, ConnectionPool
 from .failures import TRANSIENT, SegmentAddress, failure, token_expired
 
 _log = logging.getLogger(__name__)

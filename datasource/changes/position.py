@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, InvalidOptionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.errors import InvalidSchemaError
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.key_value.pages import PartitionSize
+from pyspark_pravega.client.key_value.partitions import PartitionSize
 from pyspark_pravega.client.key_value.table import MAX_READ_KEYS, KeyValueTable
 from pyspark_pravega.errors import InvalidSchemaError, KeyValueTableNotFoundError, MalformedEventError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types

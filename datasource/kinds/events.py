@@ -9,7 +9,7 @@ from functools import partial
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.sql import options as o

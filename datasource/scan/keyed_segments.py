@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.segments.store import SegmentInfo
 from pyspark_pravega.client.stream import Stream, segment_epoch
 from pyspark_pravega.client.stream_cut import StreamCut

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
-from pyspark_pravega.client.segments.event_walk import SMALLEST_EVENT, Walked, walk_events
+from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Walked, walk_events
 from pyspark_pravega.client.stream import Stream
 
 from .limits import Limits

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.client.segments.event_walk import Walked
+from pyspark_pravega.client.segments.range_reader import Walked
 from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
 
 from ..scan.snapshot import SegmentSlice

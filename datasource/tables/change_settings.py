@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.formats.changes.debezium.avro_schemas import read_schemas
+from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings
 from pyspark_pravega.sql import options as o
 

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DateType, LongType, StructType, TimestampNTZType, TimestampType
 
 from pyspark_pravega.errors import UnsupportedTypeError
-from pyspark_pravega.formats.core.column_lookup import find_column
+from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.sql.options import EVENT_TIME
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.begun import begun
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError

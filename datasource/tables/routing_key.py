@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, DateType, DecimalType, IntegralType, 
 
 from pyspark_pravega.client.routing import hash_keys
 from pyspark_pravega.errors import UnsupportedTypeError
-from pyspark_pravega.formats.core.column_lookup import find_column
+from pyspark_pravega.formats.core.columns import find_column
 from pyspark_pravega.sql.options import ROUTING_KEY
 
 _KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.schema_texts import SPARK_METADATA, split_comment
+from ..core.spark_types import SPARK_METADATA, split_comment
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
 from .schema_to_spark import targets

@@ -18,8 +18,7 @@ from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native.plans import NO_COLUMNS, one_column
-from ..native.reader import avro_plan, native_reader
+from ..native import NO_COLUMNS, avro_plan, native_reader, one_column
 from . import schema_model as avro
 from .binary import Reader, read_whole, reader_of
 from .edited_schema import edited_avro, former_names

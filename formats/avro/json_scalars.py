@@ -24,8 +24,17 @@ from typing import Any
 import numpy as np
 
 from ..core.columns import Misfit, NumberText, kind_of
-from ..core.iso_times import date_text, days_of, micros_of, timestamp_text
-from ..core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, exact_decimal, from_base64, shortened
+from ..core.scalars import (
+    FLOAT_LIMIT,
+    SPECIAL_FLOATS,
+    date_text,
+    days_of,
+    exact_decimal,
+    from_base64,
+    micros_of,
+    shortened,
+    timestamp_text,
+)
 from . import schema_model as avro
 from .cells import varint
 from .leaves import MILLIS, Scalar, check_resolves, named

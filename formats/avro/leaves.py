@@ -20,8 +20,8 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.arrow_types import arrow_type_of
 from ..core.columns import Column, Leaf, Misfit
-from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
 from ..core.scalars import exact_decimal
+from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from . import schema_model as avro
 
 Scalar = avro.Primitive | avro.Fixed | avro.Enum

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
-from ..native.plans import Spec, Unplanned
+from ..native import Spec, Unplanned
 from . import schema_model as avro
 from .union_columns import Constant
 

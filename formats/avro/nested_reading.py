@@ -15,7 +15,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.columns import Column, Leaf, Misfit
 from ..core.framing import Undecodable
-from ..core.json_text import json_text
+from ..core.scalars import json_text
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
 from .binary import Reader, array_reader, bounded_block, read_bytes, read_long, reader_of, scalar_reader

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_names import valid_decimal
+from ..core.spark_types import valid_decimal
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 

@@ -43,8 +43,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.schema_texts import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE
-from ..core.spark_names import spark_type_named
+from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
 from ..core.spark_visitor import child_path
 from . import schema_model as avro
 

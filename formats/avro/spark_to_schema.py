@@ -49,8 +49,7 @@ from pyspark_pravega.errors import InvalidNameError
 
 from ..core.defaults import EXACT, initial_value, kept_metadata
 from ..core.format import Settings
-from ..core.schema_texts import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment
-from ..core.spark_names import valid_decimal
+from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment, valid_decimal
 from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
 from .schema_model import valid_name
 

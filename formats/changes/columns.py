@@ -1,14 +1,14 @@
 """Builds the columns of the changelog from parsed changes, whatever format they were parsed from.
 
 A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
-built together.
+built together. Names of columns may differ from the table's in case: Oracle writes `ID`, others write `id`.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +28,54 @@ from pyspark.sql.types import (
 from ..core.arrow_types import arrow_schema, strings_for_char_types
 from ..core.columns import Problems, Rows, StructColumn
 from ..core.events import EventBuffer, Positions
-from ..core.json_text import json_text
-from ..core.scalars import FIRST_MICROS, LAST_MICROS
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, json_text
 from ..core.spark_visitor import leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import image_column
 from .feed import MARKS, POSITION_TYPE, utf8
-from .letter_case import LetterCase
 from .positions import positions_of
+
+_OF_ENVELOPES = frozenset(
+    "after before change_lsn commit_lsn commit_scn commit_ts_ms connector data_collection_order db event_serial_no "
+    "file gtid id lcr_position lsn name op origin pos query redo_thread row row_id rs_id schema scn sequence server_id "
+    "snapshot source ssn start_scn start_ts_ms table thread total_order transaction ts_ms ts_ns ts_us txId user_name "
+    "version xmin".split()
+)
+"""What Debezium's envelopes have besides the rows: such a name in an event may be no column."""
+
+
+class LetterCase:
+    """The names of a table's columns, and what is wrong with those of a change."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        self._folded = {name.lower(): name for name in names}
+        self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
+
+    def of_schema(self, names: Iterable[str]) -> str | None:
+        """Return why a row with these columns is bad: one of the table's is there in other letters only."""
+        there = frozenset(names)
+        for name in sorted(there - self._names):
+            wanted = self._folded.get(name.lower())
+            if wanted is not None and wanted not in there:
+                return (
+                    f"it has no column '{wanted}', but '{name}', and names count with their case; name the table's "
+                    f"column `{name}`, which SQL finds as {wanted} too"
+                )
+        return None
+
+    def may_lack_all(self, payload: bytes) -> bool:
+        """Tell whether the bytes of an event in JSON may be of a row without one of the table's columns."""
+        return not any(name in payload for name in self._quoted)
+
+    def of_row(self, row: Mapping[str, Any] | None) -> str | None:
+        """Return the same of a row without a schema."""
+        # The first column is known almost always.
+        if not row or not self._names.isdisjoint(row):
+            return None
+        return self.of_schema(row)
+
 
 _IMAGES = ("before", "after")
 

@@ -2,14 +2,15 @@
 
 A change format (`Format.changes`) speaks of two schemas. Its schema text, `spark_schema` and the encoder are about the
 rows of the table. Its decoder gives the changelog of such rows: one row per event, with the columns of
-`changelog_schema`, so that it can be asked for any of these, nested ones cut down like others.
+`changelog_schema`, so that it can be asked for any of these, nested ones cut down like others. Events of other
+programs are recognised, so that the advice in their errors is about what is there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Protocol, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -28,7 +29,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
-from ..core.column_lookup import find_column
+from ..core.columns import find_column
 from ..core.events import EventBuffer, Positions
 from ..core.format import Format, Settings, find_format
 
@@ -227,3 +228,44 @@ POSITION_TYPE = pa.struct(
     ]
 )
 """The Arrow type of POSITION."""
+
+
+DEBEZIUM_JSON, MAXWELL_JSON = "debezium-json", "maxwell-json"
+
+_CLOUD_EVENT = {"specversion", "type"}
+_CANAL = ("isDdl", "mysqlType", "pkNames")
+_MAXWELL = {"database", "table", "type", "data"}
+
+
+def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
+    """Return what an event is and what can be done with it; None if it is of no program that is known here.
+
+    `wanted`: the format as which it was read.
+    """
+    data, metadata = event.get("data"), event.get("metadata")
+    if event.keys() >= _CLOUD_EVENT:
+        return (
+            "it is a CloudEvent, which wraps the change; let the connector write the change itself: "
+            "'value.converter'='org.apache.kafka.connect.json.JsonConverter', or in Debezium Server "
+            "'debezium.format.value'='json'"
+        )
+    if any(name in event for name in _CANAL):
+        return (
+            "it is an event of Canal's, which holds several rows; Canal is not supported: capture the changes with "
+            "Debezium or Maxwell, or read its events as they are with 'format'='json'"
+        )
+    if type(metadata) is dict and "record-type" in metadata:
+        return (
+            "it is an event of AWS DMS, which is not supported as a change; read it as it is with 'format'='json' and "
+            "the columns 'data' and 'metadata'"
+        )
+    if "op_type" in event:
+        return (
+            "it is an event of Oracle GoldenGate, which is not supported as a change; read it as it is with "
+            "'format'='json'"
+        )
+    if wanted != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
+        return "it is a change event of Debezium's; set 'format'='debezium-json'"
+    if wanted != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
+        return "it is an event of Maxwell's; set 'format'='maxwell-json'"
+    return None

@@ -31,9 +31,8 @@ from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
 from .columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from .encodings.settings import Rules
-from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, READ, UPDATE
-from .other_envelopes import MAXWELL_JSON, advice_about
-from .sampled_columns import sampled_columns
+from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, advice_about
+from .newest_schema import sampled_columns
 
 _OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
 _NO_CHANGE = re.compile(r"bootstrap-(start|complete)|(table|database)-.*")

@@ -24,12 +24,11 @@ from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
 from ..core.events import EventBuffer, Positions
 from ..core.spark_visitor import leaf_types
-from ..json.native_plan import json_column
-from ..native.plans import NO_COLUMNS, Spec, Unplanned
-from ..native.reader import NATIVE_PIECE_EVENTS, with_reference
+from ..json.values import json_column
+from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, with_reference
 from .columns import events_with, events_with_rare
 from .feed import MARKS, OPERATIONS, UPSERTS
-from .position_columns import SOURCE_TYPE, positions, timestamps
+from .positions import SOURCE_TYPE, positions, timestamps
 
 _log = logging.getLogger(__name__)
 

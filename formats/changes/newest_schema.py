@@ -1,30 +1,27 @@
-"""Finds the newest of the schemas that events of changes carry: the columns of a table whose DDL declares none.
-
-The last events of a segment are not always those of the newest change: segments are written side by side, and a
-connector that begins again delivers older changes once more. So schemas are compared by the changes they came with: by
-the position in the database's log, where two changes have the same origin, and by time. A schema is older than another
-if one of these says so and neither says the contrary. Where both say nothing, the later event of a segment counts. If
-several schemas are left of which none is older, the columns of all are taken, with the wider of two types.
-"""
+"""Finds the columns of a table whose DDL declares none: from the newest schema in its events, or from samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DecimalType,
+    DoubleType,
+    LongType,
     MapType,
+    StringType,
     StructField,
     StructType,
 )
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
-from ..core.number_types import wider_number
-from ..core.spark_names import valid_decimal
+from ..core.spark_types import valid_decimal, wider_number
 from ..core.spark_visitor import child_path
 from .positions import Position
 
@@ -146,3 +143,40 @@ def _wider(one: DataType, other: DataType, path: str) -> DataType:
         f"The column {path} is {one.simpleString()} by one schema of the stream's events and {other.simpleString()} by "
         "another, and neither positions nor times tell which of them is newer. Declare the table's columns."
     )
+
+
+_LARGEST = 2**63 - 1
+_DECIMAL = {"scale", "value"}
+
+
+def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
+    """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
+
+    Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
+    """
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(None if value in (ignored, [ignored]) else value)
+    names: dict[str, str] = {}
+    for name in filter(None, values):
+        names.setdefault(name.lower(), name)
+    return StructType([StructField(name, _type(values[name], ignored)) for name in names.values()])
+
+
+def _type(values: Sequence[Any], ignored: str) -> DataType:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return BooleanType()
+    if kinds == {int}:
+        fits = all(-_LARGEST - 1 <= value <= _LARGEST for value in values if value is not None)
+        return LongType() if fits else StringType()
+    if kinds in ({float}, {int, float}):
+        return DoubleType()
+    if kinds == {list}:
+        return ArrayType(_type([each for value in values if value is not None for each in value], ignored))
+    if kinds == {dict}:
+        objects = [value for value in values if value is not None]
+        if any(objects) and not all(each.keys() == _DECIMAL for each in objects):
+            return sampled_columns(objects, ignored)
+    return StringType()

@@ -1,12 +1,13 @@
 """Builds an Arrow array of exactly the wanted type from the Python values of one column; names the rows of bad values.
 
-A decoder parses events into Python values and hands each column's values to a `Column`. The usual case,
-all values fit, is one call into Arrow; only when that fails is each value examined. A value that does not
-fit makes its row bad (`Problems`) and is replaced by null, so that no row moves.
+A decoder parses events into Python values and hands each column's values to a `Column`. Usually all values fit, and
+one call into Arrow is enough; each value is examined only when that call fails. A value that does not fit makes its
+row bad (`Problems`) and is replaced by null, so that no row moves.
 """
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_pravega.errors import InvalidOptionError
 
 Rows = npt.NDArray[np.int64]
 """For each value the event it belongs to; several values of a list belong to the same."""
@@ -292,3 +296,17 @@ def kind_of(value: object) -> str:
 NumberText = bytes
 """The text of a JSON number with a fraction or exponent, kept where its exact digits matter. As bytes, which no JSON
 value is otherwise: nothing is cheaper to make of a text and to tell from a string, and `float` takes it as it is."""
+
+
+def find_column(option: str, name: str, columns: StructType) -> StructField:
+    """Return the column of a table that an option names in any case.
+
+    Raises InvalidOptionError when there is none, or more than one and none is spelled so.
+    """
+    names = columns.fieldNames()
+    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+    if len(found) != 1:
+        near = difflib.get_close_matches(name, names, 1, 0.6)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Its columns are {', '.join(names)}."
+        raise InvalidOptionError(f"'{option}' names '{name}', which is no column of the table. {hint}")
+    return columns[found[0]]

@@ -1,27 +1,53 @@
-"""Edits the properties of a JSON Schema, so that readers of the new schema read events of the old one.
-
-An object of which other parts of the schema say something too (`allOf`, `$ref`) keeps them as they are. Its own
-properties can be changed, and new ones come among them; a column of another part is refused.
-"""
+"""Edits the properties of a JSON Schema, so that readers of the new schema read events of the old one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.errors import UnsupportedOperationError, UnsupportedTypeError
 
+from ..core.arrow_types import arrow_type_of
+from ..core.defaults import initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
-from ..core.schema_texts import SPARK_METADATA, SPARK_TYPE, split_comment
+from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
 from ..core.spark_visitor import child_path
-from .defaults import json_defaults
-from .portable_schema import full_schema, portable, portable_foreign
+from .schema_references import full_schema, portable, portable_foreign
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
 from .timestamps import ISO
+from .writing import JsonEncoder
+
+
+def json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, Any]:
+    """Return the defaults of the columns that have one which is not null, by name.
+
+    Raises UnsupportedTypeError for values that a JSON schema cannot say.
+    """
+    return {
+        field.name: _as_written(field, value, timestamps)
+        for field in columns
+        if (value := initial_value(field)) is not None
+    }
+
+
+def _as_written(field: StructField, value: Any, timestamps: str) -> Any:
+    column = StructType([StructField(field.name, field.dataType, field.nullable)])
+    batch = pa.RecordBatch.from_arrays([pa.array([value], arrow_type_of(field.dataType))], [field.name])
+    [document] = JsonEncoder(column, timestamps=timestamps).encode(batch).to_pylist()
+    written = json.loads(document)[field.name]
+    if isinstance(value, Decimal) and Decimal(repr(written)) != value:
+        raise UnsupportedTypeError(
+            f"column '{field.name}' cannot have the default {value}: a number in a JSON schema has about 15 digits. "
+            "Choose 'format'='avro', or leave DEFAULT out"
+        )
+    return written
+
 
 _PARTS = ("$ref", "allOf", "extends", "anyOf", "oneOf")
 """What brings other parts into an object."""

@@ -32,19 +32,16 @@ from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native.plans import NO_COLUMNS, one_column
-from ..native.reader import json_plan, native_reader
+from ..native import NO_COLUMNS, json_plan, native_reader, one_column
 from . import schema_model as model
-from .defaults import json_defaults
 from .documents import DEEPEST, DocumentParser
-from .edited_schema import edited_json
-from .native_plan import json_column, json_struct
-from .portable_schema import portable
+from .edited_schema import edited_json, json_defaults
 from .schema_parser import parse_json_schema
+from .schema_references import portable
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import spark_to_json_schema
 from .timestamps import ISO, timestamp_format
-from .values import column_of, needs_number_text, struct_column
+from .values import column_of, json_column, json_struct, needs_number_text, struct_column
 from .writing import JsonEncoder
 
 

@@ -1,10 +1,11 @@
-"""Writes plain values as JSON: what stands for a number, a text, a date."""
+"""Writes plain values as JSON: numbers, texts, dates, and texts that are JSON values themselves."""
 
 from __future__ import annotations
 
 import binascii
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,52 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
+from ..core.columns import NumberText
+from ..core.framing import Undecodable
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, json_text, shortened
 from ..core.writing import BINARY, Cells, Rows, constant, joined, valid_text
-from ..native.plans import Spec, Unplanned
-from .kept_text import json_value
+from ..native import Spec, Unplanned
+from .documents import DocumentParser
 from .timestamps import EPOCH_UNITS, ISO, epoch_cells
+
+CONTAINERS = frozenset({"object", "array"})
+_PARSER = DocumentParser(exact_numbers=True)
+
+
+def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
+    """Return the JSON of the value whose text this is, None for a string; a phrase that refuses it if it is no value.
+
+    `types`: what the schema allows, by its names.
+    """
+    if text is None:
+        return None
+    begins_container = text.lstrip(" \t\r\n").startswith(("{", "["))
+    if "string" in types and not (begins_container and types & CONTAINERS):
+        return None
+    try:
+        value = _PARSER.document(_PARSER.text(text.encode()))
+    except Undecodable:
+        value = text  # no JSON: a string, if anything
+    if "string" in types and (isinstance(value, str) or not _types(value) & types):
+        return None
+    if not _types(value) & types:
+        allowed = " or ".join(sorted(types - {"null"})) or "nothing"
+        return f"'{shortened(text)}', but the JSON schema takes the text of a JSON value there ({allowed})"
+    return json_text(value).encode()
+
+
+def _types(value: Any) -> frozenset[str]:
+    """Return the names of a parsed value's type. A number with a point is an integer to some drafts, so it is none."""
+    if isinstance(value, str):
+        return frozenset({"string"})
+    if isinstance(value, bool):
+        return frozenset({"boolean"})
+    if isinstance(value, NumberText):
+        return frozenset({"number"})
+    if isinstance(value, int):
+        return frozenset({"integer", "number"})
+    return frozenset({"null" if value is None else "object" if isinstance(value, dict) else "array"})
+
 
 _QUOTE = constant(b'"')
 

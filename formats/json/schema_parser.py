@@ -25,13 +25,12 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.schema_texts import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE
-from ..core.spark_names import spark_type_named
+from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
 from ..core.spark_visitor import child_path
 from .node_rules import NodeRules
-from .portable_schema import full_schema
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
 from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
+from .schema_references import full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {

@@ -1,11 +1,10 @@
-"""Finds what the references of a JSON Schema stand for: pointers, anchors and ids, all within its text.
-
-An `$id` (`id` up to draft 4) names a schema, and gives the base of the references and pointers below it; the official
-serializer of Pravega writes `urn:jsonschema:Point`. Nothing is fetched: a reference out of the text is refused.
-"""
+"""Resolves the references of a JSON Schema within its text, and makes texts that every registry accepts."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
@@ -146,3 +145,67 @@ def _pointed(root: Any, pointer: str) -> Any:
         else:
             return None
     return found
+
+
+REL = "spark-schema"
+_PREFIX = "data:application/schema+json;base64,"
+_SHARED = ("title", "description", "format", "default")
+
+
+def portable(text: str) -> str:
+    """Return the text to register for a schema of our own."""
+    link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
+    return json.dumps(_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
+
+
+def portable_foreign(text: str) -> str:
+    """Return the text to register for another program's schema that was edited here: all of it but our keywords."""
+    link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
+    root = _without_ours(json.loads(text))
+    links = root.get("links")
+    others = [each for each in links if not (isinstance(each, dict) and each.get("rel") == REL)] if links else []
+    return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
+
+
+def _without_ours(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_ours(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {name: _without_ours(each) for name, each in inner.items()}
+        if key in BY_NAME and isinstance(inner, dict)
+        else _without_ours(inner)
+        for key, inner in value.items()
+        if not key.startswith("spark.")
+    }
+
+
+def full_schema(root: Any) -> Any:
+    """Return the full schema that a parsed text carries; the text itself if it carries none.
+
+    Raises InvalidSchemaError if it carries something else under our name.
+    """
+    links = root.get("links") if isinstance(root, dict) else None
+    for link in links if isinstance(links, list) else []:
+        if isinstance(link, dict) and link.get("rel") == REL:
+            try:
+                return json.loads(base64.b64decode(str(link.get("href")).removeprefix(_PREFIX), validate=True))
+            except (binascii.Error, ValueError):
+                raise InvalidSchemaError(f"the link '{REL}' of the JSON schema holds no JSON schema") from None
+    return root
+
+
+def _shared(node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {}
+    kind = node.get("type")
+    if isinstance(kind, list):
+        kind = next((each for each in kind if each != "null"), "null")
+    result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
+    if "properties" in node:
+        result["properties"] = {name: _shared(each) for name, each in node["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            result[key] = _shared(node[key])
+    return result

@@ -46,9 +46,15 @@ from pyspark.sql.types import (
 )
 
 from ..core.defaults import kept_metadata
-from ..core.number_types import FLOATING_POINT, WHOLE_NUMBERS
-from ..core.schema_texts import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment
-from ..core.spark_names import valid_decimal
+from ..core.spark_types import (
+    FLOATING_POINT,
+    SPARK_MAP,
+    SPARK_METADATA,
+    SPARK_TYPE,
+    WHOLE_NUMBERS,
+    split_comment,
+    valid_decimal,
+)
 from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
 
 SPARK_CONTAINS_NULL = "spark.containsNull"

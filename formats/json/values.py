@@ -1,9 +1,4 @@
-"""Builds columns from JSON values: what each Spark type accepts, and nothing else.
-
-No value is converted to another kind silently: "12" is no number, 1 is no boolean, 1.0 is no integer. The
-exceptions, because serializers write them: a list of integers may come as a base64 string (Java's byte[]),
-and doubles may be the strings "NaN", "Infinity" and "-Infinity", for which JSON has no numbers.
-"""
+"""Builds columns from JSON values: what each Spark type accepts, and nothing else; natively by a plan."""
 
 from __future__ import annotations
 
@@ -36,8 +31,6 @@ from pyspark_pravega.errors import UnsupportedTypeError
 
 from ..core.arrow_types import arrow_type_of
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
-from ..core.iso_times import days_of, micros_of
-from ..core.json_text import json_text
 from ..core.scalars import (
     FIRST_DAY,
     FIRST_MICROS,
@@ -45,11 +38,15 @@ from ..core.scalars import (
     LAST_DAY,
     LAST_MICROS,
     SPECIAL_FLOATS,
+    days_of,
     exact_decimal,
     from_base64,
+    json_text,
+    micros_of,
     shortened,
 )
 from ..core.spark_visitor import child_path, map_with_other_keys
+from ..native import Spec, Unplanned
 from . import schema_model as model
 from .timestamps import ISO, epoch_column
 
@@ -311,3 +308,33 @@ _LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {
     TimestampType: _timestamp,
     TimestampNTZType: _timestamp,
 }
+
+
+def json_struct(columns: StructColumn) -> Spec:
+    """Plan the columns of JSON objects. Raises Unplanned."""
+    return json_column(columns, False)
+
+
+def _member(member: Member) -> Spec:
+    spec = json_column(member.column, member.nullable)
+    # Events that lack the value are left to the reference, which knows the default.
+    return spec if member.missing is None else ("defaulted", member.column.type, member.nullable, spec)
+
+
+def json_column(column: Column, nullable: bool) -> Spec:
+    """Plan a column of JSON values. Raises Unplanned."""
+    if isinstance(column, StructColumn):
+        members = [_member(each) for each in column.members]
+        return ("struct", column.type, nullable, [member.key for member in column.members], members)
+    if type(column) in (ListColumn, ByteList):
+        assert isinstance(column, ListColumn)
+        return ("list", column.type, nullable, json_column(column.element, column.element_nullable))
+    if isinstance(column, MapColumn):
+        if not pa.types.is_string(column.key.type):
+            raise Unplanned(f"column '{column.path}' has keys that are not strings")
+        key, value = json_column(column.key, False), json_column(column.value, column.value_nullable)
+        return ("map", column.type, nullable, key, value)
+    if type(column) is Leaf and column.native is not None:
+        kind, *more = column.native
+        return (kind, column.type, nullable, *more)
+    raise Unplanned(f"column '{column.path}' has a kind that the native decoder does not know")

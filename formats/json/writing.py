@@ -28,16 +28,13 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedTypeError
 
 from ..core.arrow_types import strings_for_char_types
-from ..core.number_types import wider_number
-from ..core.schema_texts import ROOT_COLUMN
+from ..core.spark_types import ROOT_COLUMN, wider_number
 from ..core.spark_visitor import child_path
 from ..core.writing import BatchEncoder, Rows, constant, joined, joined_lists, list_bounds
-from ..native.plans import Spec
-from ..native.writer import NativeWriter, json_writer
+from ..native import NativeWriter, Spec, json_writer
 from . import schema_model as model
 from .document_rules import document_rules
-from .kept_text import CONTAINERS
-from .plain_cells import LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimestampCells
+from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimestampCells
 from .schema_parser import parse_json_schema
 from .schema_to_spark import spark_struct
 from .timestamps import ISO

@@ -54,7 +54,7 @@ from ..core.scalars import SPECIAL_FLOATS, shortened
 from ..core.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
 from ..json.values import column_of
 from ..json.writing import cells_of
-from .unregistered import check_bare, no_schema
+from .whole_event import check_bare, no_schema
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
 _BYTE_ORDER_MARK = "\ufeff"

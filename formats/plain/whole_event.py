@@ -1,10 +1,4 @@
-"""The formats `raw` and `text`: one column that is the whole event, its bytes or its bytes as UTF-8.
-
-| format | column | bad events |
-|---|---|---|
-| raw | event BINARY | none |
-| text | value STRING | those that are not UTF-8 |
-"""
+"""The formats `raw` and `text`: one column that is the whole event, its bytes or its bytes as UTF-8."""
 
 from __future__ import annotations
 
@@ -14,13 +8,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from pyspark_pravega.errors import InvalidRowError, UnsupportedTypeError
+from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError, UnsupportedTypeError
 
 from ..core.arrow_types import arrow_schema
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, BadEvent, Decoder, Encoder, Resolve, Settings
 from ..core.writing import NOT_UTF8, find_invalid_text
-from .unregistered import check_bare, no_schema
+
+
+def check_bare(format: str, encoding_id: int | None, codec: str) -> None:
+    """Raise UnsupportedOperationError for a registry header or a codec, which events of the format cannot have."""
+    if encoding_id is not None or codec not in ("", "none"):
+        raise UnsupportedOperationError(
+            f"{format} events have neither registry header nor codec; use format avro or json, or leave 'codec' out"
+        )
+
+
+def no_schema(format: str) -> UnsupportedOperationError:
+    """Return the error for a type name that is asked for: only the registry has those."""
+    return UnsupportedOperationError(f"a {format} table has no schema in the registry; use format avro or json")
+
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType())])
 TEXT_SCHEMA = StructType([StructField("value", StringType())])

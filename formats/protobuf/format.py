@@ -28,10 +28,9 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..core.writing import BINARY, BatchEncoder, constant
 from .json_text import NOT_UTF_8
-from .messages import message_class, message_name, message_type
+from .messages import length_without_padding, message_class, message_name, message_type
 from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
 from .values import field_of, getter, missing_fields, setter
-from .wire import length_without_padding
 
 _DEEPEST = 100
 """Levels of messages within one another that Protobuf's readers take, this library's and Java's."""

@@ -1,9 +1,4 @@
-"""Reads the registry's Protobuf schemas: a file descriptor set, and the full name of a message in it.
-
-As text (where other formats have their schema text) such a schema is the message's name, a blank, and the set in
-base64. The official serializers put only the file of the message itself into the set: files of Google's well-known
-types are found here, any other that is missing makes the schema unusable if a type of it is used.
-"""
+"""Reads the registry's Protobuf schemas, and finds where a message ends within padded bytes."""
 
 from __future__ import annotations
 
@@ -136,3 +131,45 @@ class _Files:
 def message_class(descriptor: Descriptor) -> type[Message]:
     """Return the class of a message's values."""
     return message_factory.GetMessageClass(descriptor)
+
+
+_LONGEST_VARINT = 10
+_VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
+
+
+def length_without_padding(payload: bytes) -> int:
+    """Return the length of a message that nothing but NULs follow; of other payloads the whole length."""
+    place, whole = 0, len(payload)
+    groups: list[int] = []
+    try:
+        while place < whole:
+            if payload[place] == 0 and not groups:
+                return place if payload.count(0, place) == whole - place else whole
+            tag, place = _varint(payload, place)
+            kind = tag & 7
+            if kind == _VARINT:
+                _, place = _varint(payload, place)
+            elif kind == _FIXED64:
+                place += 8
+            elif kind == _LENGTH:
+                length, place = _varint(payload, place)
+                place += length
+            elif kind == _FIXED32:
+                place += 4
+            elif kind == _GROUP:
+                groups.append(tag >> 3)
+            elif kind != _END_GROUP or not groups or groups.pop() != tag >> 3:
+                return whole
+    except ValueError:
+        pass
+    return whole
+
+
+def _varint(payload: bytes, place: int) -> tuple[int, int]:
+    """Return the varint at a place, and the place behind it. Raises ValueError if there is none."""
+    number = 0
+    for count, byte in enumerate(payload[place : place + _LONGEST_VARINT]):
+        number |= (byte & 127) << (7 * count)
+        if byte < 128:
+            return number, place + count + 1
+    raise ValueError("no varint")

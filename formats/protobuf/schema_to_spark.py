@@ -50,8 +50,7 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.schema_texts import LARGEST_SCHEMA
-from ..core.spark_schema import DEEPEST
+from ..core.spark_types import DEEPEST, LARGEST_SCHEMA
 from ..core.spark_visitor import child_path
 from .messages import message_type
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
 from pyspark_pravega.spark_home import spark_version
-from pyspark_pravega.sql.near_names import nearest
+from pyspark_pravega.sql.identifiers import nearest
 from pyspark_pravega.sql.options import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.sql.options.scripts import CHECKPOINT
+from pyspark_pravega.sql.options.writing import CHECKPOINT
 from pyspark_pravega.sql.script import Statement
 
 from .streaming_insert import not_streaming

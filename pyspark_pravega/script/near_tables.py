@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.adapter import CATALOG_CLASS
 from pyspark_pravega.catalog_conf import PREFIX
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.sql.identifiers import parts_of, quote_all
-from pyspark_pravega.sql.near_names import did_you_mean, nearest
+from pyspark_pravega.sql.identifiers import did_you_mean, nearest, parts_of, quote_all
 
 from .streaming_insert import full_name
 

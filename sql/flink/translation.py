@@ -16,9 +16,8 @@ from .expressions.inference import ZONED
 from .expressions.zones import NOT_IN_UTC, Zone, told_zone
 from .job import Job
 from .queries import QueryTranslator, copied_comments, parse_query, with_hints
-from .redaction import without_secrets
 from .report import Finding, Findings, Severity, Untranslatable, exit_code
-from .secrets import hide
+from .secrets import hide, without_secrets
 from .settings import CHECKPOINT_DIRECTORIES, translate_setting
 from .statements import FlinkStatement, flink_statements, source, trailing_comments
 from .tables import DeclaredTable, text_literal

@@ -25,18 +25,15 @@ from ..option_types import SettableAs as SettableAs
 from ..resolution import Options as Options
 from ..resolution import Resolution, spelled
 from ..resolution import Source as Source
-from . import catalog, changes, connection, key_value, reading, scripts, tables, writing
-from .catalog import *  # noqa: F403
+from . import changes, connection, reading, tables, writing
 from .changes import *  # noqa: F403
-from .connection import *  # noqa: F403
+from .connection import *  # noqa: F403  # noqa: F403
 from .connection import CREDENTIALS, LOGIN
-from .key_value import *  # noqa: F403
 from .reading import *  # noqa: F403
-from .scripts import *  # noqa: F403
-from .tables import *  # noqa: F403
-from .writing import *  # noqa: F403
+from .tables import *  # noqa: F403  # noqa: F403
+from .writing import *  # noqa: F403  # noqa: F403
 
-_KINDS = (connection, catalog, tables, changes, key_value, reading, writing, scripts)
+_KINDS = (connection, connection, tables, changes, tables, reading, writing, writing)
 OPTIONS: dict[str, Option[Any]] = {
     option.key: option for kind in _KINDS for option in vars(kind).values() if isinstance(option, Option)
 }

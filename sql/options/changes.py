@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..option_types import BOOLEAN, TEXT, Option, SettableAs, one_of, optional
-from .places import TABLE
+from ..option_types import BOOLEAN, TABLE, TEXT, Option, SettableAs, one_of, optional
 
 _DEBEZIUM = ("debezium-json", "debezium-avro")
 

@@ -1,10 +1,21 @@
-"""Options of writers."""
+"""Options of writers, and settings of streaming statements in scripts."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from ..option_types import BYTE_SIZE, DURATION, TEXT, Option, SettableAs, between, one_of, optional, whole_number
+from ..option_types import (
+    BYTE_SIZE,
+    DURATION,
+    TEXT,
+    TRIGGER,
+    Option,
+    SettableAs,
+    between,
+    one_of,
+    optional,
+    whole_number,
+)
 
 TRANSACTION_LEASE = Option(
     "transaction.lease",
@@ -58,4 +69,37 @@ TXN_VERSION = Option(
     SettableAs.WRITE,
     "Number of a write, for example that of a micro-batch. A write whose number is not greater than the greatest that "
     "the table has of the same `txn-app-id` is left out.",
+)
+
+
+CHECKPOINT = Option(
+    "pravega.stream.checkpoint",
+    optional(TEXT),
+    None,
+    SettableAs.SCRIPT,
+    "Directory of the checkpoints. Every streaming statement keeps its own in a folder below it that has its name.",
+)
+STREAM_NAME = Option(
+    "pravega.stream.name",
+    optional(TEXT),
+    None,
+    SettableAs.SCRIPT,
+    "Name of a streaming statement, in its checkpoint's path, in messages and in Spark's web interface. Without it, "
+    "that is the full name of the table that is written to; two statements with one table need names.",
+)
+TRIGGER_OF_BATCHES = Option(
+    "pravega.stream.trigger",
+    optional(TRIGGER),
+    None,
+    SettableAs.SCRIPT,
+    "When a micro-batch begins: every so often, or with `available now` until all is read that was there at the start, "
+    "in batches within the limits; `once` does that in one batch. Without it, when the one before ends.",
+)
+OUTPUT_MODE = Option(
+    "pravega.stream.mode",
+    one_of("append", "complete", "update"),
+    "append",
+    SettableAs.SCRIPT,
+    "Spark's output mode. Tables of Pravega take `append`.",
+    "append",
 )

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.formats.json.portable_schema import full_schema
+from pyspark_pravega.formats.json.schema_references import full_schema
 
 FORMATS = ("avro", "json")
 DEFAULTS = """

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.formats.core.spark_schema import DEEPEST
+from pyspark_pravega.formats.core.spark_types import DEEPEST
 from pyspark_pravega.local.state import ClusterInfo
 from tests.formats.strategies import same
 

@@ -14,7 +14,7 @@ from pyspark_pravega.client import ClientConfig, Pravega, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, carried, check, ending, shielded, sleep, under
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.client.retry import retry
-from pyspark_pravega.client.segments.read_ahead import ReadAhead
+from pyspark_pravega.client.segments.fetch import ReadAhead
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.errors import ServerUnavailableError
 

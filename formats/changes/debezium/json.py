@@ -28,18 +28,15 @@ from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Wri
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
-from ...native.plans import Unplanned
+from ...native import Unplanned
 from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
 from ..encodings import kafka_connect_schema
-from ..encodings.kafka_connect_schema import FieldSchema
-from ..encodings.kafka_connect_to_spark import columns_of
+from ..encodings.kafka_connect_schema import FieldSchema, columns_of
 from ..encodings.settings import Rules
-from ..feed import INFER_COLUMNS, OPERATIONS, UPSERTS
+from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, advice_about
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
-from ..newest_schema import SchemasSeen
-from ..other_envelopes import DEBEZIUM_JSON, advice_about
+from ..newest_schema import SchemasSeen, sampled_columns
 from ..positions import NO_POSITION, micros_of_block, position_of
-from ..sampled_columns import sampled_columns
 from .writing import DebeziumJsonEncoder
 
 _log = logging.getLogger(__name__)

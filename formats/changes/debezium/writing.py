@@ -42,8 +42,8 @@ from ...core.spark_visitor import map_with_other_keys
 from ...core.writing import BatchEncoder, constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
-from ..encodings.binaries import HEX, URL_SAFE, written
 from ..encodings.settings import Rules
+from ..encodings.texts import HEX, URL_SAFE, written
 from ..feed import OWN_CONNECTOR as CONNECTOR
 from ..feed import UNITS, WRITTEN_AT
 

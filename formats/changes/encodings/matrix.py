@@ -2,13 +2,15 @@
 
 A cell without a reading makes the event bad, with a sentence that names both types. No cell takes a unit or an encoding
 that the schema does not have: only the line "no schema" goes by the table's properties and by the connector.
-`matrix_table` prints the matrix for the documentation, `values` builds the columns.
+`values` builds the columns. As a program, this module prints the matrix for docs/debezium/reference.md.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 
 from pyspark.sql.types import (
@@ -28,8 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .kafka_connect_schema import FieldSchema
-from .kafka_connect_to_spark import type_of
+from .kafka_connect_schema import FieldSchema, type_of
 from .semantic_types import Semantic, described, semantic_of
 
 
@@ -165,3 +166,38 @@ def refusal(schema: FieldSchema, data_type: DataType) -> str:
         f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} does not take; "
         f"declare it as {instead}{hint}"
     )
+
+
+BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
+
+
+def markdown() -> str:
+    """Return the table. A dash stands for a bad event."""
+    targets = list(Target)
+    lines = [
+        "| event's type | " + " | ".join(target.value for target in targets) + " |",
+        "|---|" + "---|" * len(targets),
+    ]
+    for semantic, row in MATRIX.items():
+        cells = [row[target].value if target in row else "-" for target in targets]
+        lines.append(f"| {semantic.value} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def with_matrix(page: str) -> str:
+    """Return a page with the matrix between its markers. Raises ValueError if it has none."""
+    return with_table(page, BEGIN, END, markdown())
+
+
+def with_table(page: str, begin: str, end: str, table: str) -> str:
+    """Return a page with a table between two markers. Raises ValueError if it has none."""
+    before, begins, rest = page.partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (begins and ends):
+        raise ValueError(f"the page lacks {begin.strip()} or {end.strip()}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(with_matrix(path.read_text()))

@@ -18,15 +18,13 @@ from ...core.arrow_types import arrow_type_of
 from ...core.columns import Column, Leaf, ListColumn, Member, Misfit, StructColumn
 from ...core.spark_visitor import child_path
 from ..feed import OWN_CONNECTOR
-from .binaries import BASE64, BYTES, NO_MODE, binary_column
-from .decimals import decimal_column
 from .kafka_connect_schema import FieldSchema
 from .maps import EntriesColumn
 from .matrix import Reading, Target, column_words, reading_of, refusal, target_of
-from .numbers import flag_column, floating_column, whole_column
+from .numbers import decimal_column, flag_column, floating_column, whole_column
 from .semantic_types import described, unit_of
 from .settings import Rules
-from .texts import base64_column, digits_column, iso_column, text_column
+from .texts import BASE64, BYTES, NO_MODE, base64_column, binary_column, digits_column, iso_column, text_column
 from .times import any_days, date_column, days_of_postgres, midnight_column, no_days, timestamp_column
 
 _NONE = type(None)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ..report import Findings, Untranslatable
-from .casts import translate_cast
 from .inference import TEXT, infer, remember
+from .types import translate_cast
 from .zones import Zone, check_zone
 
 EQUAL = frozenset(

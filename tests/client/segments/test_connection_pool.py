@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.delegation import DelegationTokens
-from pyspark_pravega.client.segments import connection_pool
+from pyspark_pravega.client.segments import connection
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.fetch import read_bytes
@@ -72,7 +72,7 @@ def test_a_connection_serves_so_many_writers(
     proxied: SegmentStore, proxy: Any, stream: Stream, events: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The segment store remembers every writer of a connection until it ends."""
-    monkeypatch.setattr(connection_pool, "_MOST_WRITERS", 3)
+    monkeypatch.setattr(connection, "_MOST_WRITERS", 3)
     for _ in range(7):
         append(proxied, stream, events([10]))
     assert proxy.connections == 3
@@ -97,7 +97,7 @@ def test_connections_idle_for_long_are_not_used_again(
     given = events([100])
     append(proxied, stream, given)
     read(proxied, stream, len(given.frames))
-    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.0)
     append(proxied, stream, given)
     read(proxied, stream, len(given.frames))
     assert proxy.connections == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.segments.event_walk import Walked, walk_events
+from pyspark_pravega.client.segments.range_reader import Walked, walk_events
 from pyspark_pravega.client.stream import Stream
 from tests.client.segments.test_tail import append
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.formats.changes.debezium import avro_schemas
-from pyspark_pravega.formats.changes.debezium.avro_schemas import read_schemas, schemas_by_id
+from pyspark_pravega.formats.changes.debezium import avro
+from pyspark_pravega.formats.changes.debezium.avro import read_schemas, schemas_by_id
 
 
 def test_text_and_files(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_what_is_no_file_of_schemas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], reason: str
 ) -> None:
     """A named pipe that nobody writes to would be waited for: the timeout of tests ends that."""
-    monkeypatch.setattr(avro_schemas, "LARGEST_FILE", 10)
+    monkeypatch.setattr(avro, "LARGEST_FILE", 10)
     path = tmp_path / "p"
     make(path)
     with pytest.raises(InvalidOptionError, match=f"'debezium.avro-schemas'='{path}' .* {reason}"):

@@ -13,8 +13,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
-from pyspark_pravega.formats.changes.position_columns import SOURCE_TYPE, positions
-from pyspark_pravega.formats.changes.positions import positions_of
+from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, positions, positions_of
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from tests.debezium import records, tables

@@ -24,7 +24,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, header
-from pyspark_pravega.formats.core.spark_names import spark_type_named
+from pyspark_pravega.formats.core.spark_types import spark_type_named
 from tests.formats.strategies import assert_same_batch
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")

@@ -12,7 +12,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
-from pyspark_pravega.formats.core.spark_names import spark_type_named
+from pyspark_pravega.formats.core.spark_types import spark_type_named
 from tests.formats.fuzzing import damaged
 from tests.protobuf_schemas import schema_text
 

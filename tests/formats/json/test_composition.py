@@ -14,7 +14,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, Unsuppor
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.edited_columns import EditedColumn
 from pyspark_pravega.formats.core.events import EventBuffer
-from pyspark_pravega.formats.json.draft3 import is_draft3
+from pyspark_pravega.formats.json.document_rules import is_draft3
 from pyspark_pravega.formats.json.format import JsonFormat
 from pyspark_pravega.formats.json.schema_parser import parse_json_schema
 from pyspark_pravega.formats.json.schema_parts import Splitter

@@ -20,7 +20,7 @@ from pyspark_pravega.formats.core.defaults import with_default
 from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, parts_of, with_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.native.reader import NativeReader
+from pyspark_pravega.formats.native import NativeReader
 from tests.formats.both_paths import BothPaths, needs_native, reference_only
 from tests.formats.core.test_bad_events import JSON_REFUSED, schema_of
 from tests.formats.core.test_mutations import damaged

@@ -14,8 +14,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
-from pyspark_pravega.formats.protobuf.wire import length_without_padding
+from pyspark_pravega.formats.protobuf.messages import length_without_padding, message_class, message_type
 from tests.formats.protobuf.generated import varint
 from tests.interop.foreign import Foreign
 from tests.interop.protobuf_json import protobuf_as_json

@@ -1,9 +1,4 @@
-"""Reads payloads by the native decoder, with the reference decoder behind it.
-
-The native decoder accepts only payloads that it is sure about. The others, bad or unusual, are read by the
-reference, whose values and reasons are used; so both paths give the same errors by construction. A schema that
-the native decoder cannot do is read by the reference alone; the log says so once per schema.
-"""
+"""Decodes and encodes by the native crate, with the reference in Python behind it."""
 
 from __future__ import annotations
 
@@ -16,10 +11,27 @@ import pyarrow as pa
 
 from pyspark_pravega import native
 
-from ..core.batches import PIECE_EVENTS, PayloadReader
-from ..core.columns import Problems
-from ..core.events import EventBuffer, Positions
-from .plans import Spec, Unplanned
+from .core.batches import PIECE_EVENTS, PayloadReader
+from .core.columns import Problems
+from .core.events import EventBuffer, Positions
+
+Spec = tuple[Any, ...]
+"""A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
+
+
+class Unplanned(Exception):
+    """Something that the native decoder cannot do. The text says what."""
+
+
+def one_column(name: str, column: Spec) -> Spec:
+    """Return a struct of one column, for events that are a single value."""
+    _, arrow_type, nullable, *_ = column
+    return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
+
+
+NO_COLUMNS: Spec = ("struct", pa.struct([]), False, [], [])
+"""For events that are only counted."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -107,3 +119,28 @@ def _by_reference(
         for position, reason in found.reasons.items():
             problems.add(int(here[position]), reason)
     return pieces
+
+
+NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
+"""Writes the payload of each value; None if the encoder in Python is to do it."""
+
+
+def json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
+    """Return what writes JSON documents, `header` before each; None without a native encoder for the schema.
+
+    `plan` may raise Unplanned.
+    """
+    module = native.module()
+    if module is None:
+        return None
+    try:
+        encoder = module.JsonEncoder(plan(), header)
+    except (Unplanned, ValueError) as reason:
+        _log.info("JSON is encoded in Python: %s", reason)
+        return None
+
+    def write(values: pa.Array) -> pa.LargeBinaryArray | None:
+        written = encoder.encode(values)
+        return None if written is None else pa.array(written)
+
+    return write

@@ -1,0 +1,167 @@
+"""Spark types in schema texts: their names, their JSON, how deep they nest, and which numbers hold others."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from pyspark_pravega.errors import UnsupportedTypeError
+
+WHOLE_NUMBERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+FLOATING_POINT: tuple[type[DataType], ...] = (FloatType, DoubleType)
+"""Each type holds the values of those before it."""
+
+
+def wider_number(one: DataType, other: DataType) -> DataType | None:
+    """Return that of two types of numbers which holds the values of both; None if neither does."""
+    for family in (WHOLE_NUMBERS, FLOATING_POINT):
+        if type(one) in family and type(other) in family:
+            return max(one, other, key=lambda each: family.index(type(each)))
+    return None
+
+
+_EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
+    ByteType: (FloatType, DoubleType),
+    ShortType: (FloatType, DoubleType),
+    IntegerType: (DoubleType,),
+}
+"""Floating-point types that hold all values of a type of whole numbers."""
+
+
+def holds_number(wide: DataType, narrow: DataType) -> bool:
+    """Tell whether a type of numbers holds every value of another exactly; False for types of anything else."""
+    return wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
+
+
+_PLAIN: dict[str, DataType] = {
+    each.simpleString(): each
+    for each in (
+        BooleanType(),
+        ByteType(),
+        ShortType(),
+        IntegerType(),
+        LongType(),
+        FloatType(),
+        DoubleType(),
+        StringType(),
+        BinaryType(),
+        DateType(),
+        TimestampType(),
+        TimestampNTZType(),
+    )
+}
+_WITH_LENGTH = re.compile(r"(char|varchar)\((\d{1,9})\)")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+_COLLATED = re.compile(r"string collate (\w+)")
+
+
+def spark_type_named(name: object) -> DataType | None:
+    """Return the primitive type with this `simpleString()`; None for anything else."""
+    if not isinstance(name, str):
+        return None
+    found = _PLAIN.get(name)
+    if found is not None:
+        return found
+    if match := _WITH_LENGTH.fullmatch(name):
+        length = int(match[2])
+        return CharType(length) if match[1] == "char" else VarcharType(length)
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1]), int(match[2])
+        return DecimalType(precision, scale) if valid_decimal(precision, scale) else None
+    if match := _COLLATED.fullmatch(name):
+        return StringType(match[1])
+    return None
+
+
+def valid_decimal(precision: object, scale: object) -> bool:
+    """Tell whether Spark has decimal(precision, scale)."""
+    return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
+
+
+DEEPEST = 60
+"""Levels of structs, arrays and maps inside one another; a map counts as two, because it is a list of structs to Arrow.
+
+Arrow's IPC, by which Spark and its Python workers exchange rows, takes 64; a changelog has the columns one level down.
+"""
+
+
+def spark_schema_of(text: str) -> StructType:
+    """Return the schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested more than DEEPEST."""
+    try:
+        schema = json.loads(text)
+    except RecursionError:
+        raise _too_deep("a column") from None
+    for column in schema["fields"]:
+        _check_depth(f"column '{column['name']}'", column["type"])
+    return StructType.fromJson(schema)
+
+
+def _check_depth(column: str, data_type: Any) -> None:
+    level = [data_type]
+    for _ in range(DEEPEST + 1):
+        level = [inner for each in level if isinstance(each, dict) for inner in _inner(each)]
+        if not level:
+            return
+    raise _too_deep(column)
+
+
+def _inner(data_type: dict[str, Any]) -> list[Any]:
+    fields = [field["type"] for field in data_type.get("fields", ())]
+    if "valueType" in data_type:
+        return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
+    return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
+
+
+def _too_deep(column: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"{column} has a type nested more than {DEEPEST} levels deep (a map counts as two). Flatten it, or store it as "
+        "a STRING of JSON (to_json)."
+    )
+
+
+SPARK_TYPE = "spark.type"
+"""The exact Spark type of a column whose type in the text is coarser."""
+
+SPARK_MAP = "spark.map"
+"""The Spark type of a map whose keys are not strings: entries in a list. Only tables of changes have such columns."""
+
+SPARK_METADATA = "spark.metadata"
+"""The metadata of a column, without its comment."""
+
+ROOT_COLUMN = "value"
+"""The column of a schema whose root is no record."""
+
+LARGEST_SCHEMA = 10_000
+"""Types that a schema may have when all names are replaced by what they stand for; a few lines of text can stand for
+billions."""
+
+
+def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """Return a column's comment, and the rest of its metadata."""
+    rest = dict(metadata or {})
+    comment = rest.get("comment")
+    if not isinstance(comment, str):
+        return None, rest
+    del rest["comment"]
+    return comment, rest

@@ -1,1 +1,0 @@
-"""Decodes by the native crate: makes plans for it, and runs them."""
