@@ -20,8 +20,8 @@ import tempfile
 from collections import defaultdict
 
 from bench.servers import cluster
-from pyspark_pravega.class_archive import ClassArchive
-from pyspark_pravega.spark_home import find_spark_home
+from pyspark_pravega.spark.class_archive import ClassArchive
+from pyspark_pravega.spark.home import find_spark_home
 
 PROGRAM = """
 import json, sys, time

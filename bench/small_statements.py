@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from bench.servers import cluster, session
 from bench.traced import FILE, traced_python
-from pyspark_pravega.catalog_conf import DAEMON_CONF
+from pyspark_pravega.spark.catalog_conf import DAEMON_CONF
 
 TOOK = re.compile(r"(.*) took ([0-9.]+) ms$")
 SHORTER = {

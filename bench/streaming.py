@@ -41,8 +41,8 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 
 COLUMNS = "id BIGINT, sent BIGINT, temp DOUBLE, note STRING"
 SEGMENTS = 2

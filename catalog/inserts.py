@@ -1,4 +1,4 @@
-"""The INSERTs in flight of this service: begun, kept alive, committed or aborted by their handles."""
+"""Keeps the writes in flight of this service: INSERTs by their handles, and DELETE, UPDATE and MERGE by keys."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
-from pyspark_pravega.datasource.insert.encoding import encoding_id
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.insert.unit import Unit
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit, encoding_id
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
 
-from .connections import Catalog
-from .replies import InsertBegun, InsertHandle
-from .writing_queries import WritingQueries
+from .protocol import BeginRowChanges
+from .protocol.replies import InsertBegun, InsertHandle, RowChangesBegun
+from .storage.connections import Catalog
+from .storage.naming import errors_about
+from .storage.spelling import subject
+from .streaming.writing_queries import WritingQueries
 
 LOG = logging.getLogger(__name__)
 _ABANDONED_SECONDS = 30.0
@@ -235,3 +236,12 @@ def _stored(table: StreamTable, reports: Sequence[InsertMessage]) -> int:
     if lost:
         LOG.warning("Stream %s: %d rows of a best-effort write may be lost.", table.stream, lost)
     return sum(report.rows for report in reports)
+
+
+def begin(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
+    """Return the function of the tasks that change rows. Raises UnsupportedOperationError, InvalidOptionError."""
+    table = request.table
+    with errors_about("Table", subject(catalog, table)):
+        options = catalog.options(write=request.options)
+        writer = kind_of(table).row_changes_writer(catalog.pravega, table, request.schema, options)
+    return RowChangesBegun(pickled_write(writer), PYTHON)

@@ -8,39 +8,23 @@ from typing import TypeAlias, assert_never
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
 from pyspark_pravega.errors import StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.refusals import refusal
 
-from . import (
-    changes,
-    namespaces,
-    planning,
-    relations,
-    row_changes,
-    several,
-    sources,
-    streams,
-    tables,
-    tables_of_streams,
-    views,
-)
-from . import requests as r
-from .altering.columns import takes_change
+from . import inserts, sources
+from . import protocol as r
+from .altering.column_changes import takes_change
 from .altering.properties import alter
-from .column_options import check_column_options
-from .connections import Catalog, Connections
-from .functions import key_space
+from .altering.truncating import truncate
 from .inserts import Inserts
-from .metadata import dispatch as metadata
-from .metadata.dispatch import belongs_to_stream
-from .naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
-from .near_tables import hint_of_table
-from .procedures import dispatch as procedures
-from .replies import (
+from .metadata import parts as metadata
+from .metadata.parts import belongs_to_stream
+from .procedures import calling as procedures
+from .protocol.replies import (
     InsertBegun,
     KeySpace,
     MetadataDescription,
@@ -54,8 +38,15 @@ from .replies import (
     TableDescription,
     ViewDefinition,
 )
-from .spelling import stream_named, subject
-from .truncating import truncate
+from .queries import changes, planning, relations
+from .queries.relations import hint_of_table
+from .storage.connections import Catalog, Connections
+from .storage.naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
+from .storage.spelling import stream_named, subject
+from .streaming import merged_streams, micro_batches, sink_tables
+from .tables import namespaces, stream_tables, views
+from .tables.stream_tables import key_space
+from .tables.time_travel import check_column_options
 
 Reply: TypeAlias = (
     TableDescription
@@ -116,7 +107,7 @@ class Operations:
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
         if isinstance(request, r.StreamRequest) and request.table.members:
-            return several.answer(catalog, self._source, request)
+            return merged_streams.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
                 return namespaces.default_namespace(catalog)
@@ -139,7 +130,7 @@ class Operations:
             case r.ListRelations(namespace):
                 return relations.list_relations(catalog, namespace)
             case r.ListTables(namespace):
-                return tables.list_tables(catalog, namespace)
+                return stream_tables.list_tables(catalog, namespace)
             case r.LoadTable(namespace, name, options, writing, at) if belongs_to_stream(namespace):
                 return metadata.load(catalog, namespace, name, options, writing, at)
             case r.LoadTable():
@@ -153,12 +144,12 @@ class Operations:
             case r.HintOfTable(namespace, name):
                 return hint_of_table(catalog, namespace, name)
             case r.TableExists(namespace, name, creating):
-                return tables.exists(catalog, namespace, name, creating)
+                return stream_tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
                 return _create_table(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
                 with shielded():
-                    return tables_of_streams.settle(catalog, table, schema, options, output_mode)
+                    return sink_tables.settle(catalog, table, schema, options, output_mode)
             case r.AlterTable(namespace, name, _) if belongs_to_stream(namespace):
                 metadata.refuse_change(catalog, namespace, name)
                 raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
@@ -169,10 +160,10 @@ class Operations:
                 return metadata.refuse_change(catalog, namespace, name)
             case r.DropTable(namespace, name):
                 with shielded():
-                    return tables.drop(catalog, namespace, name)
+                    return stream_tables.drop(catalog, namespace, name)
             case r.UndoCreation(table, id):
                 with shielded():
-                    tables.undo_creation(catalog, table, id)
+                    stream_tables.undo_creation(catalog, table, id)
                 return None
             case r.TakesChange(table, change):
                 return takes_change(table, change)
@@ -211,21 +202,21 @@ class Operations:
             case r.PlanNewChanges():
                 return planning.plan_new_changes(catalog, request, self._changes)
             case r.StartOfStream():
-                return streams.start_of_stream(catalog, self._source, request)
+                return micro_batches.start_of_stream(catalog, self._source, request)
             case r.LastOfStream():
-                return streams.last_of_stream(catalog, self._source, request)
+                return micro_batches.last_of_stream(catalog, self._source, request)
             case r.LimitsOfStream():
-                return streams.limits_of_stream(catalog, self._source, request)
+                return micro_batches.limits_of_stream(catalog, self._source, request)
             case r.EndOfMicroBatch():
-                return streams.end_of_micro_batch(catalog, self._source, self._queries, request)
+                return micro_batches.end_of_micro_batch(catalog, self._source, self._queries, request)
             case r.PlanMicroBatch():
-                return streams.plan_micro_batch(catalog, self._source, self._queries, request)
+                return micro_batches.plan_micro_batch(catalog, self._source, self._queries, request)
             case r.PlanRealTime():
-                return streams.plan_real_time(catalog, self._source, self._queries, request)
+                return micro_batches.plan_real_time(catalog, self._source, self._queries, request)
             case r.EndOfRealTime():
-                return streams.end_of_real_time(catalog, self._source, request)
+                return micro_batches.end_of_real_time(catalog, self._source, request)
             case r.CommitMicroBatch():
-                streams.commit_micro_batch(catalog, self._source, self._queries, request)
+                micro_batches.commit_micro_batch(catalog, self._source, self._queries, request)
                 return None
             case r.StopStream(checkpoint=checkpoint):
                 with shielded():
@@ -235,7 +226,7 @@ class Operations:
             case r.BeginInsert() | r.BeginEpoch():
                 return self._begin_insert(number, catalog, request)
             case r.BeginRowChanges():
-                return row_changes.begin(catalog, request)
+                return inserts.begin(catalog, request)
             case r.CommitInsert(table, insert, messages, again):
                 return self._inserts.commit(catalog, table, insert, messages, again)
             case r.CommitEpoch(table, insert, messages, again, query, run, number, offsets):
@@ -250,7 +241,7 @@ class Operations:
         table, given, query = request.table, request.options, None
         with errors_about("Table", subject(catalog, table)):
             if isinstance(request, r.BeginEpoch):
-                given, query = tables_of_streams.write_options(table, given), request.query
+                given, query = sink_tables.write_options(table, given), request.query
             options = catalog.options(write=given)
             table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
         with errors_about_dropped_streams(WRITE_AGAIN):
@@ -258,7 +249,7 @@ class Operations:
 
 
 def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
-    return tables.create(
+    return stream_tables.create(
         catalog,
         request.namespace,
         request.name,

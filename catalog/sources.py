@@ -1,28 +1,85 @@
-"""Tables that the options of `format("pravega")` name, in reads and writes through the adapter."""
+"""Finds the tables, and the ranges of changes, that the options of `format("pravega")` name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.scan.event_planning import full_schema
 from pyspark_pravega.datasource.table_of_options import table_of_options
+from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
-from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError, shorten
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.option_types import BOOLEAN, OptionType
+from pyspark_pravega.sql.option_types import TIMESTAMP as MOMENT
 from pyspark_pravega.sql.options import OPTIONS
 from pyspark_pravega.sql.refusals import refusal_in_session_catalog
 
-from . import several
-from .change_options import change_range, read_options
-from .changes import described_changes
-from .connections import BY_OPTIONS, Catalog
-from .replies import SourceDescription, TableDescription
-from .requests import LoadSource
-from .tables import hidden_columns, identity
+from .protocol import LoadSource
+from .protocol.replies import SourceDescription, TableDescription
+from .queries.changes import SPARKS, described_changes, without_sparks
+from .storage.connections import BY_OPTIONS, Catalog
+from .streaming import merged_streams
+from .tables.stream_tables import hidden_columns, identity
+
+T = TypeVar("T")
+
+
+def read_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a read that are for this package, without the bounds of changes if changes are read.
+
+    Raises InvalidOptionError for one that is nearly a bound, and for a bound where no changes are read.
+    """
+    asked = (text for key, text in options.items() if o.find_option(key) is o.CHANGES)
+    if any(text.strip().lower() == "true" for text in asked):
+        return without_sparks(options)
+    for key in options:
+        if key.lower() in SPARKS:
+            raise InvalidOptionError(f"'{key}' is an option of changes. Add 'changes'='true', or leave it out.")
+    return options
+
+
+def change_range(options: Mapping[str, str]) -> ChangeRange:
+    """Read what Spark reads itself for `spark.read.changes`; without bounds the range has all changes.
+
+    Raises InvalidOptionError for a wrong value and for bounds of two kinds, and UnsupportedOperationError for net
+    changes, which Spark makes of the changes of a table in a catalog.
+    """
+    given = {SPARKS[key.lower()]: text.strip() for key, text in options.items() if key.lower() in SPARKS}
+    mode = given.get("deduplicationMode", "none")
+    if mode.lower() == "netchanges":
+        raise UnsupportedOperationError(
+            "'deduplicationMode'='netChanges' is not possible by options: Spark makes net changes of a table in a "
+            "catalog, from Spark 4.2 on. Use spark.read.changes('<catalog>.<namespace>.<table>')."
+        )
+    if mode.lower() not in ("none", "dropcarryovers"):
+        raise InvalidOptionError(f"'deduplicationMode'='{shorten(mode)}': expected none or dropCarryovers.")
+    _value("computeUpdates", given, BOOLEAN)
+    if len({key.removeprefix("starting").removeprefix("ending") for key in given} & {"Version", "Timestamp"}) > 1:
+        raise InvalidOptionError("The bounds of changes are two versions or two timestamps. Give those of one kind.")
+    inclusive = (_value(f"{bound}BoundInclusive", given, BOOLEAN) for bound in ("starting", "ending"))
+    start_inclusive, end_inclusive = (True if value is None else value for value in inclusive)
+    times = [_value(f"{bound}Timestamp", given, MOMENT) for bound in ("starting", "ending")]
+    if any(times):
+        start, end = (None if time is None else str(round(time.timestamp() * 1_000_000)) for time in times)
+        return ChangeRange(TIMESTAMP, start, end, start_inclusive, end_inclusive)
+    versions = given.get("startingVersion"), given.get("endingVersion")
+    return ChangeRange(VERSION, *versions, start_inclusive, end_inclusive)
+
+
+def _value(key: str, given: Mapping[str, str], type: OptionType[T]) -> T | None:
+    text = given.get(key)
+    if text is None:
+        return None
+    try:
+        return type.parse(text)
+    except ValueError as error:
+        raise InvalidOptionError(f"'{key}'='{shorten(text)}': {error}.") from None
 
 
 def conf_of(conf: Mapping[str, str], request: LoadSource) -> dict[str, str]:
@@ -96,7 +153,7 @@ def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, co
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=several.identities(catalog, table) if table.members else identity(catalog, table.stream),
+        id=merged_streams.identities(catalog, table) if table.members else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
         row_key=tuple(kind.row_key(table)),
     )

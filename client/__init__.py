@@ -1,27 +1,45 @@
 """Pravega for Python: controller, segment stores, key-value tables and schema registry, without Spark.
 
-`connect(config)` gives all of it. Importing this package loads none of the network libraries; they are loaded with the
-first use of what needs them.
+`connect(config)` opens all of it. The other names here are those that programs need beside it: settings of streams,
+the appender of segments with the framing of its events, and what the schema registry stores.
+
+Importing this package loads no network library; the first use of a name that needs one does.
 """
 
 from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .config import ClientConfig
 from .retry import FirstContact
+from .stream import ScalingPolicy, Stream, StreamConfiguration
 
 if TYPE_CHECKING:
     from .controller.controller import Controller
-    from .delegation import DelegationTokens
     from .key_value.table import KeyValueTable
-    from .known_streams import KnownStreams
     from .registry.schema_registry import SchemaRegistry
+    from .registry.types import Compatibility, GroupProperties, SchemaInfo
+    from .segments.append import SegmentAppender
+    from .segments.delegation import DelegationTokens
+    from .segments.event_frames import frame
+    from .segments.known_streams import KnownStreams
     from .segments.store import SegmentStore
 
-__all__ = ["ClientConfig", "Pravega", "connect"]
+__all__ = [
+    "ClientConfig",
+    "Compatibility",
+    "GroupProperties",
+    "Pravega",
+    "ScalingPolicy",
+    "SchemaInfo",
+    "SegmentAppender",
+    "Stream",
+    "StreamConfiguration",
+    "connect",
+    "frame",
+]
 
 
 def connect(config: ClientConfig, *, first_contact: float | None = None) -> Pravega:
@@ -72,7 +90,7 @@ class Pravega:
         """Return the delegation tokens that `segments` shows to the segment stores."""
         with self._lock:
             if self._tokens is None:
-                from .delegation import DelegationTokens
+                from .segments.delegation import DelegationTokens
 
                 self._tokens = DelegationTokens(self.controller)
             return self._tokens
@@ -92,7 +110,7 @@ class Pravega:
         """Return what is known of streams from earlier calls; it is checked before it is used."""
         with self._lock:
             if self._known_streams is None:
-                from .known_streams import KnownStreams
+                from .segments.known_streams import KnownStreams
 
                 self._known_streams = KnownStreams(self.segments, self.controller)
             return self._known_streams
@@ -147,3 +165,19 @@ class Pravega:
 
     def __repr__(self) -> str:
         return f"Pravega({self.config.controller_uri})"
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Compatibility", "GroupProperties", "SchemaInfo"):
+        from .registry import types
+
+        return getattr(types, name)
+    if name == "SegmentAppender":
+        from .segments.append import SegmentAppender
+
+        return SegmentAppender
+    if name == "frame":
+        from .segments.event_frames import frame
+
+        return frame
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from pyspark_pravega.errors import ProtocolError
 from . import Pravega
 from .segments.range_reader import SegmentRangeReader
 from .stream import Stream
-from .versioned import VersionedReader
+from .wire.versioned import VersionedReader
 
 _WINDOW = 1 << 20
 

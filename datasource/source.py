@@ -26,17 +26,17 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
-from .connection import client_config
 from .insert.commit import Insert, WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, seen_before
 from .insert.ledger import Epoch
 from .insert.prepare import epoch_of_application, plain_writer, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
-from .kinds.dispatch import kind_of
+from .kinds.opening import kind_of
 from .scan.event_planning import full_schema
 from .table_of_options import table_of_options
 from .tables.stream_table import StreamTable
-from .user_errors import concise
+from .workers.connections import client_config
+from .workers.user_errors import concise
 
 _LONGEST_LEASE = 600.0  # seconds; the server's limit
 

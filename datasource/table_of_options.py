@@ -15,11 +15,10 @@ from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import is_internal
 
-from .kinds.dispatch import kind_of, load
-from .tables.declared import declared_settings
+from .kinds.opening import kind_of, load
 from .tables.hidden_columns import METADATA_COLUMNS
-from .tables.loading import TYPE_SIGN, promised_key, stored_properties
-from .tables.merged import STREAM_COLUMN, merged_table
+from .tables.loading import TYPE_SIGN, declared_settings, promised_key, stored_properties
+from .tables.merged_table import STREAM_COLUMN, merged_table
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
 
 _THREADS = 8

@@ -29,11 +29,11 @@ from pyspark.sql import SparkSession
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.connection import client_config
+from pyspark_pravega.datasource.workers.connections import client_config
 from pyspark_pravega.errors import PravegaError, SchemaNotFoundError
 from pyspark_pravega.local.cluster import LocalCluster
-from pyspark_pravega.spark_home import find_spark_home
-from pyspark_pravega.spark_logging import quiet_logging
+from pyspark_pravega.spark.home import find_spark_home
+from pyspark_pravega.spark.logging import quiet_logging
 from pyspark_pravega.sql.identifiers import hyphenated, quote_all
 from pyspark_pravega.sql.options import resolve
 

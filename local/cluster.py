@@ -20,14 +20,16 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import InvalidOptionError, SetupError
 
 from . import accounts as user_accounts
-from . import certificates, class_archive, jar_cache, lifeline, processes, readiness, servers
+from . import class_archive, lifeline, processes, readiness, servers
 from .accounts import SERVER_USER, Account
 from .directories import default_cluster_directory, exclusive, private_directory
+from .jars import cache
+from .jars.lock_file import SERVERS_LOCK, read_lock
 from .java import Java, find_java
-from .lock_file import SERVERS_LOCK, read_lock
 from .ports import free_ports
 from .servers import ServerProgram, ServerSettings, pravega_program, registry_program, server_environment
 from .state import ClusterInfo, ClusterState
+from .tls import certificates
 
 START_TIMEOUT_S = 120.0
 DEFAULT_HEAP = "1g"
@@ -171,7 +173,7 @@ class LocalCluster:
         cls, path: Path, plan: ClusterPlan, ivy_settings: Path | str | None, timeout: float, report: Report
     ) -> LocalCluster:
         java = find_java()
-        jars = jar_cache.class_path(
+        jars = cache.class_path(
             read_lock(SERVERS_LOCK),
             java=java,
             report=report,

@@ -13,9 +13,9 @@ import click
 from pyspark_pravega.errors import PravegaError
 from pyspark_pravega.interrupts import undone_on_interrupt
 
-from . import ivy
 from .cluster import DEFAULT_HEAP, LocalCluster
 from .directories import default_cluster_directory
+from .jars import ivy
 
 _NOT_RUNNING = 3
 """Exit code of `status` and `env` when no cluster runs, as service scripts have it."""

@@ -15,11 +15,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from .accounts import SERVER_USER, Account, password_file, server_password
-from .certificates import Certificates
 from .class_archive import ClassArchive
 from .directories import private_directory, write_private
 from .java import Java
 from .ports import Ports
+from .tls.files import Certificates
 
 _REGISTRY_HEAP = "128m"
 CACHE_SIZE = "pravegaservice.cache.size.max"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyspark_pravega.datasource.source import PravegaDataSource as DefaultSource
-    from pyspark_pravega.session import configure
+    from pyspark_pravega.spark.session import configure
 
 __all__ = ["DefaultSource", "__version__", "configure"]
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
         return PravegaDataSource
     if name == "configure":
-        from pyspark_pravega.session import configure
+        from pyspark_pravega.spark.session import configure
 
         return configure
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

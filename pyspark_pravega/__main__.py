@@ -8,7 +8,7 @@ from pyspark_pravega.interrupts import end_on_interrupt
 def main() -> None:
     """Run the command that the arguments name. Ctrl-C is ours before the rest is loaded, which takes a while."""
     end_on_interrupt()
-    from pyspark_pravega.cli import main as commands
+    from pyspark_pravega.commands.cli import main as commands
 
     commands(prog_name="pyspark-pravega")
 

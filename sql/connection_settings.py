@@ -1,13 +1,15 @@
-"""How to reach the servers, read from options as one consistent thing."""
+"""How to reach the servers: options, also as Python's keyword arguments, read as one consistent thing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark_pravega.errors import InvalidOptionError
 
 from . import options as o
+from .options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,21 @@ def _part(options: o.Options, wanted: o.Option[str | None], given: o.Option[str 
     if value is None:
         raise InvalidOptionError(f"'{given.key}' is set without '{wanted.key}'; they need each other.")
     return value
+
+
+def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
+    """Turn Python keyword arguments into option texts: `request_timeout="5s"` sets `request-timeout`.
+
+    Both `.` and `-` of a key are written `_`; a key as it stands may be given by `**{"request-timeout": "5s"}`.
+    """
+    known = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
+    settings = {}
+    for keyword, value in keywords.items():
+        if value is None:
+            continue
+        if not isinstance(value, str | int | bool):
+            raise InvalidOptionError(
+                f"The value of '{keyword}' is a {type(value).__name__}; give text as in a conf file, or a number."
+            )
+        settings[known.get(keyword, keyword)] = str(value).lower() if isinstance(value, bool) else str(value)
+    return settings

@@ -1,4 +1,4 @@
-"""Turns option texts in several places, or keyword arguments, into typed values, or into an error that advises."""
+"""From option texts in several places to typed values, or to an error that says what to write instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pyspark_pravega.errors import InvalidOptionError, shorten
 
 from .names_elsewhere import OURS, TIME_TRAVEL, instead, more
 from .option_types import Option, SettableAs
-from .options import OPTIONS
 
 T = TypeVar("T")
 
@@ -261,21 +260,3 @@ def _parse(option: Option[T], name: str, text: str, where: str) -> T:
     except ValueError as error:
         shown = "" if option.secret or "@" in text else f" '{shorten(text)}'"
         raise InvalidOptionError(f"The value{shown} of '{name}' ({where}) is not valid: {error}.") from None
-
-
-def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
-    """Turn Python keyword arguments into option texts: `request_timeout="5s"` sets `request-timeout`.
-
-    Both `.` and `-` of a key are written `_`; a key as it stands may be given by `**{"request-timeout": "5s"}`.
-    """
-    known = {re.sub(r"[.-]", "_", key): key for key in OPTIONS}
-    settings = {}
-    for keyword, value in keywords.items():
-        if value is None:
-            continue
-        if not isinstance(value, str | int | bool):
-            raise InvalidOptionError(
-                f"The value of '{keyword}' is a {type(value).__name__}; give text as in a conf file, or a number."
-            )
-        settings[known.get(keyword, keyword)] = str(value).lower() if isinstance(value, bool) else str(value)
-    return settings

@@ -163,9 +163,9 @@ def _fetched(line: Line) -> list[Path]:
     # A checkout and a source distribution have the package beside this folder.
     sys.path.insert(0, str(ROOT))
     from pyspark_pravega.errors import SetupError
-    from pyspark_pravega.local.jar_cache import class_path
+    from pyspark_pravega.local.jars.cache import class_path
+    from pyspark_pravega.local.jars.lock_file import read_lock
     from pyspark_pravega.local.java import find_java
-    from pyspark_pravega.local.lock_file import read_lock
 
     try:
         return class_path(read_lock(line.lock), java=find_java(), report=lambda text: print(text, file=sys.stderr))

@@ -12,7 +12,7 @@ from pyspark_pravega.formats.core.defaults import is_read_as_default
 from pyspark_pravega.formats.core.edited_columns import ELEMENT, VALUE
 from pyspark_pravega.formats.core.spark_visitor import child_path
 
-from .columns import is_wider
+from .column_changes import is_wider
 
 CHANGE_POLICY = "ALTER TABLE ... SET TBLPROPERTIES ('compatibility'='...') changes the policy"
 """What can be done about a policy that does not allow a change."""

@@ -1,32 +1,71 @@
-"""ALTER TABLE: properties, the comment and columns."""
+"""ALTER TABLE: properties, the comment, columns, and whether events are read with a header."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark_pravega.datasource.kinds.dispatch import kind_with_format
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.segments.tail import read_tail
+from pyspark_pravega.datasource.kinds.opening import kind_with_format
+from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
-from pyspark_pravega.datasource.tables.declared import declared_settings
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, TYPE_SIGN, LoadedTable, load_table, tags_for
+from pyspark_pravega.datasource.tables.loading import (
+    SCHEMA_KEY,
+    TYPE_SIGN,
+    LoadedTable,
+    declared_settings,
+    load_table,
+    tags_for,
+)
 from pyspark_pravega.datasource.tables.named_columns import with_columns
-from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, Kind
+from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, Kind, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
+from pyspark_pravega.formats.core.events import EventBuffer
+from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.framing import encoding_ids
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from .. import key_value_tables, table_properties
-from ..connections import Catalog
-from ..creating import undo_on_failure
-from ..naming import errors_about
-from ..replies import TableDescription
-from ..requests import TableChange
-from ..spelling import stream_named, with_stream
-from ..tables import describe
-from .columns import COLUMN_CHANGES
-from .framing import check_framing
+from ..creation.making import undo_on_failure
+from ..protocol import TableChange
+from ..protocol.replies import TableDescription
+from ..storage import table_properties
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from ..storage.spelling import stream_named, with_stream
+from ..tables import key_value_tables
+from ..tables.stream_tables import describe
+from .column_changes import COLUMN_CHANGES
 from .schemas import change_columns
+
+_TAIL = 64 * 1024
+"""Bytes at the end of each segment whose events are looked at."""
+
+
+def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
+    """Raise InvalidOptionError unless the newest events of each segment are framed so, or there are none.
+
+    A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
+    """
+    if find_format(table.format).registry_format is None or table.kind is not Kind.EVENTS or not table.schema_version:
+        raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
+    pieces = take_snapshot(
+        pravega, table.stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
+    )
+    for piece in pieces:
+        tail = read_tail(pravega.segments, table.stream, piece.segment_id, piece.start, piece.end, _TAIL)
+        if tail is None or not len(tail.starts):
+            continue
+        ids, _ = encoding_ids(EventBuffer(tail.data, tail.starts, tail.lengths))
+        if not ((ids >= 0) == (framing == "registry")).all():
+            said = "have no header" if framing == "registry" else "have the header of the schema registry"
+            raise InvalidOptionError(
+                f"'framing'='{framing}' does not fit: the newest events of its stream {said}, and could not be read "
+                "any more. Leave it as it is, or create another table."
+            )
+
 
 _STATEMENTS = {
     "ClusterBy": "CLUSTER BY",

@@ -8,9 +8,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import SchemaInfo, SchemaVersion
-from pyspark_pravega.datasource.kinds.dispatch import kind_with_format
-from pyspark_pravega.datasource.tables.declared import declared_settings
-from pyspark_pravega.datasource.tables.loading import LoadedTable
+from pyspark_pravega.datasource.kinds.opening import kind_with_format
+from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import Kind
 from pyspark_pravega.errors import (
@@ -22,10 +21,10 @@ from pyspark_pravega.errors import (
 from pyspark_pravega.formats.core.edited_columns import EditableFormat, EditedColumn, parts_of
 from pyspark_pravega.formats.core.format import Settings, find_format
 
-from .. import table_properties
-from ..connections import Catalog
-from ..requests import TableChange
-from .columns import changed_names, edited_columns
+from ..protocol import TableChange
+from ..storage import table_properties
+from ..storage.connections import Catalog
+from .column_changes import changed_names, edited_columns
 from .compatibility import CHANGE_POLICY, check_compatible
 
 

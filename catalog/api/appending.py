@@ -12,14 +12,14 @@ from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 
-from ..connections import Catalog
-from ..naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
-from ..replies import TableDescription
-from ..spelling import subject
+from ..protocol.replies import TableDescription
+from ..storage.connections import Catalog
+from ..storage.naming import WRITE_AGAIN, errors_about, errors_about_dropped_streams
+from ..storage.spelling import subject
 from .conforming import RowsOfTable
 
 _ROWS = 16_384

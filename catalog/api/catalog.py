@@ -9,18 +9,18 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import connect
-from pyspark_pravega.datasource.connection import client_config, first_contact
+from pyspark_pravega.datasource.workers.connections import client_config, first_contact
 from pyspark_pravega.errors import ScopeExistsError, ScopeNotFoundError, StreamExistsError, StreamNotFoundError
+from pyspark_pravega.sql.connection_settings import settings_from_keywords
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
 from pyspark_pravega.sql.options import resolve
-from pyspark_pravega.sql.resolution import settings_from_keywords
 
-from .. import namespaces, tables
-from ..connections import Catalog
-from ..naming import errors_about
-from ..near_tables import naming_near_tables
-from ..spelling import stream_named
-from .columns import spark_columns
+from ..queries.relations import naming_near_tables
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from ..storage.spelling import stream_named
+from ..tables import namespaces, stream_tables
+from .arrow_columns import spark_columns
 from .details import ConsumerLag, inspected, lags, refuse_metadata_table
 from .table import Table
 
@@ -91,12 +91,12 @@ class PravegaCatalog:
         """
         parts = self._namespace(namespace)
         with naming_near_tables(self._catalog, parts):
-            return [quote_all((*parts, name)) for name in tables.list_tables(self._catalog, parts)]
+            return [quote_all((*parts, name)) for name in stream_tables.list_tables(self._catalog, parts)]
 
     def table_exists(self, name: str) -> bool:
         """Tell whether there is a table of this name."""
         namespace, table = self._table(name)
-        return tables.exists(self._catalog, namespace, table, creating=False)
+        return stream_tables.exists(self._catalog, namespace, table, creating=False)
 
     def load_table(self, name: str) -> Table:
         """Return a table.
@@ -126,7 +126,7 @@ class PravegaCatalog:
         ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
         """
         namespace, table = self._table(name)
-        if tables.exists(self._catalog, namespace, table, creating=True):
+        if stream_tables.exists(self._catalog, namespace, table, creating=True):
             if if_not_exists:
                 return self.load_table(name)
             raise StreamExistsError(f"The table {self._catalog.named(*namespace, table)} exists.")
@@ -134,7 +134,7 @@ class PravegaCatalog:
             columns = spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
-            tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
+            stream_tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
         except StreamExistsError:  # another program has made it just now
             if not if_not_exists:
                 raise
@@ -143,7 +143,7 @@ class PravegaCatalog:
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a table: its events, its stream and its schemas. Raises StreamNotFoundError."""
         namespace, table = self._table(name)
-        if not tables.drop(self._catalog, namespace, table) and not if_exists:
+        if not stream_tables.drop(self._catalog, namespace, table) and not if_exists:
             raise StreamNotFoundError(f"There is no table {self._catalog.named(*namespace, table)}.")
 
     def inspect(self, table: str, name: str) -> pa.Table:

@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from pyspark_pravega.client.consumers.consumer import ConsumerStatus, consumers_of_scopes, list_consumers
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.scan.snapshot import take_snapshot
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
 
-from ..connections import Catalog
-from ..metadata.dispatch import TABLES, belongs_to_stream, load, rows
-from ..spelling import table_name
-from .columns import arrow_columns
+from ..metadata.parts import TABLES, belongs_to_stream, load, rows
+from ..storage.connections import Catalog
+from ..storage.spelling import table_name
+from .arrow_columns import arrow_columns
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,15 @@
-"""Conditions on rows as pyarrow's expressions: which columns they are about."""
+"""Reads pyarrow's expressions as conditions that a scan understands, from what they are in Substrait."""
 
 from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pravega.datasource.scan.conditions import COLUMN, LITERAL, Condition, Term
 from pyspark_pravega.errors import InvalidOptionError
 
 
@@ -31,3 +36,165 @@ def _misfit(condition: pc.Expression, columns: pa.Schema) -> str | None:
     except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
         return str(error).splitlines()[0]
     return None
+
+
+_Field: TypeAlias = int | bytes
+_Message: TypeAlias = Mapping[int, Sequence[_Field]]
+"""The values of a message's fields, by their numbers."""
+
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_SIGN = 1 << 63
+
+_FUNCTIONS, _EXPRESSIONS = 2, 3
+"""Of an extended expression: the functions that it uses, and the expression itself, both wrapped."""
+_SELECTION, _CALL, _ONE_OF = 2, 3, 8
+"""Kinds of expressions beside literals, which are 1."""
+_NAMES = {"and": "AND", "or": "OR", "not": "NOT", "equal": "=", "not_equal": "<>"}
+_NAMES |= {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_INTEGERS = {2: "tinyint", 3: "smallint", 5: "int", 7: "bigint"}
+_STRING, _DATE = 12, 16
+_UNKNOWN = Term("UNKNOWN", 0, None, None)
+
+
+def conditions_of(condition: pc.Expression, columns: pa.Schema) -> list[Condition]:
+    """Return the conditions that all rows fulfil which an expression keeps; none if it cannot be read."""
+    try:
+        from pyarrow import substrait
+
+        message = _message(bytes(substrait.serialize_expressions([condition], ["condition"], columns)))
+        # Types that Substrait does not have are declared, too.
+        declared = [_message(_bytes(each, 3)) for each in map(_message, _each(message, _FUNCTIONS)) if 3 in each]
+        functions = {_number(each, 2): _bytes(each, 3).decode().split(":")[0] for each in declared if 3 in each}
+        whole = _message(_bytes(_message(_bytes(message, _EXPRESSIONS)), 1))
+        return [Condition(tuple(_terms(each, functions, columns.names))) for each in _all_of(whole, functions)]
+    except (ImportError, pa.ArrowException, ValueError, LookupError, RecursionError):
+        return []  # it has what Substrait has no words for, or what is not known here
+
+
+def _all_of(expression: _Message, functions: Mapping[int, str]) -> Iterator[_Message]:
+    """Yield the parts of an expression that AND joins."""
+    if _CALL in expression:
+        call = _message(_bytes(expression, _CALL))
+        if functions.get(_number(call, 1)) == "and":
+            for part in _arguments(call):
+                yield from _all_of(part, functions)
+            return
+    yield expression
+
+
+def _terms(expression: _Message, functions: Mapping[int, str], names: Sequence[str]) -> Iterator[Term]:
+    """Yield the terms of an expression, those that another is about before it."""
+    if _SELECTION in expression:
+        yield _column(_message(_bytes(expression, _SELECTION)), names)
+    elif _CALL in expression:
+        call = _message(_bytes(expression, _CALL))
+        arguments = _arguments(call)
+        name = _NAMES.get(functions.get(_number(call, 1), ""))
+        if name is None or not arguments:
+            yield _UNKNOWN
+            return
+        yield from _joined(name, [list(_terms(each, functions, names)) for each in arguments])
+    elif _ONE_OF in expression:
+        choice = _message(_bytes(expression, _ONE_OF))
+        parts = [choice[1][0], *choice.get(2, ())]
+        for part in parts:
+            yield from _terms(_message(_of_bytes(part)), functions, names)
+        yield Term("IN", len(parts), None, None)
+    elif 1 in expression:
+        yield _literal(_message(_bytes(expression, 1)))
+    else:
+        yield _UNKNOWN
+
+
+def _joined(name: str, parts: Sequence[Sequence[Term]]) -> Iterator[Term]:
+    """Yield a function of its arguments; AND and OR, which may have many, two at a time."""
+    if name not in ("AND", "OR"):
+        for part in parts:
+            yield from part
+        yield Term(name, len(parts), None, None)
+        return
+    yield from parts[0]
+    for part in parts[1:]:
+        yield from part
+        yield Term(name, 2, None, None)
+
+
+def _arguments(call: _Message) -> list[_Message]:
+    """Return the arguments of a function that are values."""
+    wrapped = [_message(each) for each in _each(call, 4)]
+    return [_message(_bytes(each, 3)) for each in wrapped if 3 in each]
+
+
+def _column(selection: _Message, names: Sequence[str]) -> Term:
+    """Return a column of the rows; a field inside of one is unknown."""
+    direct = _message(_bytes(selection, 1)) if 1 in selection else {}
+    place = _message(_bytes(direct, 2)) if 2 in direct else None
+    if place is None or 2 in place:
+        return _UNKNOWN
+    return Term(COLUMN, 0, None, names[_number(place, 1)])
+
+
+def _literal(literal: _Message) -> Term:
+    for number, type in _INTEGERS.items():
+        if number in literal:
+            return Term(LITERAL, 0, type, str(_signed(_number(literal, number))))
+    if _STRING in literal:
+        return Term(LITERAL, 0, "string", base64.b64encode(_bytes(literal, _STRING)).decode())
+    if _DATE in literal:
+        return Term(LITERAL, 0, "date", str(_signed(_number(literal, _DATE))))
+    return _UNKNOWN
+
+
+def _signed(number: int) -> int:
+    return number - 2 * _SIGN if number >= _SIGN else number
+
+
+def _message(data: bytes) -> _Message:
+    """Split a message of Protocol Buffers into its fields."""
+    found: dict[int, list[_Field]] = {}
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, kind = key >> 3, key & 7
+        value: _Field
+        if kind == _VARINT:
+            value, place = _varint(data, place)
+        elif kind in (_BYTES, _EIGHT_BYTES, _FOUR_BYTES):
+            length, place = _varint(data, place) if kind == _BYTES else (8 if kind == _EIGHT_BYTES else 4, place)
+            value, place = data[place : place + length], place + length
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return value, place
+
+
+def _each(message: _Message, number: int) -> list[bytes]:
+    return [_of_bytes(each) for each in message.get(number, ())]
+
+
+def _bytes(message: _Message, number: int) -> bytes:
+    return _of_bytes(message[number][0])
+
+
+def _of_bytes(value: _Field) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a number where a message should be")
+    return value
+
+
+def _number(message: _Message, number: int) -> int:
+    """Return a number, which is 0 where it is left out."""
+    value = message.get(number, (0,))[0]
+    if not isinstance(value, int):
+        raise ValueError("a message where a number should be")
+    return value

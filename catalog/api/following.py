@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
-from pyspark_pravega.datasource.stream_source.limits import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import QueryMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
@@ -22,10 +22,10 @@ from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
-from ..connections import Catalog
-from ..naming import errors_about, errors_about_dropped_streams
-from ..replies import TableDescription
-from ..spelling import subject
+from ..protocol.replies import TableDescription
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about, errors_about_dropped_streams
+from ..storage.spelling import subject
 from .scan import columns_to_read, read_planned
 
 _MAX_BYTES = 64 << 20

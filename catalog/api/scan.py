@@ -15,11 +15,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.changes.appended import is_about_versions
-from pyspark_pravega.datasource.changes.truncation_search import Search
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
+from pyspark_pravega.datasource.changes.truncations import Search
+from pyspark_pravega.datasource.kinds.kind import WantedRows
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.scan.borders import events_by_log
 from pyspark_pravega.datasource.scan.conditions import taken
-from pyspark_pravega.datasource.scan.counted_events import events_by_log
 from pyspark_pravega.datasource.scan.counts import counts_of
 from pyspark_pravega.datasource.scan.places import Places, is_about_places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
@@ -31,16 +31,15 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema, record_batch
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
-from ..changes import asked_for
-from ..connections import Catalog
-from ..naming import errors_about
-from ..replies import TableDescription
-from ..requests import TimeTravel
-from ..spelling import subject
-from .columns import arrow_columns
-from .filters import columns_of
+from ..protocol import TimeTravel
+from ..protocol.replies import TableDescription
+from ..queries.changes import asked_for
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from ..storage.spelling import subject
+from .arrow_columns import arrow_columns
+from .filters import columns_of, conditions_of
 from .parallel import Numbered, read_in_threads
-from .substrait import conditions_of
 
 Bound: TypeAlias = int | datetime | str
 """Where a scan begins or ends: a version of the table, a time, or the text of a stream cut."""

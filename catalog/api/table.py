@@ -12,16 +12,16 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import UnsupportedTypeError
 from pyspark_pravega.sql.identifiers import parts_of
 
-from .. import tables, views
 from ..altering.properties import alter
-from ..changes import load_changes
-from ..connections import Catalog
-from ..replies import TableDescription
-from ..requests import TableChange
-from ..table_properties import place
-from ..time_travel import at
+from ..protocol import TableChange
+from ..protocol.replies import TableDescription
+from ..queries.changes import load_changes
+from ..storage.connections import Catalog
+from ..storage.table_properties import place
+from ..tables import stream_tables, views
+from ..tables.time_travel import at
 from .appending import append
-from .columns import arrow_columns, spark_field, spark_type
+from .arrow_columns import arrow_columns, spark_field, spark_type
 from .details import Commit, SchemaVersion, TableSize, commits_of, inspected, schemas_of, size_of
 from .following import NewRows, follow
 from .scan import Bound, Scan, bounds, change_range, check_columns, new_scan, travel
@@ -142,7 +142,7 @@ class Table:
         Raises InvalidSchemaError, InvalidRowError naming the row, StreamSealedError, PermissionDeniedError,
         TransactionOutcomeUnknownError if the servers do not tell what became of the commit.
         """
-        described = tables.load(self._catalog, self._namespace, self._name, writing=True)
+        described = stream_tables.load(self._catalog, self._namespace, self._name, writing=True)
         return append(self._catalog, described, rows, options or {})
 
     def follow(
@@ -235,7 +235,7 @@ class Table:
 
     def _loaded(self, options: Mapping[str, str]) -> TableDescription:
         with views.refused(self._catalog, self._namespace, self._name, "load_table"):
-            return tables.load(self._catalog, self._namespace, self._name, options)
+            return stream_tables.load(self._catalog, self._namespace, self._name, options)
 
     def _path(self, name: str) -> tuple[str, ...]:
         """Return the parts of a name: several of a field within a column, one if a column has the whole name."""

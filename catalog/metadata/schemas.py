@@ -1,4 +1,4 @@
-"""Metadata tables of schemas: what the schema registry has for a stream."""
+"""Metadata tables of a table's properties and of what the schema registry has for its stream."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.unread_parts import unread_parts
-from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, SchemaNotFoundError
+from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, load_table, stored_properties, unread_parts
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    InvalidSchemaError,
+    PravegaError,
+    SchemaNotFoundError,
+    StreamNotFoundError,
+)
 from pyspark_pravega.formats.core.format import format_of_registry
 
-from ..table_properties import shown_policy
+from ..storage.table_properties import shown, shown_of_stream, shown_policy
 from .table import MetadataTable, Rows, column
 
 
@@ -83,4 +89,28 @@ ENCODINGS = MetadataTable(
         ]
     ),
     _encodings,
+)
+
+
+def _properties(pravega: Pravega, stream: Stream) -> Rows:
+    try:
+        found = shown(load_table(pravega, stream))
+    except StreamNotFoundError:
+        raise
+    except PravegaError:  # the schema is missing, or cannot be read
+        configuration = pravega.controller.stream_configuration(stream)
+        stored = {key: text for key, text in stored_properties(configuration.tags).items() if key != SCHEMA_KEY}
+        found = stored | shown_of_stream(configuration)
+    yield from sorted((key, text) for key, text in found.items() if key != "provider")
+
+
+PROPERTIES = MetadataTable(
+    "properties",
+    StructType(
+        [
+            column("key", StringType(), "as CREATE TABLE takes it in TBLPROPERTIES, and the comment", nullable=False),
+            column("value", StringType(), "its text", nullable=False),
+        ]
+    ),
+    _properties,
 )

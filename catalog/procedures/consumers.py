@@ -17,8 +17,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError
 
-from ..connections import Catalog
 from ..metadata.table import Rows, column
+from ..storage.connections import Catalog
 from .positions import HEAD, point_of_argument
 from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
 

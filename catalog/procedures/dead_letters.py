@@ -18,18 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, end_recorded
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.positions.time_travel import point_now
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
-from pyspark_pravega.datasource.scan.time_travel import point_now
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable, WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
@@ -38,8 +38,8 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
-from ..connections import Catalog
 from ..metadata.table import Rows, column
+from ..storage.connections import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, stream_of
 
 _SKIP_BAD = flag("skip_bad", "whether letters that still cannot be decoded are left out for good")

@@ -7,11 +7,11 @@ from pyspark_pravega.client.segments.event_frames import BrokenFrameError
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, check_cut
+from pyspark_pravega.datasource.positions.time_travel import Point, point_now, point_of_version
 from pyspark_pravega.datasource.scan.borders import begun_later
 from pyspark_pravega.datasource.scan.places import Span
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice, check_cut
-from pyspark_pravega.datasource.scan.time_travel import Point, point_now, point_of_version
 from pyspark_pravega.errors import InvalidOptionError
 
 HEAD, TAIL = "head", "tail"

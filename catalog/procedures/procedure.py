@@ -25,11 +25,11 @@ from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamN
 from pyspark_pravega.sql.identifiers import parts_of
 from pyspark_pravega.sql.refusals import refusal_of_key_value_table
 
-from .. import key_value_tables, tables, views
-from ..connections import Catalog
 from ..metadata.table import Rows
-from ..replies import Parameter
-from ..spelling import stream_named
+from ..protocol.replies import Parameter
+from ..storage.connections import Catalog
+from ..storage.spelling import stream_named
+from ..tables import key_value_tables, stream_tables, views
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -126,9 +126,9 @@ def stream_of(catalog: Catalog, arguments: Mapping[str, str], name: str = TABLE.
     """
     parts = table_parts(catalog, arguments, name)
     stream, shown = stream_named(catalog, parts[:1], parts[1]), catalog.named(*parts)
-    if tables.is_stream(catalog, parts[:1], parts[1]):
+    if stream_tables.is_stream(catalog, parts[:1], parts[1]):
         return stream
-    if tables.exists(catalog, parts[:1], parts[1], creating=False):
+    if stream_tables.exists(catalog, parts[:1], parts[1], creating=False):
         raise UnsupportedOperationError(refusal_of_key_value_table("CALL", shown))
     with views.refused(catalog, parts[:1], parts[1], "CALL"):
         raise StreamNotFoundError(f"There is no table {shown}.")

@@ -26,9 +26,9 @@ from pyspark_pravega.sql import options as o
 
 from ..altering.compatibility import check_compatible
 from ..altering.schemas import check_settings
-from ..connections import Catalog
 from ..metadata.table import Rows, column
-from ..table_properties import policy_of, shown_policy
+from ..storage.connections import Catalog
+from ..storage.table_properties import policy_of, shown_policy
 from .procedure import DRY_RUN, TABLE, Procedure, is_set, parameter, required, stream_of
 
 _SCHEMA = parameter("schema", "its text as the schema registry has it: an Avro or JSON schema")

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.ledger import recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
@@ -24,8 +24,8 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
 )
 
-from ..connections import Catalog
 from ..metadata.table import Rows, column
+from ..storage.connections import Catalog
 from .procedure import DRY_RUN, TABLE, Procedure, flag, is_set, parameter, required, stream_of
 
 _COMPLETE = flag("complete", "true says that all of its events are written, and that nobody else commits or aborts it")

@@ -23,7 +23,7 @@ from ..segments.event_frames import frame
 from ..segments.tail import read_tail
 from ..stream import Stream, segment_name
 from ..stream_cut import StreamCut
-from ..versioned import VersionedReader, VersionedWriter, versioned
+from ..wire.versioned import VersionedReader, VersionedWriter, versioned
 
 _INITIAL = 1
 """What records begin with that hold a whole state; others change it."""

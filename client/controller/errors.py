@@ -1,11 +1,16 @@
-"""What controller calls share: the channel, names in access control lists, and errors made of gRPC's status."""
+"""Turns gRPC's status and text of a failed controller call into the errors of this package.
+
+The texts are those of Pravega 0.13 and its `getStatusFromException`: NOT_FOUND and FAILED_PRECONDITION come
+from the metadata store, INTERNAL and UNKNOWN are anything the server did not expect, with a stack trace as
+text if it is set up so. None of it holds the caller's credentials.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import grpc
 
@@ -16,15 +21,12 @@ from pyspark_pravega.errors import (
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
-    StreamNotFoundError,
     Unreached,
     UnsupportedOperationError,
 )
 
 from ..config import Endpoint
-from ..stream import Stream
 from ..tls import grpc_tls_error
-from .channel import ControllerChannel
 
 Right = Literal["READ", "READ_UPDATE"]
 
@@ -145,67 +147,3 @@ def _connection_text(details: str) -> str:
 
 def _colon(text: str) -> str:
     return f": {text}" if text else ""
-
-
-ROOT_RESOURCE = "prn::/"
-"""Stands for the list of scopes."""
-
-
-def scope_resource(scope: str) -> str:
-    """Return a scope, as access control lists name it."""
-    return f"prn::/scope:{scope}"
-
-
-def stream_resource(stream: Stream) -> str:
-    """Return a stream, as access control lists name it."""
-    return f"prn::/scope:{stream.scope}/stream:{stream.name}"
-
-
-def key_value_table_resource(scope: str, table: str) -> str:
-    """Return a key-value table, as access control lists name it."""
-    return f"prn::/scope:{scope}/key-value-table:{table}"
-
-
-def stream_not_found(stream: Stream) -> StreamNotFoundError:
-    """Make the error for a stream that is not there."""
-    return StreamNotFoundError(f"there is no stream '{stream.name}' in scope '{stream.scope}'")
-
-
-class ControllerCalls:
-    """Base of the groups of calls that make up `Controller`."""
-
-    _channel: ControllerChannel
-
-    def _call(self, rpc: str, request: Any, purpose: Purpose) -> Any:
-        return self._channel.call(rpc, request, purpose)[0]
-
-    def _stream_purpose(
-        self,
-        action: str,
-        stream: Stream,
-        right: Right = "READ",
-        *,
-        refine: Callable[[str], PravegaError | None] | None = None,
-        idempotent: bool = True,
-    ) -> Purpose:
-        return Purpose(
-            f"{action} '{stream}'",
-            stream_resource(stream),
-            right,
-            missing=lambda: stream_not_found(stream),
-            refine=refine,
-            idempotent=idempotent,
-        )
-
-    def _failed(self, purpose: Purpose, status: object) -> ServerFailedError:
-        """Make the error for a reply with the status FAILURE, which carries no reason."""
-        return ServerFailedError(
-            f"cannot {purpose.action}: the controller at {self._channel.endpoint} answered {status}; see its log"
-        )
-
-
-def after_lost_reply(tries: int) -> str:
-    """Return a remark for "exists already" after more than one try: the first one may have been carried out."""
-    if tries == 1:
-        return ""
-    return "; the reply to a first try was lost, so it may be this call that made it"

@@ -17,7 +17,8 @@ from pyspark_pravega.errors import (
 from ..stream import Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .errors import ControllerCalls, Purpose, scope_resource, stream_not_found
+from .channel import ControllerCalls, scope_resource, stream_not_found
+from .errors import Purpose
 from .messages import stream_cut_message, stream_info
 from .scopes import scope_not_found
 

@@ -13,7 +13,8 @@ from pyspark_pravega.errors import (
 
 from ..stream import KeyValueTableConfiguration
 from . import controller_pb2 as pb
-from .errors import ROOT_RESOURCE, ControllerCalls, Purpose, after_lost_reply, key_value_table_resource, scope_resource
+from .channel import ROOT_RESOURCE, ControllerCalls, after_lost_reply, key_value_table_resource, scope_resource
+from .errors import Purpose
 from .messages import decode_ranges
 
 

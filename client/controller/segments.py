@@ -22,7 +22,7 @@ from ..retry import retry
 from ..stream import Access, SegmentRange, Stream, key_value_table_of, segment_name
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .errors import ControllerCalls
+from .channel import ControllerCalls
 from .messages import decode_range, decode_ranges, stream_cut_message, stream_info
 
 # What a standalone server says that was not told its own name.

@@ -13,7 +13,8 @@ from pyspark_pravega.errors import (
 from ..stream import Stream, StreamConfiguration
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .errors import ControllerCalls, Purpose, after_lost_reply, scope_resource, stream_not_found
+from .channel import ControllerCalls, after_lost_reply, scope_resource, stream_not_found
+from .errors import Purpose
 from .messages import decode_configuration, encode_configuration, stream_cut_message, stream_info
 from .scopes import scope_not_found
 

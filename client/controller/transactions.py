@@ -19,7 +19,7 @@ from ..retry import retry
 from ..stream import SegmentRange, Stream
 from ..stream_cut import StreamCut
 from . import controller_pb2 as pb
-from .errors import ControllerCalls, stream_not_found
+from .channel import ControllerCalls, stream_not_found
 from .messages import decode_ranges, decode_transaction_id, stream_cut_message, stream_info, transaction_id_message
 
 SHORTEST_LEASE_MS = 10_000

@@ -17,13 +17,13 @@ from typing import Any
 
 from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailableError
 
-from ..delegation import refresh_time
 from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
 from ..wire.replies import AppendSetup, DataAppended, InvalidEventNumber, Reply, StreamSegmentInfo, WrongHost
 from .append_blocks import Block, Ranges, blocks_of, find_blocks
 from .connection import Connection
+from .delegation import refresh_time
 from .failures import TRANSIENT, SegmentAddress, failure
 from .fetch import read_bytes
 from .store import SegmentStore

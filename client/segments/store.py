@@ -22,7 +22,6 @@ from pyspark_pravega.errors import PravegaError, ProtocolError, ServerUnavailabl
 
 from .. import cancellation
 from ..config import ClientConfig, Endpoint
-from ..delegation import DelegationTokens, granted_access
 from ..retry import retry
 from ..stream import Access, Stream
 from ..wire import commands as wire
@@ -37,6 +36,7 @@ from ..wire.replies import (
     WrongHost,
 )
 from .connection import Connection, ConnectionPool
+from .delegation import DelegationTokens, granted_access
 from .failures import TRANSIENT, SegmentAddress, failure, token_expired
 
 _log = logging.getLogger(__name__)

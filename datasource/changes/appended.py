@@ -18,13 +18,14 @@ from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.sql import options as o
 
-from ..commit_log import CommitLog, Version
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Version
+from ..positions.snapshot import SegmentSlice, end_in, up_to
 from ..scan.bad_events import BadEventRule
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
 from ..scan.event_planning import measure_slices, plan_events
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice, end_in, up_to
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
 from ..tables.stream_table import StreamTable

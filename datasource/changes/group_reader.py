@@ -26,18 +26,18 @@ from pyspark_pravega.formats.core.format import Decoder
 from pyspark_pravega.formats.core.framing import encoding_ids
 from pyspark_pravega.sql import options as o
 
+from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import FAILFAST, BadEventRule
 from ..scan.counts import Counts, with_counts
 from ..scan.dead_letters import DeadLetters, letter
 from ..scan.reader import chunks
-from ..scan.snapshot import SegmentSlice
 from ..tables.stream_table import StreamTable, WriterSchemas
-from ..worker_connections import lent
+from ..workers.connections import lent
 from .rows.clearing import Clearings
 from .rows.entries import EntryReader, EventLocations
+from .rows.fold import LeftOut
 from .rows.history import Within
 from .rows.keyless.rows import KeylessRows
-from .rows.left_out import LeftOut
 from .rows.names import Names
 from .rows.snapshots import TABLE_OF_MARK
 

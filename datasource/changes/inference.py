@@ -13,8 +13,8 @@ from pyspark_pravega.errors import SegmentNotFoundError, UnsupportedTypeError
 from pyspark_pravega.formats.changes.feed import find_change_format
 from pyspark_pravega.formats.core.events import EventBuffer
 
-from ..scan.snapshot import SegmentSlice, take_snapshot
-from ..tables.change_settings import with_schemas
+from ..positions.snapshot import SegmentSlice, take_snapshot
+from ..tables.loading import with_schemas
 
 ALL_TAILS = 32 * 1024 * 1024
 LONGEST_TAIL = 16 * 1024 * 1024

@@ -18,22 +18,20 @@ from pyspark_pravega.errors import DataLossError, InvalidOptionError
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.sql import options as o
 
-from ..recent import Recent
+from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import BadEventRule
 from ..scan.event_planning import measure_slices
 from ..scan.planned_scan import PlannedRows, PlannedScan, TaskFiles
-from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
-from .group_planning import group_partitions
+from ..workers.recent import Recent
+from .group_planning import by_lineage, group_partitions
 from .group_reader import GroupPartition
-from .known_rows import KnownRows, digest, is_state, number_of, state_name, trimmed
-from .lineage import by_lineage
 from .position import Position, check_endless
-from .row_changes_planning import row_changes_plan
-from .row_changes_reader import NewChangesPartition, NewChangesPlan, NewChangesReader
+from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, row_changes_plan
 from .rows.clearing import Clearing
-from .truncation_search import Search, Unsearched, truncations_in
+from .states import KnownRows, digest, is_state, number_of, state_name, trimmed
+from .truncations import Search, Unsearched, truncations_in
 
 Truncations = tuple[Clearing, ...] | None
 """None where each task sees all of them itself."""

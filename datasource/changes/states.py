@@ -1,31 +1,135 @@
-"""Keeps the states of rows between the batches of a stream of changes, in files of the executor.
-
-Files are those that the checkpoint has too: the adapter brings the ones that a task needs, and takes away the one that
-it writes (`RowFiles.java`). They lie with Spark's own temporary files, which Spark deletes. A file is whole, or has the
-rows that a batch changed. What it is made of decides its name (`known_rows`), so one that is there already says the
-same.
-"""
+"""Keeps the states of rows between the batches of a stream of changes: in which files, and under which checkpoint."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ..local_directories import local_directories
-from .known_rows import PART, WHOLE, group_of, number_of
+from ..workers.local_directories import local_directories
 from .rows.clearing import Clearings, Truncation
 from .rows.history import RowState
 from .rows.names import Moment
 from .rows.snapshots import Mark
+
+WHOLE, PART = ".whole", ".part"
+"""Suffixes of files: with the rows of all keys, with those that a batch changed."""
+
+_FORMAT = 1
+_NAME = re.compile(r"(\w+-(\d+))-(\d{9})-\w+(\.whole|\.part)?")
+
+
+def digest(*values: Any) -> str:
+    """Return a hash of values that have JSON."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def state_name(query: str, group: int, number: int, *content: Any) -> str:
+    """Name the state of a group after a batch of this number by all that it depends on."""
+    return f"{query}-{group}-{number:09}-{digest(content)}"
+
+
+def is_state(file: str) -> bool:
+    """Tell whether a file has a state, or part of one."""
+    return _NAME.fullmatch(file) is not None
+
+
+def group_of(name: str) -> str:
+    """Return the beginning that the names of a group's states share."""
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    return match[1]
+
+
+def number_of(name: str) -> int:
+    """Return the number of the batch that made a file, or its state."""
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    return int(match[3])
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """The states of a query at a position, after `number` batches.
+
+    `query` tells the query's settings: what was known with others does not count. `states` are the names of each
+    group's states, the newest first; `merged` says since which batch a group is part of another one.
+    """
+
+    query: str
+    number: int = 0
+    states: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    merged: Mapping[int, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the text that the checkpoint keeps."""
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "query": self.query,
+                "number": self.number,
+                "states": [[group, list(names)] for group, names in sorted(self.states.items())],
+                "merged": [[group, number] for group, number in sorted(self.merged.items())],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | None, query: str) -> KnownRows | None:
+        """Read what `to_json` wrote; None where that is of another query, or of a format that is not known."""
+        if text is None:
+            return None
+        value = json.loads(text)
+        if value["format"] != _FORMAT or value["query"] != query:
+            return None
+        states = {group: tuple(names) for group, names in value["states"]}
+        return cls(query, value["number"], states, dict(map(tuple, value["merged"])))
+
+    def files(self, group: int, there: Collection[str]) -> tuple[str, ...] | None:
+        """Return the files of a group's state, the newest first; None if some are not there any more."""
+        found: list[str] = []
+        for name in self.states[group]:
+            if name + WHOLE in there:
+                return (*found, name + WHOLE)
+            if name + PART not in there:
+                return None
+            found.append(name + PART)
+        return None
+
+    def obsolete(self, there: Iterable[str], retain: int) -> list[str]:
+        """Return the files that none of the last `retain` batches needs, to do it again from the state before it."""
+        oldest = self.number - retain
+        groups: dict[int, list[tuple[int, str]]] = {}
+        gone = []
+        for name in there:
+            if match := _NAME.fullmatch(name):
+                groups.setdefault(int(match[2]), []).append((int(match[3]), name))
+            elif (known := re.match(r"(\d{9})-.*\.known$", name)) and int(known[1]) < oldest:
+                gone.append(name)
+        current = {name for names in self.states.values() for name in names}
+        for group, files in groups.items():
+            bases = [number for number, name in files if name.endswith(WHOLE) and number <= oldest]
+            if self.merged.get(group, oldest + 1) <= oldest:
+                bases = [oldest + 1]
+            for number, name in files:
+                if number < max(bases, default=0) and name.rpartition(".")[0] not in current:
+                    gone.append(name)
+        return gone
+
+
+def trimmed(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the states that files are of."""
+    return tuple(name.rpartition(".")[0] for name in files)
+
 
 _DIRECTORY = "pyspark-pravega-row-states"
 """As in RowFiles.java."""

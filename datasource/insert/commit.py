@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
@@ -33,13 +33,11 @@ from pyspark_pravega.errors import (
     TransactionOutcomeUnknownError,
 )
 
-from ..commit_log import CommitLog
-from ..commit_log_rows import Beside, Content
-from ..scan.snapshot import tail_cut
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Beside, Content
+from ..positions.snapshot import tail_cut
 from ..tables.stream_table import StreamTable
-from .encoding import encoding_id
-from .task import InsertMessage, InsertSpec
-from .unit import Unit
+from .task import InsertMessage, InsertSpec, Unit, encoding_id
 
 LOG = logging.getLogger(__name__)
 

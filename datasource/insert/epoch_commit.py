@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Sequence
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import TransactionNotOpenError, TransactionOutcomeUnknownError
 
-from ..commit_log import CommitLog
+from ..commit_log.commit_log import CommitLog
 from ..tables.stream_table import StreamTable
 from .commit import Insert, WriteSettings, clean_up
 from .ledger import Epoch, LedgerEntry, Recorded

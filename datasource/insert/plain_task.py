@@ -38,8 +38,8 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..user_errors import concise
-from ..worker_connections import lent
+from ..workers.connections import lent
+from ..workers.user_errors import concise
 from .routes import key_positions
 from .task import InsertMessage
 

@@ -11,14 +11,13 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
-from ..tables.event_time import event_time_column
 from ..tables.hidden_columns import METADATA_COLUMNS
-from ..tables.routing_key import routing_key_column
+from ..tables.named_columns import event_time_column, routing_key_column
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
 from .commit import WriteSettings
-from .encoding import encoding_id
 from .ledger import Epoch
 from .plain_task import PlainSpec, PlainWriter
+from .task import encoding_id
 
 TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"

@@ -15,7 +15,7 @@ from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.changes.debezium.writing import RowDocuments
 from pyspark_pravega.formats.changes.feed import key_columns
 
-from ..tables.routing_key import key_positions_of
+from ..tables.named_columns import key_positions_of
 from ..tables.stream_table import StreamTable
 
 Positions: TypeAlias = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ..local_directories import spill_directory
+from ..workers.local_directories import spill_directory
 
 Frames = bytes | memoryview
 """Whole framed events, one after the other."""

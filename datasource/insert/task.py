@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.config import ClientConfig, Endpoint
+from pyspark_pravega.client.registry.types import VersionInfo
 from pyspark_pravega.client.routing import SegmentRouter
 from pyspark_pravega.client.segments.append import DEFAULT_WINDOW, SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame_by_place
@@ -25,6 +29,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.errors import (
     EventTooLargeError,
     InvalidRowError,
+    InvalidSchemaError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
@@ -32,13 +37,37 @@ from pyspark_pravega.errors import (
 )
 from pyspark_pravega.formats.core.format import find_format
 
-from ..tables.event_time import latest_time
+from ..tables.named_columns import latest_time
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
-from ..user_errors import concise
-from ..worker_connections import lent
+from ..workers.connections import lent
+from ..workers.user_errors import concise
 from .routes import Positions, hashes
 from .spool import BLOCK_BYTES, Spool
-from .unit import Unit
+
+
+class Unit(Enum):
+    """What one transaction holds."""
+
+    INSERT = "INSERT"
+    MICRO_BATCH = "micro-batch"
+
+    @property
+    def nothing_visible(self) -> str:
+        """Say that all of it is gone."""
+        return f"Nothing of this {self.value} is visible"
+
+    @property
+    def next_step(self) -> str:
+        """Say how its rows are written after all."""
+        if self is Unit.INSERT:
+            return "run it again"
+        return "start the query again, and it goes on from its checkpoint"
+
+    @property
+    def write_again(self) -> str:
+        """Say both."""
+        return f"{self.nothing_visible}; {self.next_step}"
+
 
 _AT_ONCE = 8
 """Segments at most that store a task's events at the same time."""
@@ -235,3 +264,24 @@ def _writer_id(transaction: uuid.UUID, partition: int, segment_id: int, content:
     """Name the writer by what it writes: a retry with the same rows resumes, one with other rows is another."""
     name = transaction.bytes + partition.to_bytes(4, "big") + segment_id.to_bytes(8, "big") + content
     return uuid.UUID(bytes=hashlib.blake2b(name, digest_size=16).digest())
+
+
+def encoding_id(pravega: Pravega, table: StreamTable) -> int | None:
+    """Return the id in the header of events, None for events without one.
+
+    Raises InvalidSchemaError if the table was made again with other columns.
+    """
+    if not table.framed or table.schema_version is None:
+        return None
+    registry = pravega.registry(table.stream.scope)
+    version = VersionInfo.from_json(table.schema_version)
+    asked = begun(lambda: registry.encoding_id(table.stream.name, version, REGISTRY_CODECS[table.codec]))
+    # A group that was deleted and made again counts its versions anew.
+    if registry.schema_by_id(table.stream.name, version.id).text != table.schema_text:
+        raise InvalidSchemaError(
+            f"The table of stream {table.stream} was dropped and made again with other columns after this "
+            "statement or streaming query was planned. Nothing was written; start it again."
+        )
+    id = asked()
+    pravega.known_streams.note_encoding(table.stream, id)
+    return id

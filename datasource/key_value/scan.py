@@ -23,7 +23,7 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.reader import PlannedReader
 from ..tables.key_columns import KeyColumns
 from ..tables.stream_table import StreamTable
-from ..worker_connections import lent
+from ..workers.connections import lent
 from .keys import decode_keys
 from .ranges import fewest_requests, key_ranges
 

@@ -14,26 +14,23 @@ from pyspark_pravega.formats.changes.feed import WRITTEN_AT, checked_settings, k
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.batch_end import Wanted, end_of_batch
-from ..changes.current_rows_planning import plan_current_rows, rule_for_rows
-from ..changes.position import Position, check_options, check_positions
-from ..changes.row_changes_planning import check_key_of_table, plan_row_changes
+from ..changes.current_rows import plan_current_rows, rule_for_rows
+from ..changes.position import Position, Wanted, check_options, check_positions, end_of_batch
+from ..changes.row_changes import check_key_of_table, plan_row_changes
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint, check_stream_of_rows, plan_new_row_changes
-from ..changes.truncation_search import Search
+from ..changes.truncations import Search
 from ..insert.prepare import checked_for_rows, with_write_options
+from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import BadEventRule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
 from ..scan.event_times import EventTimes
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice
-from ..tables.change_columns import changes_schema
 from ..tables.change_range import ChangeRange
-from ..tables.change_settings import with_statement_settings
-from ..tables.hidden_columns import POSITION_COLUMNS
+from ..tables.hidden_columns import POSITION_COLUMNS, changes_schema
+from ..tables.loading import with_statement_settings
 from ..tables.stream_table import StreamTable
-from .kind import TableKind
-from .wanted_rows import ALL_ROWS, WantedRows
+from .kind import ALL_ROWS, TableKind, WantedRows
 
 
 class ChangeTable(TableKind):

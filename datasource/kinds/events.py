@@ -16,11 +16,11 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.appended import plan_appended, plan_new_appended, start_of_appended
-from ..changes.batch_end import Wanted, end_of_batch
-from ..changes.position import Position, check_endless, check_options, check_positions
+from ..changes.position import Position, Wanted, check_endless, check_options, check_positions, end_of_batch
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
-from ..changes.truncation_search import Search
+from ..changes.truncations import Search
 from ..insert.prepare import checked_for_rows, with_write_options
+from ..positions.snapshot import SegmentSlice
 from ..scan.bad_events import FAILFAST, BadEventRule, bad_event_rule
 from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
@@ -28,15 +28,11 @@ from ..scan.event_planning import likely_schemas, measure_with_head, nullable, p
 from ..scan.event_times import EventTimes
 from ..scan.keyed_segments import segments_of_keys
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice
-from ..tables.change_columns import changes_schema
 from ..tables.change_range import ChangeRange
-from ..tables.change_settings import with_statement_settings
-from ..tables.hidden_columns import METADATA_COLUMNS
-from ..tables.loading import TYPE_SIGN
+from ..tables.hidden_columns import METADATA_COLUMNS, changes_schema
+from ..tables.loading import TYPE_SIGN, with_statement_settings
 from ..tables.stream_table import Kind, StreamTable
-from .kind import TableKind
-from .wanted_rows import ALL_ROWS, WantedRows
+from .kind import ALL_ROWS, TableKind, WantedRows
 
 
 class EventTable(TableKind):

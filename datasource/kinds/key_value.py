@@ -11,13 +11,11 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..key_value.row_changes import RowChangesWriter
 from ..key_value.scan import keys_of, plan_entries, same_entries_of
-from ..key_value.write import UpsertSpec, UpsertWriter, encoder_of_values
+from ..key_value.write import RowChangesWriter, UpsertSpec, UpsertWriter, encoder_of_values
 from ..scan.planned_scan import PlannedScan
 from ..tables.stream_table import StreamTable
-from .kind import TableKind
-from .wanted_rows import ALL_ROWS, WantedRows
+from .kind import ALL_ROWS, TableKind, WantedRows
 
 _KNOWN = (o.PUSH_DOWN_FILTERS, o.PUSH_DOWN_AGGREGATES, o.COLUMNAR_READS)
 """The options of queries that mean something."""

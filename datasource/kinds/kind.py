@@ -1,9 +1,10 @@
-"""Defines the door of a kind of table: what can be asked of every kind."""
+"""Defines the door of a kind of table: what can be asked of every kind, and which rows a scan wants."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn
 
 from pyspark.sql.datasource import DataSourceArrowWriter
@@ -15,18 +16,40 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..changes.batch_end import Wanted
-from ..changes.position import Position
+from ..changes.position import Position, Wanted
 from ..changes.row_changes_stream import ChangesMemory, Checkpoint
-from ..changes.truncation_search import Search
+from ..changes.truncations import Search
 from ..insert.prepare import plain_writer
+from ..positions.snapshot import SegmentSlice
 from ..scan.conditions import Condition
 from ..scan.event_times import EventTimes
+from ..scan.places import Places
 from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..scan.snapshot import SegmentSlice
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
-from .wanted_rows import ALL_ROWS, WantedRows
+
+
+@dataclass(frozen=True)
+class WantedRows:
+    """The rows that a scan wants, by default all up to now. A kind of table reads more where it cannot tell.
+
+    At most `limit` rows are wanted; `few` may be enough though no limit says so, then a scan of events reads little at
+    first. `tail` is that of an earlier scan with the same start, by segment, in bytes. `places` says which events are
+    wanted, where these are rows. `conditions` are those that are evaluated on the rows: what cannot have rows that
+    fulfil them may be left out. `search` is what may be done for the scan before. With `counted` the tasks tell what
+    they have counted, see `scan/counts.py`.
+    """
+
+    limit: int | None = None
+    few: bool = False
+    tail: Mapping[int, int] | None = None
+    places: Places | None = None
+    conditions: Sequence[Condition] = ()
+    search: Search = field(default_factory=Search)
+    counted: bool = False
+
+
+ALL_ROWS = WantedRows()
 
 
 class TableKind(ABC):

@@ -1,21 +1,205 @@
-"""Reads the partitions of a scan, and begins the aggregates that Spark asks for instead of returning its rows."""
+"""Reads the partitions of a scan, and begins the aggregates that Spark asks for instead of returning its rows.
+
+A task makes of its Arrow batches one row for each group, and Spark finishes the aggregates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
-from .aggregation import Aggregation
+from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
 from .counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
-from .partial_groups import PartialGroups
 from .planned_scan import PlannedScan
 from .reader import PlannedReader
+
+PENDING_ROWS = 65_536
+PENDING_BYTES = 16 << 20
+"""Rows that are put into groups at once: a call costs as much as 5,000 rows."""
+MOST_GROUPS = 100_000
+MOST_BYTES = 32 << 20
+"""What a task keeps of groups at most."""
+_LARGEST = 2**63 - 1
+_NAN, _NONE, _ALL_BITS = pa.scalar(float("nan")), pa.scalar(0, pa.int64()), pa.scalar(_LARGEST, pa.int64())
+_ZEROS = (pa.scalar(-1, pa.int64()), pa.scalar(0, pa.int64()))
+"""The ranks of -0.0 and 0.0. Arrow makes such values once, because it looks for a module each time."""
+_ONES = pa.array(np.ones(PENDING_ROWS, np.int64))
+_ADDS = {COUNT_STAR: "sum", COUNT: "sum", SUM: "sum", MIN: "min", MAX: "max"}
+"""Arrow's functions that put the rows of a group together."""
+
+
+class PartialGroups:
+    """The groups of a task's rows, in the order of their first rows.
+
+    What it returns for a group leads Spark to what the rows themselves would, in bits:
+
+    - Arrow adds values one after the other, as Spark does, beginning with the sum of the rows before. So sums of
+      floating-point numbers have the same roundings. If rows are returned before the last one, all rows behind them
+      are returned one by one, so that Spark goes on adding.
+    - Whole numbers are only added where no sum on the way can be too large, together with what was returned before.
+      Spark gets others as they are, and makes an error of them or not.
+    - Floating-point numbers are compared by whole numbers that have Spark's order, in which NaN is the greatest. Where
+      the least or greatest is a zero and there is a -0.0, rows are returned as they are: Spark takes the first zero.
+
+    Groups that need too much memory are returned, and new ones are begun, if that makes fewer rows of many.
+    """
+
+    def __init__(self, aggregation: Aggregation, columns: StructType, operands: StructType) -> None:
+        """`columns` are those of the table, `operands` begin the batches that are fed."""
+        self._schema: pa.Schema = arrow_schema(aggregation.partial_rows(columns))
+        self._functions = aggregation.functions
+        self._keys = self._schema.names[: len(aggregation.groups)]
+        self._partials = self._schema.names[len(aggregation.groups) :]
+        places = {name: place for place, name in enumerate(operands.names)}
+        self._key_places = [places[name] for (name,) in aggregation.groups]
+        self._places = [None if each.name == COUNT_STAR else places[each.column[0]] for each in self._functions]
+        self._only_counts = aggregation.only_counts_rows
+        begun = list(zip(self._functions, list(self._schema)[len(self._keys) :], strict=True))
+        floating = [(each.name, field.name) for each, field in begun if pa.types.is_floating(field.type)]
+        self._adds_floating = any(function == SUM for function, _ in floating)
+        self._ordered = [name for function, name in floating if function in (MIN, MAX)]
+        self._added = [field.name for each, field in begun if each.name == SUM and pa.types.is_integer(field.type)]
+        self._groups: pa.Table = self._schema.empty_table()
+        self._pending: list[pa.Table] = []
+        self._fed = 0
+        """Rows that the groups were made of."""
+        self._one_by_one = False
+        self._returned = dict.fromkeys(self._added, 0)
+        """How far from 0 the sums of any group can be that Spark has made of what was returned."""
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take rows, and yield what cannot be kept."""
+        if self._only_counts:
+            self._fed += batch.num_rows
+            return
+        rows = self._rows(batch)
+        if self._one_by_one:
+            yield from rows.to_batches()
+            return
+        self._pending.append(rows)
+        enough = sum(map(len, self._pending)) >= max(PENDING_ROWS, len(self._groups))
+        if enough or sum(map(_bytes, self._pending)) >= PENDING_BYTES:
+            yield from self._put_together()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is left: without columns to group by, one row even if there was none to take."""
+        if self._only_counts:
+            counts = [pa.array([self._fed], pa.int64())] * len(self._partials)
+            yield pa.RecordBatch.from_arrays(counts, schema=self._schema)
+            return
+        yield from self._put_together()
+        if not self._keys and not len(self._groups):
+            counted = [each.name in (COUNT_STAR, COUNT) for each in self._functions]
+            yield pa.RecordBatch.from_pylist(
+                [{name: 0 if zero else None for name, zero in zip(self._partials, counted, strict=True)}], self._schema
+            )
+        yield from self._groups.to_batches()
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
+        """Return rows as groups of one row each."""
+        arrays = [batch.column(place) for place in self._key_places]
+        types = self._schema.types[len(self._keys) :]
+        for function, place, type in zip(self._functions, self._places, types, strict=True):
+            column = None if place is None else batch.column(place)
+            if column is None or (function.name == COUNT and column.null_count == 0):
+                arrays.append(_ones(batch.num_rows))
+            else:
+                arrays.append((column.is_valid() if function.name == COUNT else column).cast(type))
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _put_together(self) -> Iterator[pa.RecordBatch]:
+        if not self._pending:
+            return
+        pending = pa.concat_tables(self._pending)
+        self._pending = []
+        groups = self._with(pending)
+        if groups is None:
+            self._one_by_one = self._adds_floating
+            for name in self._added:
+                self._returned[name] += len(pending) * _size(pending.column(name))
+            yield from self._let_go()
+            yield from pending.to_batches()
+            return
+        self._groups = groups
+        self._fed += len(pending)
+        if len(groups) > MOST_GROUPS or _bytes(groups) > MOST_BYTES:
+            self._one_by_one = self._adds_floating or self._fed < 2 * len(groups)
+            yield from self._let_go()
+
+    def _with(self, pending: pa.Table) -> pa.Table | None:
+        """Return the groups with more rows, None if the result might not be Spark's."""
+        for name in self._added:
+            before = self._returned[name] + _size(self._groups.column(name))
+            if before + len(pending) * _size(pending.column(name)) > _LARGEST:
+                return None
+        rows = pa.concat_tables([self._groups, pending])
+        for name in self._ordered:
+            rows = rows.set_column(rows.column_names.index(name), name, _ranks(rows.column(name)))
+        keys = self._keys
+        if not keys:
+            # Without a key Arrow adds in another order.
+            rows, keys = rows.append_column("all", pa.array(np.zeros(len(rows), np.int8))), ["all"]
+        asked = [(name, _ADDS[each.name]) for name, each in zip(self._partials, self._functions, strict=True)]
+        found = pa.TableGroupBy(rows, keys, use_threads=False).aggregate(asked)
+        columns = {name: found.column(name) for name in self._keys}
+        columns |= {name: found.column(f"{name}_{how}") for name, how in asked}
+        for name in self._ordered:
+            # Spark keeps the first of two zeros.
+            if _has(columns[name], _ZEROS) and _has(rows.column(name), _ZEROS[:1]):
+                return None
+            columns[name] = _of_ranks(columns[name], self._schema.field(name).type)
+        return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
+
+    def _let_go(self) -> Iterator[pa.RecordBatch]:
+        """Return the groups, and begin new ones."""
+        for name in self._added:
+            self._returned[name] += _size(self._groups.column(name))
+        groups, self._groups, self._fed = self._groups, self._schema.empty_table(), 0
+        yield from groups.to_batches()
+
+
+def _ones(count: int) -> pa.Array:
+    """Return what so many rows count for."""
+    return _ONES.slice(0, count) if count <= len(_ONES) else pa.array(np.ones(count, np.int64))
+
+
+def _bytes(rows: pa.Table) -> int:
+    return int(rows.nbytes)
+
+
+def _size(column: pa.ChunkedArray) -> int:
+    """Return how far the numbers are from 0 at most."""
+    extremes = pc.min_max(column).as_py().values()
+    return max((abs(each) for each in extremes if each is not None), default=0)
+
+
+def _ranks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whole numbers that are ordered as Spark orders floating-point ones: NaN is the greatest."""
+    doubles = column.cast(pa.float64())
+    doubles = pc.if_else(pc.is_nan(doubles), _NAN, doubles)
+    return _flipped(pa.chunked_array([each.view(pa.int64()) for each in doubles.chunks], pa.int64()))
+
+
+def _of_ranks(ranks: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
+    bits = _flipped(ranks)
+    return pa.chunked_array([each.view(pa.float64()) for each in bits.chunks], pa.float64()).cast(type)
+
+
+def _flipped(bits: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Turn the bits of negative numbers around, all but the sign."""
+    return pc.if_else(pc.less(bits, _NONE), pc.bit_wise_xor(bits, _ALL_BITS), bits)
+
+
+def _has(ranks: pa.ChunkedArray, some: tuple[pa.Scalar, ...]) -> bool:
+    return any(pc.any(pc.equal(ranks, each)).as_py() for each in some)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
-"""Borders between events that are known without reading what lies before: the ends of versions in the commit log."""
+"""What the commit log proves about events without reading them: borders between them, and how many there are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import PermissionDeniedError
 
-from ..commit_log import CommitLog
+from ..commit_log.commit_log import CommitLog
+from ..positions.snapshot import SegmentSlice, end_in
 from .places import Span
-from .snapshot import SegmentSlice, end_in
+from .planned_scan import PlannedScan
 
 WORTH_SEARCHING = 16 << 20
 """Bytes that take longer to read than a search in the log does."""
@@ -63,3 +67,19 @@ def _border(ends: _Ends, newest: int, piece: SegmentSlice, first: int) -> int:
         else:
             high = middle - 1
     return border
+
+
+def events_by_log(pravega: Pravega, stream: Stream, planned: PlannedScan) -> int | None:
+    """Return how many rows a scan has, None where the commit log does not prove it.
+
+    All versions that the head row of the scan tells of were visible before the stream was measured, so that their
+    bytes are among those measured. This holds as long as none was taken away, by scaling or truncation.
+    """
+    head = planned.head
+    if head is None or head.content is None or head.content.bytes != sum(planned.tail.values()):
+        return None
+    try:
+        origin = pravega.known_streams.origin_if_whole(stream)
+    except PermissionDeniedError:
+        return None
+    return head.content.events if origin is not None and origin == head.origin else None

@@ -18,20 +18,20 @@ from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refuse_consumer
 
-from ..commit_log import CommitLog
-from ..commit_log_rows import Head
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Head
+from ..positions.bounds import end_cut, start_cut
+from ..positions.snapshot import SegmentSlice, take_snapshot, up_to
+from ..positions.time_travel import end_as_of
 from ..tables.hidden_columns import CHANGE_COLUMNS, METADATA_COLUMNS, POSITION_COLUMNS
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from .borders import begun_later
-from .bounds import end_cut, start_cut
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
 from .places import Places, Span
 from .planned_scan import PlannedScan
 from .reader import SegmentScanReader, SlicePartition
-from .snapshot import SegmentSlice, take_snapshot, up_to
-from .time_travel import end_as_of
 
 LOG = logging.getLogger(__name__)
 

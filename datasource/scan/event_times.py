@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark_pravega.client.watermarks import Watermark
 from pyspark_pravega.formats.core.events import Positions
 
-from .snapshot import SegmentSlice
+from ..positions.snapshot import SegmentSlice
 
 _NULL = -(1 << 63)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999

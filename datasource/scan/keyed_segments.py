@@ -20,11 +20,11 @@ from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError
 
+from ..positions.snapshot import SegmentSlice
 from ..tables.loading import promised_key, stored_properties
-from ..tables.routing_key import key_positions_of, routing_key_column
+from ..tables.named_columns import key_positions_of, routing_key_column
 from ..tables.stream_table import Kind, StreamTable
 from .conditions import COLUMN, LITERAL, Condition, Term
-from .snapshot import SegmentSlice
 
 Keys: TypeAlias = frozenset[Any]
 

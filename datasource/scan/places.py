@@ -20,9 +20,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.client.segments.event_frames import HEADER_BYTES
 
+from ..positions.snapshot import SegmentSlice
 from ..tables.hidden_columns import METADATA_COLUMNS, POSITION_COLUMNS
 from .conditions import COLUMN, LITERAL, Condition, Sieve
-from .snapshot import SegmentSlice
 
 _SEGMENT, _OFFSET, _POINTER = POSITION_COLUMNS
 _COLUMNS = StructType([METADATA_COLUMNS[name][0] for name in POSITION_COLUMNS])

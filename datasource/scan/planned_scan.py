@@ -9,8 +9,8 @@ from typing import NoReturn
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..commit_log_rows import Head
-from .snapshot import SegmentSlice
+from ..commit_log.table import Head
+from ..positions.snapshot import SegmentSlice
 
 
 class _Nothing(DataSourceReader):

@@ -20,14 +20,14 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.format import Decoder
 
-from ..user_errors import concise
-from ..worker_connections import lent
+from ..positions.snapshot import SegmentSlice
+from ..workers.connections import lent
+from ..workers.user_errors import concise
 from .counts import counts_of
 from .dead_letters import DeadLetters
 from .event_plan import EventScanPlan
 from .places import Span
 from .slice_decoder import SliceDecoder, event_decoder
-from .snapshot import SegmentSlice
 
 LOG = logging.getLogger(__name__)
 

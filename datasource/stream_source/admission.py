@@ -10,13 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.segments.range_reader import SMALLEST_EVENT, Walked, walk_events
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.sql import options as o
 
-from .limits import Limits
+
+@dataclass(frozen=True)
+class Limits:
+    """At most so many bytes and rows; not before there are `min_rows`, or `max_delay_ms` are over. None: any number."""
+
+    max_bytes: int | None = None
+    max_rows: int | None = None
+    min_rows: int | None = None
+    max_delay_ms: int = 0
+
+
+NO_LIMITS = Limits()
+
+
+def limits_of(options: o.Options) -> Limits:
+    """Return the limits that the options of a streaming query give."""
+    return Limits(
+        max_bytes=options.get(o.MAX_BYTES_PER_TRIGGER),
+        max_rows=options.get(o.MAX_ROWS_PER_TRIGGER),
+        min_rows=options.get(o.MIN_ROWS_PER_TRIGGER),
+        max_delay_ms=round(options.get(o.MAX_TRIGGER_DELAY).total_seconds() * 1000),
+    )
+
 
 _WALKS = 8
 """Segments walked over at the same time."""
@@ -125,6 +149,3 @@ def _less(left: int | None, used: int) -> int | None:
 
 def _worth(left: int | None, limit: int | None) -> bool:
     return left is None or limit is None or left * _WORTH > limit
-
-
-__all__ = ["Backlog", "Key", "Walker", "Walks", "admitted", "count_up_to"]

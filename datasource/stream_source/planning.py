@@ -13,13 +13,13 @@ from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import CheckpointError, DataLossError, InvalidOptionError, StreamNotFoundError
 from pyspark_pravega.sql import options as o
 
-from ..commit_log import CommitLog, origin_of
-from ..scan.bounds import bounds_text, end_cut, end_option, start_cut
-from ..scan.snapshot import SegmentSlice, check_cut, check_order, tail_cut
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import origin_of
+from ..positions.bounds import bounds_text, end_cut, end_option, start_cut
+from ..positions.snapshot import SegmentSlice, check_cut, check_order, tail_cut
 from ..tables.stream_table import StreamTable
-from .admission import Walker, admitted
+from .admission import NO_LIMITS, Limits, Walker, admitted
 from .frontier import EndCut, Frontier, Positions, StreamSegments, entered, find_frontier, rest
-from .limits import NO_LIMITS, Limits
 from .memory import Admitted, QueryMemory
 from .offset import START_ANEW, SourceOffset, check_offset, columns_read
 from .progress import Progress

@@ -11,7 +11,8 @@ from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.errors import PermissionDeniedError
 
-from ..commit_log import CommitLog, Version
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Version
 from .admission import Walker
 from .frontier import Positions, StreamSegments
 from .memory import QueryMemory

@@ -28,7 +28,7 @@ from ..scan.event_plan import EventScanPlan
 from ..scan.planned_scan import PlannedScan
 from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
 from ..scan.slice_decoder import SliceDecoder, event_decoder
-from ..worker_connections import lent
+from ..workers.connections import lent
 
 UNTIL = "pravega.real-time.until"
 """The local property: when the batch ends, in milliseconds since 1970."""

@@ -1,4 +1,4 @@
-"""The range of changes that a query asks for with `CHANGES FROM ... TO ...`."""
+"""The parts of a table's history that queries ask for: `CHANGES FROM ... TO`, `VERSION AS OF`, `TIMESTAMP AS OF`."""
 
 from __future__ import annotations
 
@@ -81,3 +81,20 @@ def number(version: str, bound: str = "FROM") -> int:
             "it, or a log sequence number of PostgreSQL such as '0/16B3748'."
         )
     return int(text)
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """`asked` are the words of the query, `cut` is the text of the stream cut that they stand for."""
+
+    asked: str
+    cut: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_json` makes an equal one."""
+        return dict(self.__dict__)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> AsOf:
+        """Make the one that `to_json` described."""
+        return cls(**value)

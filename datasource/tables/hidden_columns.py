@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -11,6 +13,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from pyspark_pravega.errors import InvalidSchemaError
 
 METADATA_COLUMNS: dict[str, tuple[StructField, str]] = {
     "_segment": (StructField("_segment", StringType(), False), "Name of the segment that holds the event."),
@@ -59,3 +63,17 @@ def fields_by_name(columns: StructType) -> dict[str, StructField]:
     """Return the columns that a query can name, by name: those of the table, and hidden ones that they do not hide."""
     hidden = {name: field for name, (field, _) in METADATA_COLUMNS.items()}
     return {**hidden, **{field.name: field for field in columns}}
+
+
+def changes_schema(table: StructType, key: Sequence[str]) -> StructType:
+    """Return the columns of a table followed by CHANGE_COLUMNS. `key` are the columns that tell its rows, if any.
+
+    Raises InvalidSchemaError when a column of the table has the name of one of CHANGE_COLUMNS.
+    """
+    taken = [name for name in table.names if name.lower() in CHANGE_COLUMNS.names]
+    if taken:
+        raise InvalidSchemaError(
+            f"It has the column {', '.join(taken)}, whose name CHANGES gives to another. Read the table itself."
+        )
+    columns = [StructField(f.name, f.dataType, f.nullable and f.name not in key, f.metadata) for f in table]
+    return StructType([*columns, *CHANGE_COLUMNS.fields])

@@ -8,22 +8,59 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol, runtime_checkable
+
+from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import table_schema
+from pyspark_pravega.formats.changes.debezium.avro import read_schemas
+from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings, is_change_format, table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX
+from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
 
 from .stream_table import RAW_SCHEMA, Kind, StreamTable, kind_of_format
-from .unread_parts import tell_unread
+
+LOG = logging.getLogger(__name__)
+
+_told: set[tuple[Stream, str]] = set()
+
+
+@runtime_checkable
+class PartlyReadFormat(Format, Protocol):
+    """A format whose schemas can say more of events than its columns show."""
+
+    def unread(self, schema_text: str) -> Sequence[str]:
+        """Return a phrase for each part of a schema whose values are in no column. Raises InvalidSchemaError."""
+        ...
+
+
+def unread_parts(format: Format, schema_text: str) -> Sequence[str]:
+    """Return what a schema says of values that are in no column, nothing for formats that show all."""
+    return format.unread(schema_text) if isinstance(format, PartlyReadFormat) else ()
+
+
+def tell_unread(stream: Stream, format: Format, schema_text: str) -> None:
+    """Warn of values that are in no column, once per stream, schema and process."""
+    if (stream, schema_text) in _told:
+        return
+    _told.add((stream, schema_text))
+    if unread := unread_parts(format, schema_text):
+        LOG.warning(
+            "The schema of %s, made by another program, speaks of values that are in no column: %s. The column "
+            "`unread` of the metadata table `schemas` says so too.",
+            stream,
+            "; ".join(unread),
+        )
+
 
 TYPE_SIGN = "$"
 """Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
@@ -283,3 +320,33 @@ def _unpacked(text: str) -> str:
         return base64.b64decode(text.removeprefix("base64:"), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return text  # a tag of somebody else that happens to look like ours
+
+
+def declared_settings(options: o.Options) -> TableSettings:
+    """Return the settings of a table. Raises InvalidOptionError for an unknown format too, listing those there are."""
+    return table_settings(options, format_traits(options.get(o.FORMAT)))
+
+
+def format_traits(format: str) -> FormatTraits:
+    """Return what settings depend on of a format. Raises InvalidOptionError for an unknown one."""
+    return FormatTraits(registered=find_format(format).registry_format is not None, changes=is_change_format(format))
+
+
+def with_statement_settings(table: StreamTable, columns: StructType, options: o.Options) -> StreamTable:
+    """Return the table with the settings that one statement gives. `columns` are those of its rows.
+
+    Raises InvalidOptionError for what does not fit the table.
+    """
+    settings = dict(table.settings)
+    traits = format_traits(table.format)
+    for option in o.OPTIONS.values():
+        if option.known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
+            settings[option.key] = str(options.text(option))
+    return replace(table, settings=with_schemas(checked_settings(columns, settings)))
+
+
+def with_schemas(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings with the schemas of the file that they name. Raises InvalidOptionError for another file."""
+    if AVRO_SCHEMAS not in settings:
+        return settings
+    return {**settings, AVRO_SCHEMAS: read_schemas(settings[AVRO_SCHEMAS])}

@@ -1,16 +1,87 @@
-"""Names of columns: those in settings of a table, and all that its types have."""
+"""Columns that a table's settings name: which can be a routing key or an event time, and what their values become."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from pyspark_pravega.client.routing import hash_keys
+from pyspark_pravega.errors import UnsupportedTypeError
+from pyspark_pravega.formats.core.columns import find_column
+from pyspark_pravega.sql.options import EVENT_TIME, ROUTING_KEY
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from .event_time import event_time_column
-from .routing_key import routing_key_column
+_TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
+
+
+def event_time_column(name: str, columns: StructType) -> str:
+    """Return the exact name of the column that an `event-time` names in any case.
+
+    Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values are no times.
+    """
+    column = find_column(EVENT_TIME.key, name, columns)
+    if not isinstance(column.dataType, _TIMES):
+        raise UnsupportedTypeError(
+            f"'event-time'='{name}' is a column of type {column.dataType.simpleString()}, whose values are no times. "
+            "Allowed are TIMESTAMP, TIMESTAMP_NTZ (as UTC), DATE, and BIGINT for milliseconds since 1970."
+        )
+    return column.name
+
+
+def latest_time(column: pa.Array) -> int | None:
+    """Return the latest time of a column in milliseconds since 1970, None if it has no times."""
+    latest = pc.max(column)
+    if not latest.is_valid:
+        return None
+    if pa.types.is_timestamp(latest.type):
+        return int(latest.cast(pa.timestamp("us", tz=latest.type.tz)).value // 1000)
+    if pa.types.is_date(latest.type):
+        return int(latest.cast(pa.date32()).value) * 86_400_000
+    return int(latest.as_py())
+
+
+_KEY_TYPES = (StringType, IntegralType, BooleanType, DateType, DecimalType)
+
+
+def routing_key_column(key: str, columns: StructType) -> str:
+    """Return the exact name of the column that a `routing-key` names in any case.
+
+    Raises InvalidOptionError when there is none, UnsupportedTypeError for one whose values have no one text.
+    """
+    column = find_column(ROUTING_KEY.key, key, columns)
+    if not isinstance(column.dataType, _KEY_TYPES):
+        raise UnsupportedTypeError(
+            f"'routing-key'='{key}' is a column of type {column.dataType.simpleString()}, which has no one text. "
+            "Allowed are strings, whole numbers, decimals, booleans and dates."
+        )
+    return column.name
+
+
+def key_positions_of(values: pa.Array) -> npt.NDArray[np.float64]:
+    """Return the position in the key space of the text of each value, none of which is null.
+
+    Raises InvalidRowError for a text that is too long.
+    """
+    return hash_keys(values if pa.types.is_string(values.type) else pc.cast(values, pa.string()))
 
 
 def with_columns(settings: TableSettings, columns: StructType) -> TableSettings:

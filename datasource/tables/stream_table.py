@@ -19,8 +19,7 @@ from pyspark_pravega.formats.changes.feed import is_change_format
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.plain.whole_event import TEXT_SCHEMA
 
-from .as_of import AsOf
-from .change_range import ChangeRange
+from .change_range import AsOf, ChangeRange
 from .key_columns import KeyColumns
 
 RAW_SCHEMA = StructType([StructField("event", BinaryType(), nullable=False)])

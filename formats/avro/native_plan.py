@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..core.columns import Column, Leaf, ListColumn, MapColumn, StructColumn
 from ..native import Spec, Unplanned
 from . import schema_model as avro
-from .union_columns import Constant
+from .unions import Constant
 
 
 def avro_struct(writer: avro.Record, columns: StructColumn) -> tuple[Spec, Spec]:

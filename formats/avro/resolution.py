@@ -34,10 +34,9 @@ from .binary import (
 )
 from .defaults import WRONG_DEFAULT, raw_default
 from .leaves import leaf_column, named, unresolved
-from .matching import places_of, sources_of
-from .nested_reading import text_reader
+from .recursion.reading import text_reader
 from .schema_to_spark import targets
-from .union_columns import BranchColumn, Constant, MembersColumn
+from .unions import BranchColumn, Constant, MembersColumn, places_of, sources_of
 
 Link = tuple[Reader, Column]
 """What reads the writer's values, and what makes a column of them."""

@@ -32,7 +32,7 @@ from ..core.writing import (
 from . import schema_model as avro
 from .cells import Parts, ValueCells, binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
 from .leaves import named
-from .nested_writing import JsonText
+from .recursion.writing import JsonText
 from .schema_to_spark import spark_struct, targets
 
 _MICROS_PER_MILLI = 1000

@@ -29,7 +29,7 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
-from .columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
+from .changelog_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from .encodings.settings import Rules
 from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, advice_about
 from .newest_schema import sampled_columns

@@ -26,7 +26,7 @@ from ..core.events import EventBuffer, Positions
 from ..core.spark_visitor import leaf_types
 from ..json.values import json_column
 from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, with_reference
-from .columns import events_with, events_with_rare
+from .changelog_columns import events_with, events_with_rare
 from .feed import MARKS, OPERATIONS, UPSERTS
 from .positions import SOURCE_TYPE, positions, timestamps
 

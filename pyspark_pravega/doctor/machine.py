@@ -14,10 +14,16 @@ from importlib import metadata
 from pathlib import Path
 
 from pyspark_pravega import __version__, native
-from pyspark_pravega.adapter import adapter_jar, adapter_manifest
-from pyspark_pravega.class_archive import ClassArchive, check_class_path
 from pyspark_pravega.errors import PravegaError
-from pyspark_pravega.spark_home import find_spark_home, line_of, spark_version, version_of_jars
+from pyspark_pravega.spark.class_archive import ClassArchive, check_class_path
+from pyspark_pravega.spark.home import (
+    adapter_jar,
+    adapter_manifest,
+    find_spark_home,
+    line_of,
+    spark_version,
+    version_of_jars,
+)
 
 from .finding import Finding
 

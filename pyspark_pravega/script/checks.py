@@ -1,4 +1,4 @@
-"""What can be told of a script without Spark, before its first statement runs: settings, and mistakes of syntax.
+"""Reads a script's `SET pravega.stream.*`, and tells without Spark what is wrong with a script before it runs.
 
 What is refused here, Spark refuses too. What is not, Spark's own parser may refuse later.
 """
@@ -7,15 +7,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark_pravega.errors import InvalidScriptError, PravegaError
-from pyspark_pravega.spark_home import spark_version
+from pyspark_pravega.spark.home import spark_version
 from pyspark_pravega.sql.identifiers import nearest
-from pyspark_pravega.sql.options import CHECKPOINT
+from pyspark_pravega.sql.options import CHECKPOINT, Options, resolve
 from pyspark_pravega.sql.script import Statement
 
-from .settings import PREFIX, settings_among
+PREFIX = "pravega.stream."
+"""What the keys of script settings begin with."""
+
+
+def settings_among(confs: Mapping[str, str]) -> Options:
+    """Return the settings of streaming statements among the confs of a session. Raises InvalidOptionError."""
+    ours = {key: text for key, text in confs.items() if key.lower().startswith(PREFIX)}
+    return resolve(script={key: _without_quotes(text) for key, text in ours.items()}, env={})
+
+
+def _without_quotes(text: str) -> str:
+    """Take off the quotes of `SET key = 'text'`, which Spark keeps as a part of the value."""
+    stripped = text.strip()
+    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "'\""
+    return stripped[1:-1] if quoted else stripped
+
 
 _SETTING = re.compile(rf"SET\s+`?({re.escape(PREFIX)}[\w.-]+)`?\s*=(.*)", re.IGNORECASE | re.DOTALL)
 _VARIABLE = "${"

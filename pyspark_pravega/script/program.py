@@ -4,24 +4,58 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from pyspark_pravega.catalog_conf import PREFIX
+from pyspark.sql import SparkSession
+
 from pyspark_pravega.errors import InvalidScriptError, PravegaError, counted, system_reason
 from pyspark_pravega.interrupts import exit_now
-from pyspark_pravega.launch import Launch
-from pyspark_pravega.spark_logging import quiet_query_contexts
+from pyspark_pravega.spark.catalog_conf import PREFIX
+from pyspark_pravega.spark.launch import Launch
+from pyspark_pravega.spark.logging import quiet_query_contexts
 from pyspark_pravega.sql.script import Statement, statements
 
 from .checks import first_mistake
-from .signals import Signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Signals:
+    """Notes the first SIGINT or SIGTERM. The second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self._came: signal.Signals | None = None
+        for number in _STOPPING:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._came = signal.Signals(number)
+        for each in _STOPPING:
+            signal.signal(each, signal.SIG_DFL)
+
+    def came(self) -> bool:
+        """Tell whether a signal came."""
+        return self._came is not None
+
+    def name(self) -> str:
+        """Return the signal's name."""
+        return self._came.name if self._came else ""
+
+    def exit_code(self) -> int:
+        """Return the exit code that shells give to a program that a signal ends."""
+        return 128 + (self._came or 0)
+
 
 FAILED = 1
 _NO_BAR = ("--conf", "spark.ui.showConsoleProgress=false")
@@ -67,7 +101,6 @@ def run_script(path: Path, launch: Launch, *, catalog: str, check: bool) -> int:
     from .failures import ScriptFailedError, sentence
     from .progress import ProgressDisplay
     from .runner import ScriptRunner
-    from .starting import start_session
 
     signals = Signals()
     try:
@@ -160,3 +193,33 @@ def _log_no_more(spark: SparkSession) -> None:
     assert spark._jvm is not None
     log4j = spark._jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setAllLevels(log4j.LogManager.ROOT_LOGGER_NAME, log4j.Level.OFF)
+
+
+_LOOK_EVERY = 0.05
+"""Seconds between two looks at whether a signal came."""
+
+
+def start_session(builder: SparkSession.Builder, signals: Signals) -> SparkSession | None:
+    """Start the session; None if a signal came before it was there, and its JVM may be starting still.
+
+    Raises what the builder raises.
+    """
+    started: list[SparkSession] = []
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            started.append(builder.getOrCreate())
+        except BaseException as error:  # raised again in the main thread
+            failed.append(error)
+
+    # In the main thread PySpark would take SIGINT for itself, and raise KeyboardInterrupt in the midst of its calls.
+    thread = threading.Thread(target=start, name="session", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        if signals.came():
+            return None
+        thread.join(_LOOK_EVERY)
+    if failed:
+        raise failed[0]
+    return started[0]

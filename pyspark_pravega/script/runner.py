@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
+from pyspark_pravega.script.named_tables import near_table
 from pyspark_pravega.sql.script import Statement
 
 from .failures import ScriptFailedError, failures_of, sentence
-from .near_tables import near_table
 from .progress import ProgressDisplay
 from .streaming_insert import (
     StreamingInsert,

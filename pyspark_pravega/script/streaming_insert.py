@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_pravega.errors import InvalidScriptError
+from pyspark_pravega.script.checks import settings_among
 from pyspark_pravega.sql.identifiers import quote_all
 from pyspark_pravega.sql.options import (
     CHECKPOINT,
@@ -28,7 +29,6 @@ from pyspark_pravega.sql.options import (
 from pyspark_pravega.sql.script import Statement
 
 from .checks import FIRST_SPARK, NO_CHECKPOINT, OLDER_SPARK
-from .settings import settings_among
 
 _STREAMING = "pravega.streaming-statements"
 """The adapter refuses an INSERT that reads a stream unless this local property says that it is not run as one."""

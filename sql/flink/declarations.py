@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import Token, TokenType
 
 from ..identifiers import quote, quote_all
-from .columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
+from .declared_columns import Columns, PhysicalColumn, in_bare_avro, parse_columns
 from .expressions.zones import NOT_IN_UTC, Zone
 from .job import DEFAULT_DATABASE, FlinkName, Job, PravegaCatalog, View
 from .queries import QueryTranslator, parse_query

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from .columns import Columns
+from .declared_columns import Columns
 from .expressions.inference import Output
 from .expressions.zones import Zone
 from .report import Untranslatable

@@ -12,7 +12,7 @@ from ..identifiers import quote
 from .dialect import Flink, Relation, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, TypesOfQuery
-from .expressions.streams import check_stream
+from .expressions.stream_queries import check_stream
 from .expressions.types import translated
 from .expressions.windows import group_windows, note_first_windows, window_table
 from .expressions.zones import NOT_IN_UTC

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ..identifiers import quote, quote_all
-from .columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
+from .declared_columns import Columns, ComputedColumn, MetadataColumn, PhysicalColumn
 from .dialect import Flink, SparkOutput
 from .expressions.functions import translate_functions
 from .expressions.inference import Output, first_word, infer, remember

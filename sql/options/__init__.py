@@ -27,13 +27,13 @@ from ..resolution import Resolution, spelled
 from ..resolution import Source as Source
 from . import changes, connection, reading, tables, writing
 from .changes import *  # noqa: F403
-from .connection import *  # noqa: F403  # noqa: F403
+from .connection import *  # noqa: F403
 from .connection import CREDENTIALS, LOGIN
 from .reading import *  # noqa: F403
-from .tables import *  # noqa: F403  # noqa: F403
-from .writing import *  # noqa: F403  # noqa: F403
+from .tables import *  # noqa: F403
+from .writing import *  # noqa: F403
 
-_KINDS = (connection, connection, tables, changes, tables, reading, writing, writing)
+_KINDS = (connection, tables, changes, reading, writing)
 OPTIONS: dict[str, Option[Any]] = {
     option.key: option for kind in _KINDS for option in vars(kind).values() if isinstance(option, Option)
 }

@@ -1,8 +1,8 @@
-"""Properties of tables of changes."""
+"""Properties of tables whose rows have keys: tables of changes, and key-value tables."""
 
 from __future__ import annotations
 
-from ..option_types import BOOLEAN, TABLE, TEXT, Option, SettableAs, one_of, optional
+from ..option_types import BOOLEAN, TABLE, TEXT, Option, SettableAs, one_of, optional, whole_number
 
 _DEBEZIUM = ("debezium-json", "debezium-avro")
 
@@ -125,4 +125,36 @@ DEBEZIUM_AVRO_SCHEMAS = Option(
     '`{"7": schema, ...}` or a list of objects with `id` and `schema`, or the path of a file with one. It is '
     "read where the query is planned; a regular file of at most 16 MiB.",
     formats=("debezium-avro",),
+)
+
+KEY_VALUE_FORMAT = "kvtable"
+"""What `format` says of a table that is a key-value table, and no stream."""
+
+SECONDARY_KEY = Option(
+    "secondary-key",
+    optional(TEXT),
+    None,
+    SettableAs.PROPERTY,
+    "Columns of the secondary key, written as those of `primary-key`: `day`, or `city(32)` with the bytes of a string. "
+    "Entries with equal primary keys are in one partition, whatever their secondary keys are.",
+    formats=(KEY_VALUE_FORMAT,),
+)
+VALUE_FORMAT = Option(
+    "value-format",
+    one_of("json", "avro", "raw"),
+    "json",
+    SettableAs.PROPERTY,
+    "How the columns that are no key stand in the values: as a JSON or Avro document of the table's schema, or `raw`: "
+    "the bytes of the one column that there is.",
+    "json",
+    formats=(KEY_VALUE_FORMAT,),
+)
+PARTITIONS = Option(
+    "partitions",
+    whole_number(1, 1_000),
+    4,
+    SettableAs.PROPERTY,
+    "Number of partitions, which are read and written at the same time. It cannot be changed later.",
+    "4",
+    formats=(KEY_VALUE_FORMAT,),
 )

@@ -19,7 +19,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.states import RowStates
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.catalog.test_debezium import create_stream, write
 from tests.debezium import Record
 

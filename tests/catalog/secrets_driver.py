@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_pravega import configure
-from pyspark_pravega.adapter import CATALOG_CLASS
+from pyspark_pravega.spark.home import CATALOG_CLASS
 
 PREFIX = "spark.sql.catalog.literal"
 # PySpark lets warnings only through to the console, so the log goes to a file.

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog import creating
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.scope_table import ScopeTable
-from pyspark_pravega.catalog.tables import create, drop, exists, list_tables, load
+from pyspark_pravega.catalog.creation import making
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.storage.scope_table import ScopeTable
+from pyspark_pravega.catalog.tables.stream_tables import create, drop, exists, list_tables, load
 from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
 from pyspark_pravega.client.config import ClientConfig
@@ -133,7 +133,7 @@ def test_one_that_is_slow(catalog: Catalog, scope: str, monkeypatch: pytest.Monk
         return add_schema(registry, group, schema)
 
     monkeypatch.setattr(SchemaRegistry, "add_schema", slow)
-    monkeypatch.setattr(creating, "_CREATION_SECONDS", 0.0)
+    monkeypatch.setattr(making, "_CREATION_SECONDS", 0.0)
     stream, controller = Stream(scope, "t"), catalog.pravega.controller
     with ThreadPoolExecutor(1) as threads:
         created = threads.submit(create, catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
@@ -178,7 +178,7 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
         waited.set()
         sleep(seconds)
 
-    monkeypatch.setattr(creating, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
+    monkeypatch.setattr(making, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
     monkeypatch.setattr(SchemaRegistry, "create_group", later)
     monkeypatch.setattr(cancellation, "sleep", seen_sleeping)
     with ThreadPoolExecutor(1) as threads:

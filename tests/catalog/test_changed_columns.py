@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog.altering.schemas import change_columns
-from pyspark_pravega.catalog.connections import Connections
-from pyspark_pravega.catalog.requests import TableChange
+from pyspark_pravega.catalog.protocol import TableChange
+from pyspark_pravega.catalog.storage.connections import Connections
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration

@@ -18,7 +18,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.catalog.changes_streams import Target, target
 from tests.catalog.test_changes import change
 from tests.catalog.test_debezium import write

@@ -13,7 +13,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.changes.position import Position
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.catalog.changes_streams import Shop, Target, parts, scale, shop, target
 from tests.catalog.test_changes import after_changes, change
 from tests.catalog.test_debezium import create_stream, declare, write

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from pyspark_pravega.catalog import dropping
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.namespaces import create_namespace, drop_namespace
-from pyspark_pravega.catalog.tables import drop, list_tables
+from pyspark_pravega.catalog.storage import dropping
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.tables.namespaces import create_namespace, drop_namespace
+from pyspark_pravega.catalog.tables.stream_tables import drop, list_tables
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME
 from pyspark_pravega.errors import ScopeNotEmptyError
 from tests.datasource.transactions import insert_into_all, log_rows
 

@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.consumers.consumer import drop_consumer, list_consumers
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.streams import ParquetSink, into_memory, running
 
 RETENTION = "'retention.type'='size', 'retention.minimum'='1', 'scaling.min-segments'='2'"

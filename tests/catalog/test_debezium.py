@@ -24,11 +24,11 @@ from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.routing import SegmentRouter, hash_keys
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.changes.lineage import by_lineage
-from pyspark_pravega.datasource.changes.truncation_memory import TruncationMemory
-from pyspark_pravega.datasource.kinds.dispatch import load
+from pyspark_pravega.datasource.changes.group_planning import by_lineage
+from pyspark_pravega.datasource.changes.truncations import TruncationMemory
 from pyspark_pravega.datasource.kinds.events import Changelog
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
+from pyspark_pravega.datasource.kinds.opening import load
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
 from tests.catalog.test_bad_event_modes import metrics_in_the_ui
 from tests.datasource.scans import rows, scan

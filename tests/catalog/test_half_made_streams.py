@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from pyspark_pravega.catalog import table_properties
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.namespaces import drop_namespace
-from pyspark_pravega.catalog.tables import create, drop, exists, list_tables, load
+from pyspark_pravega.catalog.storage import table_properties
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.tables.namespaces import drop_namespace
+from pyspark_pravega.catalog.tables.stream_tables import create, drop, exists, list_tables, load
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration

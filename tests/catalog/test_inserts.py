@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from pyspark_pravega.catalog.connections import Catalog
 from pyspark_pravega.catalog.inserts import Inserts
-from pyspark_pravega.catalog.replies import InsertHandle
-from pyspark_pravega.catalog.tables import create
+from pyspark_pravega.catalog.protocol.replies import InsertHandle
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.tables.stream_tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.errors import ServerUnavailableError, TransactionOutcomeUnknownError

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
-from pyspark_pravega.datasource.tables import unread_parts
+from pyspark_pravega.datasource.tables import loading
 from pyspark_pravega.datasource.tables.loading import load_table
 
 CAT = {
@@ -75,7 +75,7 @@ def test_a_schema_of_several_parts(
     # What is in no column is said.
     said = "'oneOf' at the root: no columns are made of purr"
     assert [row.unread for row in spark.table(f"pravega.`{scope}`.cats.schemas").collect()] == [said, said]
-    unread_parts._told.clear()
+    loading._told.clear()
     for _ in range(2):
         load_table(pravega, Stream(scope, "cats"))
     assert [record.getMessage().count(said) for record in caplog.records if "cats" in record.getMessage()] == [1]

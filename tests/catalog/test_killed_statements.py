@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.dying_service import Death, dying_python
 

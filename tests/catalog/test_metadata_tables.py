@@ -10,14 +10,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.metadata.dispatch import TABLES
+from pyspark_pravega.catalog.metadata.parts import TABLES
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream, segment_id
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.time_travel import create_tag
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.time_travel import create_tag
 from tests.datasource.transactions import begun
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "history.md"

@@ -11,8 +11,10 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.catalog import connect, dropping, namespaces
-from pyspark_pravega.catalog.scope_table import TABLE_NAME, RowKind, ScopeTable
+from pyspark_pravega.catalog import connect
+from pyspark_pravega.catalog.storage import dropping
+from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, ScopeTable
+from pyspark_pravega.catalog.tables import namespaces
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.controller.reader_groups import Holding, ReaderGroup

@@ -14,18 +14,18 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row, SparkSession
 
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.procedures.dispatch import PROCEDURES
+from pyspark_pravega.catalog.procedures.calling import PROCEDURES
 from pyspark_pravega.catalog.procedures.procedure import Procedure
+from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.registry.types import Compatibility, Rule
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.dead_letters import DeadLetters, Letter
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
 from pyspark_pravega.errors import TransactionNotOpenError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.catalog.test_secrets import catalog_of

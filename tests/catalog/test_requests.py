@@ -12,13 +12,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog import replies, requests
-from pyspark_pravega.catalog.messages import decode, encode
-from pyspark_pravega.catalog.replies import InsertHandle, ScanEnds
+from pyspark_pravega.catalog import protocol
+from pyspark_pravega.catalog.protocol import replies
+from pyspark_pravega.catalog.protocol.messages import decode, encode
+from pyspark_pravega.catalog.protocol.replies import InsertHandle, ScanEnds
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
-from pyspark_pravega.datasource.stream_source.limits import Limits
+from pyspark_pravega.datasource.stream_source.admission import Limits
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, ProtocolError
@@ -55,11 +56,11 @@ def fields(kinds: Iterator[type] | tuple[type, ...]) -> set[str]:
 
 
 def test_java_calls_the_operations_that_there_are() -> None:
-    assert named(CALLED) | named(PLANNED) == set(requests.OPERATIONS)
+    assert named(CALLED) | named(PLANNED) == set(protocol.OPERATIONS)
 
 
 def test_java_writes_the_fields_of_requests() -> None:
-    assert named(WRITTEN) - PIPE == fields(get_args(requests.Request))
+    assert named(WRITTEN) - PIPE == fields(get_args(protocol.Request))
 
 
 def test_java_reads_the_fields_of_replies() -> None:
@@ -84,8 +85,8 @@ def test_java_reads_the_fields_of_replies() -> None:
 
 
 def test_java_writes_all_fields_of_what_is_in_a_list() -> None:
-    assert set(get_type_hints(requests.Constraint)) <= set(WRITTEN.findall(SOURCES["NewTables"]))
-    assert set(get_type_hints(requests.TableChange)) == set(WRITTEN.findall(SOURCES["TableChanges"]))
+    assert set(get_type_hints(protocol.Constraint)) <= set(WRITTEN.findall(SOURCES["NewTables"]))
+    assert set(get_type_hints(protocol.TableChange)) == set(WRITTEN.findall(SOURCES["TableChanges"]))
 
 
 SCHEMA = StructType([StructField("a", LongType(), False), StructField("grüße", StringType())])
@@ -105,17 +106,17 @@ ENDS = ScanEnds().with_end("earliest", "H4s" * 20_000, {1: 2, 3: 4}, 5)
 AGGREGATION = Aggregation((AggregateFunction("CountStar", ()), AggregateFunction("Max", ("grüße",))), (("a",), ()))
 CONDITION = Condition((Term("COLUMN", 0, None, "grüße"), Term("IS_NULL", 1, None, None)))
 MESSAGES: list[Any] = [
-    requests.DefaultNamespace(),
-    requests.LoadTable(("iot",), "sensor", {"mode": "failfast", "": "=[]"}, True),
-    requests.LoadTable(("iot", "sensor"), "changelog", {}, False, requests.TimeTravel("timestamp", "17")),
-    requests.CreateTable(
+    protocol.DefaultNamespace(),
+    protocol.LoadTable(("iot",), "sensor", {"mode": "failfast", "": "=[]"}, True),
+    protocol.LoadTable(("iot", "sensor"), "changelog", {}, False, protocol.TimeTravel("timestamp", "17")),
+    protocol.CreateTable(
         *((("iot",), "sensor", SCHEMA, ("days(a)",))),
-        (requests.Constraint("PrimaryKey", "PRIMARY KEY (a)", False, ("a",)),),
+        (protocol.Constraint("PrimaryKey", "PRIMARY KEY (a)", False, ("a",)),),
         {"k" * 60_000: "v"},
         True,
         {"a": "5"},
     ),
-    requests.PutView(
+    protocol.PutView(
         ("iot",),
         "v",
         replies.ViewDefinition("SELECT 'ü'", SCHEMA, None, (), {"a.b": "c"}, None, ("a", "b"), {"comment": ""}),
@@ -123,20 +124,20 @@ MESSAGES: list[Any] = [
         False,
         True,
     ),
-    requests.AlterTable(("iot",), "sensor", (requests.TableChange("RemoveProperty", "x", None),)),
-    requests.AlterTable(
+    protocol.AlterTable(("iot",), "sensor", (protocol.TableChange("RemoveProperty", "x", None),)),
+    protocol.AlterTable(
         ("iot",),
         "sensor",
-        (requests.TableChange("AddColumn", None, None, ("grüße",), StructType([SCHEMA["grüße"]]), "a"),),
+        (protocol.TableChange("AddColumn", None, None, ("grüße",), StructType([SCHEMA["grüße"]]), "a"),),
     ),
-    requests.LoadChangelog(("iot",), "t", {}, ChangeRange("version", "1", None, True, False, True)),
-    requests.PlanScan(TABLE, SCHEMA, {}, -1, None, 2),
-    requests.PlanScan(TABLE, SCHEMA, {}, 10, ENDS, 2),
-    requests.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, 2, aggregation=AGGREGATION),
-    requests.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, 2, every=SCHEMA, conditions=(CONDITION,)),
-    requests.TakeConditions(TABLE, SCHEMA, {}, (CONDITION,)),
-    requests.TakeAggregation(TABLE, SCHEMA, {}, AGGREGATION, Aggregation((), ())),
-    requests.CommitInsert(TABLE, InsertHandle("id", 2, {"a": "b"}), ("AA==",), False),
+    protocol.LoadChangelog(("iot",), "t", {}, ChangeRange("version", "1", None, True, False, True)),
+    protocol.PlanScan(TABLE, SCHEMA, {}, -1, None, 2),
+    protocol.PlanScan(TABLE, SCHEMA, {}, 10, ENDS, 2),
+    protocol.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, 2, aggregation=AGGREGATION),
+    protocol.PlanScan(TABLE, SCHEMA, {}, -1, ENDS, 2, every=SCHEMA, conditions=(CONDITION,)),
+    protocol.TakeConditions(TABLE, SCHEMA, {}, (CONDITION,)),
+    protocol.TakeAggregation(TABLE, SCHEMA, {}, AGGREGATION, Aggregation((), ())),
+    protocol.CommitInsert(TABLE, InsertHandle("id", 2, {"a": "b"}), ("AA==",), False),
 ]
 
 
@@ -154,7 +155,7 @@ def keys(value: Any) -> Iterator[str]:
 
 def test_no_data_are_keys() -> None:
     """A JSON reader may limit their length, as Jackson does, to 50,000 characters."""
-    spelled = fields((*get_args(requests.Request), ScanEnds, replies.ScanEnd, InsertHandle))
+    spelled = fields((*get_args(protocol.Request), ScanEnds, replies.ScanEnd, InsertHandle))
     assert {key for message in MESSAGES for key in keys(encode(message))} <= spelled
 
 
@@ -163,17 +164,17 @@ OTHERS: list[dict[str, Any]] = [{"other": 1}, {"cascade": 1}, {"cascade": None},
 
 def test_other_fields_and_types_are_refused() -> None:
     good = {"namespace": ["a"], "cascade": True}
-    assert decode(requests.DropNamespace, good) == requests.DropNamespace(("a",), True)
+    assert decode(protocol.DropNamespace, good) == protocol.DropNamespace(("a",), True)
     bads: list[Any] = [{"namespace": ["a"]}, [], *({**good, **other} for other in OTHERS)]
     for bad in bads:
         with pytest.raises(ProtocolError, match="DropNamespace"):
-            decode(requests.DropNamespace, bad)
+            decode(protocol.DropNamespace, bad)
 
 
 def test_half_of_a_surrogate_pair_is_no_text() -> None:
     with pytest.raises(InvalidOptionError, match=r"'a\\ud83d' has '\\ud83d'"):
-        decode(requests.LoadNamespace, {"namespace": ["a\ud83d"]})
-    assert decode(requests.LoadNamespace, json.loads('{"namespace": ["\\ud83d\\ude00"]}')).namespace == ("😀",)
+        decode(protocol.LoadNamespace, {"namespace": ["a\ud83d"]})
+    assert decode(protocol.LoadNamespace, json.loads('{"namespace": ["\\ud83d\\ude00"]}')).namespace == ("😀",)
 
 
 def test_what_is_no_message_is_refused() -> None:

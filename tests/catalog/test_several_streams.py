@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.catalog import requests as r
-from pyspark_pravega.catalog import several
-from pyspark_pravega.catalog.connections import BY_OPTIONS, Catalog
-from pyspark_pravega.catalog.dropping import drop_stream
-from pyspark_pravega.catalog.replies import MicroBatchEnd, PlannedRead
-from pyspark_pravega.catalog.tables import create
+from pyspark_pravega.catalog import protocol as r
+from pyspark_pravega.catalog.protocol.replies import MicroBatchEnd, PlannedRead
+from pyspark_pravega.catalog.storage.connections import BY_OPTIONS, Catalog
+from pyspark_pravega.catalog.storage.dropping import drop_stream
+from pyspark_pravega.catalog.streaming import merged_streams
+from pyspark_pravega.catalog.tables.stream_tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.stream_source.limits import NO_LIMITS
+from pyspark_pravega.datasource.stream_source.admission import NO_LIMITS
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.table_of_options import table_of_options
 from pyspark_pravega.errors import StreamNotFoundError
@@ -32,17 +32,17 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
             made = create(catalog, [scope], name, KEYED, [], {"format": "json"}, adopt=False)
             insert_numbers(pravega, made.table, 0, 10)
         table = table_of_options(pravega, catalog.options(read=options), None)
-        query = (table, several.identities(catalog, table), table.schema, options)
-        start = several.answer(catalog, memory, r.StartOfStream(*query))
+        query = (table, merged_streams.identities(catalog, table), table.schema, options)
+        start = merged_streams.answer(catalog, memory, r.StartOfStream(*query))
         assert isinstance(start, str)
-        end = several.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))
+        end = merged_streams.answer(catalog, memory, r.EndOfMicroBatch(*query, start, None, NO_LIMITS, "checkpoint"))
         assert isinstance(end, MicroBatchEnd)
         drop_stream(catalog, Stream(scope, "b"))
         asked = r.PlanMicroBatch(*query, start, end.offset, "checkpoint")
         if strict == "true":
             with pytest.raises(StreamNotFoundError, match="'b' in scope .* any more: it was dropped meanwhile"):
-                several.answer(catalog, memory, asked)
+                merged_streams.answer(catalog, memory, asked)
             return
-        planned = several.answer(catalog, memory, asked)
+        planned = merged_streams.answer(catalog, memory, asked)
     assert isinstance(planned, PlannedRead) and planned.tasks is not None
     assert len(planned.tasks.partitions) == 2

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.adapter import CATALOG_CLASS, JARS, adapter_jar, adapter_manifest
+from pyspark_pravega.spark.home import CATALOG_CLASS, JARS, adapter_jar, adapter_manifest
 from tests.catalog.changes_streams import Target
 from tests.spark_versions import VERSION
 

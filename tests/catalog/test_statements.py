@@ -17,7 +17,7 @@ from pyspark_pravega.client.registry.types import Compatibility, GroupProperties
 from pyspark_pravega.client.routing import hash_key
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.interop.foreign import Foreign, ForeignClient
 from tests.streams import ParquetSink
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.registry.types import SchemaInfo
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.streams import ParquetSink, run_available
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.functions import sum as sum_
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from tests.streams import PATIENCE, run_available
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from tests.catalog.changes_streams import scale
 from tests.streams import PATIENCE, ParquetSink, into_memory, running
 

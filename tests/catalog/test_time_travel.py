@@ -15,11 +15,11 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.scan import time_travel
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.time_travel import create_tag
-from pyspark_pravega.datasource.tags import Tags
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions import time_travel
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.tags import Tags
+from pyspark_pravega.datasource.positions.time_travel import create_tag
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError
 from tests.catalog.test_debezium import create_stream, declare, write
 from tests.debezium import records, tables
@@ -174,7 +174,7 @@ def test_tags_end_with_their_table(
     create_tag(pravega, stream, "a", "b", replace=True)
     assert [(tag.name, tag.version) for tag in tags.all()] == [("b", 3), ("a", 3)]
     with monkeypatch.context() as small, pytest.raises(InvalidOptionError, match="has 2 tags, and no room for more"):
-        small.setattr("pyspark_pravega.datasource.tags.MAX_VALUE_BYTES", 100)
+        small.setattr("pyspark_pravega.datasource.positions.tags.MAX_VALUE_BYTES", 100)
         create_tag(pravega, stream, "a", "b", replace=True)
     assert tags.drop("b")
     assert not tags.drop("b")

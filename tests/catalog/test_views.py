@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
-from pyspark_pravega.catalog.scope_table import TABLE_NAME, RowKind, ScopeTable
+from pyspark_pravega.catalog.storage.scope_table import TABLE_NAME, RowKind, ScopeTable
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.errors import UnsupportedOperationError, ViewExistsError

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from pyspark_pravega.catalog import writing_queries
-from pyspark_pravega.catalog.connections import Catalog
-from pyspark_pravega.catalog.writing_queries import WritingQueries
+from pyspark_pravega.catalog.storage.connections import Catalog
+from pyspark_pravega.catalog.streaming import writing_queries
+from pyspark_pravega.catalog.streaming.writing_queries import WritingQueries
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch

@@ -24,7 +24,7 @@ import trustme
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.controller.controller import Controller
 from pyspark_pravega.client.credentials import BasicCredentials, TokenCredentials
-from pyspark_pravega.client.delegation import REFRESH_AT, DelegationTokens, expiry, refresh_time
+from pyspark_pravega.client.segments.delegation import REFRESH_AT, DelegationTokens, expiry, refresh_time
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration, key_value_table_stream
 from pyspark_pravega.client.tls import connection_error, ssl_context
 from pyspark_pravega.client.transaction import Transaction

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pyspark_pravega.client.stream import Stream, segment_id
 from pyspark_pravega.client.stream_cut import UNBOUNDED, StreamCut
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.local.jar_cache import class_path
+from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.lock_file import SERVERS_LOCK, read_lock
 
 INTEROP = Path(__file__).parents[1] / "interop"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_pravega.client.versioned import VersionedReader, VersionedWriter, versioned
+from pyspark_pravega.client.wire.versioned import VersionedReader, VersionedWriter, versioned
 from pyspark_pravega.errors import ProtocolError
 
 

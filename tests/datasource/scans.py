@@ -12,8 +12,8 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
+from pyspark_pravega.datasource.kinds.kind import WantedRows
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
 from pyspark_pravega.datasource.scan.places import Places

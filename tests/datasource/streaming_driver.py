@@ -15,7 +15,7 @@ from pyspark_pravega import configure
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 
 ROWS, BATCHES = 100, 6
 

@@ -20,17 +20,18 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource import commit_log
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog, row_key
+from pyspark_pravega.datasource.commit_log import commit_log
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry
-from pyspark_pravega.datasource.scan.snapshot import tail_cut, take_snapshot
+from pyspark_pravega.datasource.positions.snapshot import tail_cut, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
 from tests.datasource.transactions import (
     EVENT_BYTES,

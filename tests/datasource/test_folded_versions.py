@@ -21,9 +21,10 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.key_value.table import KeyValueTable
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog, Version, row_key
-from pyspark_pravega.datasource.commit_log_checkpoints import FOLDED, checkpoint_value, read_checkpoint
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, Version, row_key
+from pyspark_pravega.datasource.commit_log.versions import FOLDED, checkpoint_value, read_checkpoint
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.errors import ConditionalUpdateError, InvalidOptionError
 from tests.datasource.test_commit_log import events_of_versions
 from tests.datasource.transactions import die_in_commit, insert_into_all, insert_many, log_rows

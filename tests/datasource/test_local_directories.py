@@ -10,7 +10,7 @@ import pytest
 
 from pyspark_pravega.datasource.changes.states import RowStates
 from pyspark_pravega.datasource.insert.spool import Spool
-from pyspark_pravega.datasource.local_directories import local_directories
+from pyspark_pravega.datasource.workers.local_directories import local_directories
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from pyspark_pravega.client.config import Endpoint
 from pyspark_pravega.datasource.changes.group_reader import GroupPartition
 from pyspark_pravega.datasource.insert.task import InsertSpec
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.reader import SlicePartition
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 
 TOKEN = "header.claims.signature"
 

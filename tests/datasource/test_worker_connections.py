@@ -17,7 +17,7 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.worker_connections import KEPT, WorkerConnections
+from pyspark_pravega.datasource.workers.connections import KEPT, WorkerConnections
 from pyspark_pravega.errors import PravegaError
 from tests.processes import task_workers
 

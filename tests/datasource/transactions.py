@@ -12,10 +12,11 @@ import pyarrow as pa
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME
 from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 
 SETTINGS = WriteSettings(lease=30.0, commit_timeout=60.0, spool_memory=1 << 20)

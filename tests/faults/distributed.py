@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pyspark_pravega.local import jar_cache, readiness
+from pyspark_pravega.local import readiness
+from pyspark_pravega.local.jars import cache
+from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.lock_file import SERVERS_LOCK, read_lock
 from pyspark_pravega.local.ports import free_ports
 from pyspark_pravega.local.servers import ServerSettings, registry_program, server_environment
 from pyspark_pravega.local.state import ClusterInfo
@@ -50,7 +51,7 @@ class Servers:
         self._java = find_java()
         locks = (SERVERS_LOCK, Path(__file__).parent / "bookkeeper.lock")
         artifacts = [artifact for lock in locks for artifact in read_lock(lock)]
-        self._jars = jar_cache.class_path(artifacts, java=self._java, report=print)
+        self._jars = cache.class_path(artifacts, java=self._java, report=print)
         self._settings = ServerSettings(free_ports(), heap="512m")
         self._bookie = free_ports().zookeeper
         self.info = ClusterInfo(

@@ -23,10 +23,10 @@ from pyspark.sql.types import LongType
 from pyspark_pravega import configure
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.wire import commands as wire
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.local.state import ClusterInfo
 from tests.datasource.insert.test_atomicity import open_transactions, wait_until
 from tests.faults.director import Director, Network, network_of

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.class_archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options, record
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.launch import plan
-from pyspark_pravega.spark_arguments import JAVA_OPTION_VARIABLES
-from pyspark_pravega.spark_home import find_spark_home
+from pyspark_pravega.spark.arguments import JAVA_OPTION_VARIABLES
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, ClassArchive, driver_options, record
+from pyspark_pravega.spark.home import find_spark_home
+from pyspark_pravega.spark.launch import plan
 
 SPARK_HOME = find_spark_home(os.environ)
 SHARED = "-XX:SharedArchiveFile="

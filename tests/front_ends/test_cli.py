@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyspark_pravega import __version__
-from pyspark_pravega.adapter import CATALOG_CLASS
-from pyspark_pravega.cli import main
+from pyspark_pravega.commands.cli import main
+from pyspark_pravega.spark.home import CATALOG_CLASS
 
 
 def run(*arguments: str, **environment: str | None) -> Result:

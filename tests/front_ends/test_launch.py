@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.adapter import CATALOG_CLASS, adapter_jar
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SetupError
-from pyspark_pravega.launch import PROGRAMS, Launch, plan
-from pyspark_pravega.spark_logging import PROFILE
+from pyspark_pravega.spark.home import CATALOG_CLASS, adapter_jar
+from pyspark_pravega.spark.launch import PROGRAMS, Launch, plan
+from pyspark_pravega.spark.logging import PROFILE
 
 COMMAND = [sys.executable, "-m", "pyspark_pravega"]
 

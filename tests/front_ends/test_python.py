@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyspark_pravega.catalog import PravegaCatalog, connect
-from pyspark_pravega.cli import main
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import Consumer
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.commands.cli import main
 from pyspark_pravega.local.state import ClusterInfo
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"

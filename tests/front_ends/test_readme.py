@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.cli import main
+from pyspark_pravega.commands.cli import main
 from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.script.checks import first_mistake
 from pyspark_pravega.script.progress import ProgressDisplay

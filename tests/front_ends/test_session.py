@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.adapter import CATALOG_CLASS
+from pyspark_pravega.spark.home import CATALOG_CLASS
 
 BEGIN = """\
 import os, sys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.spark_arguments import add_driver_class_path, add_jar, hide_secrets, take_options
+from pyspark_pravega.spark.arguments import add_driver_class_path, add_jar, hide_secrets, take_options
 
 JAR = Path("/opt/adapter.jar")
 PASSWORD = "spark.sql.catalog.pravega.security.password"

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from pyspark_pravega.cli import main
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.commands.cli import main
 from pyspark_pravega.local.state import ClusterInfo
 from pyspark_pravega.script.progress import ProgressDisplay
 from pyspark_pravega.script.runner import ScriptRunner

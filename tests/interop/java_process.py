@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pyspark_pravega.local import jar_cache
+from pyspark_pravega.local.jars import cache
+from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import Java, find_java
-from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.servers import server_environment
 
 _HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ class JavaProcess:
             log: the file of its standard error.
         """
         java = find_java()
-        jars: list[str | Path] = [*jar_cache.class_path(read_lock(_HERE / lock), java=java, report=print)]
+        jars: list[str | Path] = [*cache.class_path(read_lock(_HERE / lock), java=java, report=print)]
         if not main.endswith(".java"):
             jars.append(_compiled(java, jars, main.partition(".")[0], log.parent))
         command: list[str | Path] = [java.executable, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import types as t
 
-from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import of_json, type_of
+from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import of_json
 from pyspark_pravega.formats.changes.encodings.matrix import reading_of, target_of
+from pyspark_pravega.formats.changes.encodings.semantic_types import type_of
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format

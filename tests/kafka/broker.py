@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark_pravega.local.jar_cache import class_path
+from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.ports import free_ports
 from tests.spark_servers import listens
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.local.jar_cache import class_path
+from pyspark_pravega.local.jars.cache import class_path
+from pyspark_pravega.local.jars.lock_file import read_lock
 from pyspark_pravega.local.java import find_java
-from pyspark_pravega.local.lock_file import read_lock
 from pyspark_pravega.local.state import ClusterInfo
 from tests.drivers import run_driver
 from tests.spark_versions import VERSION

@@ -22,11 +22,11 @@ from pyspark_pravega.client.credentials import BasicCredentials
 from pyspark_pravega.errors import AuthenticationError, InvalidOptionError, PermissionDeniedError, SetupError
 from pyspark_pravega.local import cluster as cluster_module
 from pyspark_pravega.local.accounts import Account
-from pyspark_pravega.local.certificates import STORE_PASSWORD
 from pyspark_pravega.local.cluster import LocalCluster
 from pyspark_pravega.local.ports import Ports, free_ports
 from pyspark_pravega.local.processes import ServerProcess
 from pyspark_pravega.local.state import ClusterInfo, ClusterState
+from pyspark_pravega.local.tls.files import STORE_PASSWORD
 from tests import tutorial
 
 _PATIENCE_S = 120.0

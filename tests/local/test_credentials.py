@@ -13,7 +13,8 @@ import pytest
 
 from pyspark_pravega.errors import InvalidOptionError
 from pyspark_pravega.local.accounts import SERVER_USER, Account, password_file, with_passwords
-from pyspark_pravega.local.certificates import Certificates, create_certificates
+from pyspark_pravega.local.tls.certificates import create_certificates
+from pyspark_pravega.local.tls.files import Certificates
 
 
 def _handshake(files: Certificates, host: str) -> None:

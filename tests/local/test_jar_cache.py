@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.local import ivy, jar_cache
+from pyspark_pravega.local.jars import cache as jar_cache
+from pyspark_pravega.local.jars import ivy
+from pyspark_pravega.local.jars.lock_file import Artifact
 from pyspark_pravega.local.java import Java, find_java
-from pyspark_pravega.local.lock_file import Artifact
 
 NO_JAVA = Java(Path("/nonexistent/java"), 17, "")
 """Fails the test if anything is run with it."""
@@ -178,8 +179,9 @@ def test_settings_file_that_is_not_there(tmp_path: Path, artifacts: list[Artifac
 _FETCH = """
 import sys
 from pathlib import Path
-from pyspark_pravega.local import jar_cache, java, lock_file
-jar_cache.class_path(lock_file.read_lock(Path(sys.argv[1])), java=java.find_java(), report=print,
+from pyspark_pravega.local import java
+from pyspark_pravega.local.jars import cache, lock_file
+cache.class_path(lock_file.read_lock(Path(sys.argv[1])), java=java.find_java(), report=print,
                      directory=Path(sys.argv[2]), ivy_settings=Path(sys.argv[3]))
 """
 

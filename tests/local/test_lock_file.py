@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_pravega.errors import SetupError
-from pyspark_pravega.local.lock_file import SERVERS_LOCK, Artifact, read_lock
+from pyspark_pravega.local.jars.lock_file import SERVERS_LOCK, Artifact, read_lock
 
 
 def test_lock_of_the_servers_is_complete() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pyspark_pravega.cli import main
+from pyspark_pravega.commands.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")})

@@ -13,8 +13,8 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_pravega import DefaultSource, configure, errors
 from pyspark_pravega.catalog import connect as connect_catalog
-from pyspark_pravega.cli import main
 from pyspark_pravega.client import ClientConfig, connect
+from pyspark_pravega.commands.cli import main
 from pyspark_pravega.formats import Decoder, Encoder, EventBuffer, Format
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.local.cluster import LocalCluster

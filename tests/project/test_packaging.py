@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_pravega.adapter import JARS
+from pyspark_pravega.spark.home import JARS
 
 ROOT = Path(__file__).resolve().parents[2]
 CARGO = shutil.which("cargo")

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from .age import UNKNOWN, Mask, OlderPositions, older
-from .names import NUMBERS, POSITION, SNAPSHOT, Columns, Moment, Names, numbers_of
+from .names import NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, OlderPositions, numbers_of, older
 from .snapshots import CompleteSnapshot, Mark, complete, made_before
 
 

@@ -24,12 +24,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .age import OlderPositions
 from .clearing import Clearings
 from .entries import EntryReader, EventLocations
-from .fold import KeyFold
-from .left_out import LeftOut
-from .names import DELETED, Names, numbers_of
+from .fold import KeyFold, LeftOut
+from .names import DELETED, Names, OlderPositions, numbers_of
 from .order import KeyOrder, replaced
 
 

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import DELETE, MARKS, OPERATIONS, READ, TRUNCATE, UPDATE, UPSERTS
 
-from .age import UNKNOWN, Numbers
 from .clearing import Clearings, Truncation
-from .names import DELETED, SNAPSHOT, STREAMED, Moment, Names, filled
+from .names import DELETED, SNAPSHOT, STREAMED, UNKNOWN, Moment, Names, Numbers, filled
 from .snapshots import ENDS, MARKS_OF_SNAPSHOTS, TABLE_OF_MARK, Mark
 
 VALUE = "value."

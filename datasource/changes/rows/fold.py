@@ -3,6 +3,8 @@
 A reduction decides what it makes: `current` keeps one entry for each key, `history` also gives what
 each entry changed. Entries come in the order of their events, and each reduction gets the state of the one before it
 in front of the entries that came since.
+
+Changes that are delivered again after newer ones of their key are left out, and counted.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.client.routing import hash_keys
 
-from ...local_directories import spill_directory
+from ...workers.local_directories import spill_directory
 from .entries import value_name
+from .names import Numbers, numbers_of
 
 _REDUCE_ENTRIES = 1 << 18
 """Fewer entries than this are not worth a reduction."""
@@ -263,3 +266,20 @@ def text_of(array: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())  # whose text takes less time
     return array.cast(pa.string())
+
+
+class LeftOut:
+    """How many were left out, and where the event of the first one lies: its segment and offset."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: tuple[int, int] | None = None
+
+    def note(self, entries: pa.Table, left_out: Numbers) -> None:
+        """Note that these entries are left out."""
+        if not len(left_out):
+            return
+        self.count += len(left_out)
+        if self.first is None:
+            segment, offset = (numbers_of(entries, name)[left_out[0]] for name in ("segment", "offset"))
+            self.first = int(segment), int(offset)

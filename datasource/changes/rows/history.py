@@ -23,12 +23,10 @@ import pyarrow.compute as pc
 
 from pyspark_pravega.formats.changes.positions import commit_versions
 
-from .age import UNKNOWN, Mask, Numbers, OlderPositions
 from .clearing import AllClearings, Clearing, Clearings, Truncation
 from .entries import EntryReader, EventLocations, value_name
-from .fold import Former, KeyFold
-from .left_out import LeftOut
-from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, Names, numbers_of
+from .fold import Former, KeyFold, LeftOut
+from .names import DELETED, NUMBERS, POSITION, SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of
 from .order import KeyOrder, replaced
 from .snapshots import CompleteSnapshot, Mark
 

@@ -1,14 +1,75 @@
-"""Names what an entry of a fold is made of: its numbers, and what those of origins and sets of columns stand for."""
+"""Names what an entry of a fold is made of, and tells which of two changes is older.
+
+Positions in the database's log decide. Where the database's time contradicts them, its log has begun again under its
+name, and the order of events decides: after RESET MASTER, from a restored backup, or on a new server behind the same
+connector.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .age import UNKNOWN, Numbers
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+UNKNOWN = -(2**63)
+"""A time that an event does not tell."""
+
+
+class OlderPositions(StrEnum):
+    """What a change is whose position is older than that of the change before it; the table's property says it.
+
+    By its time: of a new log if that is newer, else one that is delivered again. Or always one that is delivered
+    again, as for connectors whose times are those of their own clock. Or one of a new log unless its time is older.
+    """
+
+    BY_TIME = "by-time"
+    REDELIVERY = "redelivery"
+    NEW_LOG = "new-log"
+
+    def contradicted(self, older: Mask, left: Numbers, right: Numbers) -> Mask:
+        """Tell where the times contradict the positions; `older` says where the left position is."""
+        if self is OlderPositions.REDELIVERY:
+            return np.zeros(len(older), np.bool_)
+        known = (left != UNKNOWN) & (right != UNKNOWN)
+        found: Mask = known & np.where(older, left > right, left < right)
+        if self is OlderPositions.NEW_LOG:
+            found |= ~known | (left == right)
+        return found
+
+    def begins_log(self, time: int, newest: int) -> bool:
+        """Tell whether a change with an older position counts, after changes of which `newest` is the greatest time."""
+        if self is OlderPositions.REDELIVERY:
+            return False
+        known = UNKNOWN not in (time, newest)
+        if self is OlderPositions.BY_TIME:
+            return known and time > newest
+        return not known or time >= newest
+
+
+def older(left: Sequence[Numbers], right: Sequence[Numbers]) -> Mask:
+    """Tell whether the left position comes before the right one; positions as columns, the first counts most."""
+    result: Mask = left[-1] < right[-1]
+    for a, b in zip(left[-2::-1], right[-2::-1], strict=True):
+        result = (a < b) | ((a == b) & result)
+    return result
+
+
+def moments(times: Numbers) -> Numbers:
+    """Return times as they are the same each time that a change is delivered.
+
+    Of the same change, some releases of a connector tell the microseconds, and others only the milliseconds.
+    """
+    found: Numbers = times // 1000
+    return found
+
 
 STREAMED, SNAPSHOT, DELETED = 0, 1, 2
 """Kinds of entries: a change as it happened, a row as a snapshot found it, a key that is gone."""

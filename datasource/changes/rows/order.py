@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from .age import UNKNOWN, Mask, Numbers, OlderPositions, older
 from .entries import value_name
-from .names import SNAPSHOT, Names, numbers_of
+from .names import SNAPSHOT, UNKNOWN, Mask, Names, Numbers, OlderPositions, numbers_of, older
 
 
 class KeyOrder:

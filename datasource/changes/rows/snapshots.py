@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .age import UNKNOWN, Mask, older
-from .names import POSITION, SNAPSHOT, Columns, Moment, Names
+from .names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Moment, Names, older
 
 BEGINS = ("first", "first_in_data_collection")
 LAST_OF_TABLE = "last_in_data_collection"

@@ -30,7 +30,6 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, Unsup
 
 from ...avro import schema_model as avro
 from ...avro.binary import Reader, read_whole
-from ...avro.documents import document_reader
 from ...avro.format import AvroFormat
 from ...avro.spark_to_schema import spark_to_avro
 from ...avro.writing import AvroEncoder
@@ -40,13 +39,15 @@ from ...core.events import EventBuffer, Positions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, constant
-from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
+from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
 from ..encodings import kafka_connect_schema
-from ..encodings.kafka_connect_schema import FieldSchema, columns_of
+from ..encodings.kafka_connect_schema import FieldSchema
+from ..encodings.semantic_types import columns_of
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
 from ..positions import NO_POSITION, position_of
+from .avro_documents import document_reader
 from .json import change_of
 from .writing import CONNECTOR, check_writable
 

@@ -29,9 +29,10 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
-from ..columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
+from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
 from ..encodings import kafka_connect_schema
-from ..encodings.kafka_connect_schema import FieldSchema, columns_of
+from ..encodings.kafka_connect_schema import FieldSchema
+from ..encodings.semantic_types import columns_of
 from ..encodings.settings import Rules
 from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, advice_about
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader

@@ -1,4 +1,9 @@
-"""Models Kafka Connect's schemas, in JSON envelopes and in Avro, and maps them to Spark types."""
+"""Models Kafka Connect's schemas: what Debezium says about the encoding of values, in JSON envelopes and in Avro.
+
+A field has a kind (`int64`, `bytes`, `struct`, ...) and may have the name of a semantic type that says what its values
+stand for, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
+the annotation `connect.name`, or a logical type.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
-
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ...avro import schema_model as avro
-from ...core.spark_types import valid_decimal
-from .semantic_types import Semantic, semantic_of
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
@@ -52,7 +34,7 @@ _LOGICAL_NAMES = {
 }
 """The semantic types that Avro's logical types stand for."""
 
-_SHORT_KINDS = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
+_KINDS = {"int": "int32", "long": "int64", "float": "float32", "double": "float64"}
 """Connect's names for the kinds of Avro, and of float and double in the schemas of its JSON converter."""
 
 _MAP_ENTRY, _ENTRY_FIELDS = "MapEntry", ["key", "value"]
@@ -95,7 +77,7 @@ def of_json(node: Any) -> FieldSchema | None:
     parameters = parameters if isinstance(parameters, dict) else {}
     scale, precision = _whole(parameters.get("scale")), _whole(parameters.get(_PRECISION))
     kind = str(node["type"])
-    kind = _SHORT_KINDS.get(kind, kind)
+    kind = _KINDS.get(kind, kind)
     element = of_json(node.get("items") if kind == "array" else node.get("values"))
     return FieldSchema(kind, str(node.get("name") or ""), scale, fields, element, precision, of_json(node.get("keys")))
 
@@ -156,7 +138,7 @@ def _entry_of(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
 
 
 def _of_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | None:
-    kind = _SHORT_KINDS.get(only.name, only.name) if isinstance(only, avro.Primitive) else "bytes"
+    kind = _KINDS.get(only.name, only.name) if isinstance(only, avro.Primitive) else "bytes"
     short = only.attributes.get("connect.type")
     if kind == "int32" and short in ("int8", "int16"):
         kind = str(short)
@@ -177,54 +159,3 @@ def _whole(value: object) -> int:
         return int(str(value))
     except ValueError:
         return 0
-
-
-_KINDS: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "int8": ByteType(),
-    "int16": ShortType(),
-    "int32": IntegerType(),
-    "int64": LongType(),
-    "float32": FloatType(),
-    "float64": DoubleType(),
-    "bytes": BinaryType(),
-}
-_BY_KIND = (Semantic.BOOLEAN, Semantic.INTEGER, Semantic.FLOAT, Semantic.BYTES, Semantic.YEAR, Semantic.DURATION)
-_SEMANTIC: dict[Semantic, DataType] = {
-    Semantic.DATE: DateType(),
-    Semantic.ISO_DATE: DateType(),
-    Semantic.TIMESTAMP: TimestampNTZType(),
-}
-_WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
-
-
-def columns_of(image: FieldSchema) -> StructType:
-    """Return the columns of a row with this schema, all nullable."""
-    return StructType([StructField(name, type_of(each)) for name, each in image.fields.items()])
-
-
-def type_of(schema: FieldSchema | None) -> DataType:
-    """Return the type that a column with this schema has by default; a string, which takes all, for what has none."""
-    semantic = semantic_of(schema)
-    if schema is None:
-        return StringType()
-    if semantic is Semantic.DECIMAL:
-        exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
-        return DecimalType(schema.precision, schema.scale) if exact else StringType()
-    if semantic is Semantic.ISO_TIMESTAMP:
-        return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()
-    if semantic is Semantic.ARRAY:
-        return ArrayType(type_of(schema.element))
-    if semantic is Semantic.MAP:
-        return MapType(_key_type(schema.key), type_of(schema.element))
-    if semantic is Semantic.STRUCT and schema.fields:
-        return columns_of(schema)
-    if semantic in _BY_KIND:
-        return _KINDS[schema.kind]
-    return _SEMANTIC.get(semantic, StringType())
-
-
-def _key_type(schema: FieldSchema | None) -> DataType:
-    # Spark has no maps as keys of maps.
-    found = type_of(schema)
-    return StringType() if isinstance(found, MapType | ArrayType | StructType) else found

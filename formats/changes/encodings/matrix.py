@@ -30,8 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .kafka_connect_schema import FieldSchema, type_of
-from .semantic_types import Semantic, described, semantic_of
+from .kafka_connect_schema import FieldSchema
+from .semantic_types import Semantic, described, semantic_of, type_of
 
 
 class Target(Enum):

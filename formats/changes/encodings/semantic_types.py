@@ -1,9 +1,4 @@
-"""Tells what the values of a field stand for: the semantic types of Kafka Connect and Debezium.
-
-The names are those of `org.apache.kafka.connect.data` (Kafka 4), of `io.debezium.time` and `io.debezium.data`
-(Debezium 3.6; the structured times are of 3.7). A name counts only with the kind of values that its own program gives
-it. Any other name says nothing, so the kind decides.
-"""
+"""What values of a field stand for, by Kafka Connect's and Debezium's semantic types, and their Spark types."""
 
 from __future__ import annotations
 
@@ -11,6 +6,28 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ...core.spark_types import valid_decimal
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 
@@ -148,3 +165,54 @@ def described(schema: FieldSchema) -> str:
         words.append(f"of {described(schema.key)} to {described(schema.element)}")
     name = (schema.name or schema.kind)[:100]
     return f"{name} ({', '.join(words)})" if words else name
+
+
+_KINDS: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "int8": ByteType(),
+    "int16": ShortType(),
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "float32": FloatType(),
+    "float64": DoubleType(),
+    "bytes": BinaryType(),
+}
+_BY_KIND = (Semantic.BOOLEAN, Semantic.INTEGER, Semantic.FLOAT, Semantic.BYTES, Semantic.YEAR, Semantic.DURATION)
+_SEMANTIC: dict[Semantic, DataType] = {
+    Semantic.DATE: DateType(),
+    Semantic.ISO_DATE: DateType(),
+    Semantic.TIMESTAMP: TimestampNTZType(),
+}
+_WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
+
+
+def columns_of(image: FieldSchema) -> StructType:
+    """Return the columns of a row with this schema, all nullable."""
+    return StructType([StructField(name, type_of(each)) for name, each in image.fields.items()])
+
+
+def type_of(schema: FieldSchema | None) -> DataType:
+    """Return the type that a column with this schema has by default; a string, which takes all, for what has none."""
+    semantic = semantic_of(schema)
+    if schema is None:
+        return StringType()
+    if semantic is Semantic.DECIMAL:
+        exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
+        return DecimalType(schema.precision, schema.scale) if exact else StringType()
+    if semantic is Semantic.ISO_TIMESTAMP:
+        return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()
+    if semantic is Semantic.ARRAY:
+        return ArrayType(type_of(schema.element))
+    if semantic is Semantic.MAP:
+        return MapType(_key_type(schema.key), type_of(schema.element))
+    if semantic is Semantic.STRUCT and schema.fields:
+        return columns_of(schema)
+    if semantic in _BY_KIND:
+        return _KINDS[schema.kind]
+    return _SEMANTIC.get(semantic, StringType())
+
+
+def _key_type(schema: FieldSchema | None) -> DataType:
+    # Spark has no maps as keys of maps.
+    found = type_of(schema)
+    return StringType() if isinstance(found, MapType | ArrayType | StructType) else found

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog.api.conforming import RowsOfTable
-from pyspark_pravega.catalog.api.repeated_keys import repeated_key
+from pyspark_pravega.catalog.api.conforming import RowsOfTable, repeated_key
 from pyspark_pravega.errors import InvalidRowError
 
 MAP = pa.map_(pa.string(), pa.int64())

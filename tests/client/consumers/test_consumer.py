@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from pyspark_pravega.cli import main
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.consumers.consumer import (
     Consumer,
@@ -23,6 +22,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.commands.cli import main
 from pyspark_pravega.errors import ConsumerInUseError, ConsumerNotFoundError, UnsupportedOperationError
 from pyspark_pravega.local.state import ClusterInfo
 from tests.interop.foreign import Foreign

@@ -15,10 +15,10 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.delegation import DelegationTokens
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.append_blocks import Block, find_blocks
 from pyspark_pravega.client.segments.connection import Connection
+from pyspark_pravega.client.segments.delegation import DelegationTokens
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.fetch import read_bytes
 from pyspark_pravega.client.segments.store import SegmentStore

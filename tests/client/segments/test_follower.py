@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pyspark_pravega.client import Pravega, connect
-from pyspark_pravega.client.delegation import DelegationTokens
 from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.delegation import DelegationTokens
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.follower import SegmentFollower
 from pyspark_pravega.client.segments.store import SegmentStore

@@ -17,8 +17,8 @@ import pytest
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
-from pyspark_pravega.client.delegation import DelegationTokens
 from pyspark_pravega.client.segments.append import SegmentAppender
+from pyspark_pravega.client.segments.delegation import DelegationTokens
 from pyspark_pravega.client.segments.failures import SegmentAddress
 from pyspark_pravega.client.segments.fetch import read_bytes
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader, Window

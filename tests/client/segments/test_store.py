@@ -18,9 +18,9 @@ import trustme
 
 from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
-from pyspark_pravega.client.delegation import DelegationTokens, granted_access
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.connection import Connection
+from pyspark_pravega.client.segments.delegation import DelegationTokens, granted_access
 from pyspark_pravega.client.segments.failures import SegmentAddress, failure
 from pyspark_pravega.client.segments.store import SegmentInfo, SegmentStore
 from pyspark_pravega.client.stream import Access, ScalingPolicy, Stream, StreamConfiguration

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pyspark_pravega.datasource.changes.known_rows import KnownRows, state_name
+from pyspark_pravega.datasource.changes.states import KnownRows, state_name
 
 QUERY = "q"
 

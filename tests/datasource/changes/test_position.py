@@ -11,7 +11,7 @@ from pyspark_pravega.client import Pravega, cancellation
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.position import Position, end_position
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.transactions import EVENT_BYTES, insert_into_all
 

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.known_rows import PART, WHOLE
 from pyspark_pravega.datasource.changes.rows.clearing import Clearing
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.datasource.changes.rows.history import RowHistory
-from pyspark_pravega.datasource.changes.states import RowStates
+from pyspark_pravega.datasource.changes.states import PART, WHOLE, RowStates
 from tests.datasource.changes.rows.test_current import read
 from tests.datasource.changes.rows.test_history import EVERYTHING, SIGNS, applied, history
 from tests.datasource.single_changes import SCHEMA, Change

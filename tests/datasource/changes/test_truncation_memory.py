@@ -14,11 +14,10 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.truncation_memory import TruncationMemory
-from pyspark_pravega.datasource.changes.truncation_search import Search
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
-from pyspark_pravega.datasource.kinds.wanted_rows import WantedRows
+from pyspark_pravega.datasource.changes.truncations import Search, TruncationMemory
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.kinds.kind import WantedRows
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, kind_of_format
 from pyspark_pravega.errors import MalformedEventError

@@ -21,7 +21,7 @@ from pyspark.sql.functions import lit, udf
 from pyspark.sql.types import LongType
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import StreamExistsError
 from pyspark_pravega.local.state import ClusterInfo

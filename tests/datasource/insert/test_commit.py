@@ -12,17 +12,16 @@ import pyarrow as pa
 import pytest
 
 from pyspark_pravega.client import Pravega
-from pyspark_pravega.client.controller.controller import TransactionStatus
+from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.registry.types import Compatibility, GroupProperties, SchemaInfo
 from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
-from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.insert.unit import Unit
+from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
 from pyspark_pravega.errors import (

@@ -20,13 +20,13 @@ from pyspark_pravega.client.controller.transactions import TransactionCalls, Tra
 from pyspark_pravega.client.segments.store import SegmentStore
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import ledger
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded
 from pyspark_pravega.datasource.insert.task import InsertMessage
-from pyspark_pravega.datasource.scan.counted_events import events_by_log
+from pyspark_pravega.datasource.scan.borders import events_by_log
 from pyspark_pravega.errors import QueryFencedError, TransactionNotOpenError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_commit import visible
 from tests.datasource.scans import scan

@@ -22,7 +22,7 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.kinds.dispatch import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
 from pyspark_pravega.datasource.tables.loading import load_table, stored_properties, tags_for

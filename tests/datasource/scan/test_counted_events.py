@@ -14,9 +14,10 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import TABLE_NAME, CommitLog, row_key
-from pyspark_pravega.datasource.scan.counted_events import events_by_log
-from pyspark_pravega.datasource.scan.snapshot import tail_cut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.scan.borders import events_by_log
 from tests.datasource.scans import rows, scan
 from tests.datasource.transactions import EVENT_BYTES, begun, insert_into_all, raw_table
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pyspark_pravega.client.stream import segment_id
 from pyspark_pravega.client.watermarks import Watermark
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.event_times import EventTimes, passed
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 
 LEFT, RIGHT, MERGED = 0, 1, segment_id(2, 1)
 RANGES = {LEFT: (0.0, 0.5), RIGHT: (0.5, 1.0), MERGED: (0.0, 1.0)}

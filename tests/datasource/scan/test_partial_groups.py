@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.scan import partial_groups
+from pyspark_pravega.datasource.scan import aggregating_reader
+from pyspark_pravega.datasource.scan.aggregating_reader import PartialGroups
 from pyspark_pravega.datasource.scan.aggregation import AggregateFunction, Aggregation, can_begin
-from pyspark_pravega.datasource.scan.partial_groups import PartialGroups
 
 TYPES = {"k": "string", "n": "integer", "l": "long", "d": "double", "f": "float", "b": "boolean", "s": "string"}
 COLUMNS = StructType.fromJson(
@@ -123,8 +123,8 @@ def test_what_is_begun_leads_to_the_same(
     operands = aggregation.operands(COLUMNS)
     wanted, begun = [], []
     with pytest.MonkeyPatch.context() as limits:
-        limits.setattr(partial_groups, "PENDING_ROWS", pending)
-        limits.setattr(partial_groups, "MOST_GROUPS", most)
+        limits.setattr(aggregating_reader, "PENDING_ROWS", pending)
+        limits.setattr(aggregating_reader, "MOST_GROUPS", most)
         groups = PartialGroups(aggregation, COLUMNS, operands)
         for rows in batches:
             columns = [pa.array([row[place] for row in rows], types[name]) for place, name in enumerate(COLUMNS.names)]
@@ -150,7 +150,7 @@ def test_sums_of_what_was_returned_count_for_those_that_follow(
     groups: tuple[tuple[str, ...], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers that lead over the limit and back again are not put together to nothing."""
-    monkeypatch.setattr(partial_groups, "PENDING_ROWS", 2)
+    monkeypatch.setattr(aggregating_reader, "PENDING_ROWS", 2)
     aggregation = Aggregation((AggregateFunction("Sum", ("l",)),), groups)
     begun = PartialGroups(aggregation, COLUMNS, StructType([COLUMNS["k"], COLUMNS["l"]]))
     numbers = [2**63 - 6, 0, 10, -10]

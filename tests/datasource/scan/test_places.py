@@ -13,12 +13,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.borders import begun_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.scan.event_planning import measure_scan
 from pyspark_pravega.datasource.scan.places import Places, Span, is_about_places
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
 from tests.datasource.scan.test_scan import insert_raw

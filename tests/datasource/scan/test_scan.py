@@ -17,6 +17,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig, Endpoint
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import (
     BATCH_EVENTS,
@@ -28,7 +29,6 @@ from pyspark_pravega.datasource.scan.reader import (
     slices_of,
     together,
 )
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, MalformedEventError
 from tests.datasource.scans import batches, begin_numbers, insert, insert_numbers, keyed_table, rows, scan, values
 from tests.datasource.transactions import log_rows, raw_table

@@ -12,8 +12,8 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.controller import controller_pb2 as pb
 from pyspark_pravega.client.stream import ScalingPolicy, SegmentRange, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.commit_log import CommitLog
-from pyspark_pravega.datasource.scan.snapshot import SegmentSlice, take_snapshot
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import SegmentSlice, take_snapshot
 from pyspark_pravega.errors import DataLossError, InvalidOptionError, StreamNotFoundError
 from tests.datasource.transactions import EVENT_BYTES as E
 from tests.datasource.transactions import insert_into_all

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.kinds.dispatch import load
-from pyspark_pravega.datasource.stream_source.limits import limits_of
+from pyspark_pravega.datasource.kinds.opening import load
+from pyspark_pravega.datasource.stream_source.admission import limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset
 from pyspark_pravega.datasource.stream_source.planning import BatchEnd, StreamedTable, TableStream

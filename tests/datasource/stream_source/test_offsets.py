@@ -12,8 +12,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.changes.position import Position
+from pyspark_pravega.datasource.stream_source.merged_source import SeveralOffset
 from pyspark_pravega.datasource.stream_source.offset import SourceOffset, check_offset, columns_read
-from pyspark_pravega.datasource.stream_source.several import SeveralOffset
 from pyspark_pravega.errors import CheckpointError
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -18,9 +18,9 @@ import pytest
 from pyspark.sql import types as t
 
 from pyspark_pravega.errors import UnsupportedOperationError
-from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import FieldSchema, type_of
+from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import FieldSchema
 from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, reading_of, target_of
-from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, semantic_of
+from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, semantic_of, type_of
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, find_format

@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from pyspark_pravega.errors import MalformedEventError
 
-from ..age import UNKNOWN, Mask, Numbers, OlderPositions, moments
 from ..clearing import AllClearings, Truncation
 from ..entries import VALUE
+from ..fold import LeftOut
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, version_of
-from ..left_out import LeftOut
-from ..names import NUMBERS, SNAPSHOT, Columns, Names, numbers_of
+from ..names import NUMBERS, SNAPSHOT, UNKNOWN, Columns, Mask, Names, Numbers, OlderPositions, moments, numbers_of
 from ..order import groups_of
 from .snapshots import Snapshot, Snapshots
 

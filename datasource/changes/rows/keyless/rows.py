@@ -27,13 +27,11 @@ from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import CREATE, MARKS, READ, TRUNCATE, UPDATE
 from pyspark_pravega.formats.changes.feed import DELETE as DELETION
 
-from ..age import Numbers, OlderPositions
 from ..clearing import AllClearings
 from ..entries import EventLocations, entry_numbers, entry_table, members, note_truncates, operations
-from ..fold import KeyFold, text_of
+from ..fold import KeyFold, LeftOut, text_of
 from ..history import AFTER, BEFORE, DELETE, INSERT, Within, versions_of
-from ..left_out import LeftOut
-from ..names import DELETED, SNAPSHOT, STREAMED, Names
+from ..names import DELETED, SNAPSHOT, STREAMED, Names, Numbers, OlderPositions
 from .counts import ROW, KeylessCounts
 from .snapshots import Snapshots
 

@@ -16,8 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..age import UNKNOWN, Mask, Numbers
-from ..names import POSITION, SNAPSHOT, Columns
+from ..names import POSITION, SNAPSHOT, UNKNOWN, Columns, Mask, Numbers
 from ..snapshots import BEGINS, LAST_OF_TABLE, MARKS_OF_SNAPSHOTS, made_before
 
 _NEVER = 2**63 - 1

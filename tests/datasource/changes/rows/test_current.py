@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_pravega.datasource.changes.rows.age import OlderPositions
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
+from pyspark_pravega.datasource.changes.rows.names import OlderPositions
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.formats.changes.feed import POSITION_TYPE
 from tests.datasource.single_changes import ROW, SCHEMA, Change

@@ -1,0 +1,64 @@
+"""TRUNCATE TABLE: a stream begins anew where it ends."""
+
+from __future__ import annotations
+
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.key_value.write import remove_entries
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
+
+from ..storage.connections import Catalog
+from ..storage.spelling import table_name
+
+_TRIES = 5
+
+
+def truncate(catalog: Catalog, table: StreamTable) -> None:
+    """Remove all events that a table has now; what is committed meanwhile goes or stays as a whole.
+
+    Of a key-value table the entries are removed, one after the other.
+
+    Raises UnsupportedOperationError for tables whose rows are not all the events of a stream, StreamSealedError.
+    """
+    if table.kind is Kind.ENTRIES:
+        remove_entries(catalog.pravega, table)
+        return
+    check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")
+    _truncate(catalog, table)
+
+
+def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
+    """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
+    name = table_name(catalog, table)
+    if table.kind is Kind.ENTRIES:
+        raise UnsupportedOperationError(f"{statements} not possible on {name}, a key-value table. Use TRUNCATE TABLE.")
+    if table.kind is Kind.CHANGES:
+        raise UnsupportedOperationError(
+            f"{statements} not possible on {name}: its events are changes of rows, and "
+            "those that follow need the rows before them. Truncate the table in its database, which comes as an event; "
+            "the table property 'retention.type' removes old events."
+        )
+    if table.kind is not Kind.EVENTS:
+        whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
+        raise UnsupportedOperationError(f"{statements} not possible on {name}, a part of a stream. Truncate {whole}.")
+
+
+def _truncate(catalog: Catalog, table: StreamTable) -> None:
+    controller, stream = catalog.pravega.controller, table.stream
+    log = CommitLog(catalog.pravega, stream)
+    for tries in range(1, _TRIES + 1):
+        # The server takes any offsets. These are where segments end, and never inside of an event: it appends and
+        # merges whole ones. Between them no transaction is merged in part.
+        cut: StreamCut = log.settled(lambda version: version or tail_cut(catalog.pravega, stream))
+        head = controller.head(stream)
+        if cut == head:
+            return
+        try:
+            controller.truncate_stream(cut)
+            return
+        except InvalidOptionError:
+            # Retention, or somebody else, truncates at the same time, maybe behind the cut.
+            if tries == _TRIES or controller.head(stream) == head:
+                raise

@@ -1,0 +1,133 @@
+"""The mark that a stream has while a statement makes a table of it: whose, with which columns, until when.
+
+It is a tag of the stream, which is made with it and goes when the schema is registered. Without the mark, what a CREATE
+TABLE has left that was cut off could not be told from a table whose schema is in another registry. Until the mark's
+time is over, the statement may be running. Then another one may do the rest under a mark of its own, and the first
+one, should it be running in spite of that, undoes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.tables.loading import CREATING_KEY, LoadedTable, stored_properties
+from pyspark_pravega.errors import PravegaError, StreamNotFoundError
+from pyspark_pravega.sql.table_settings import TAG_PREFIX
+
+from ..storage.connections import Catalog
+
+LOG = logging.getLogger(__name__)
+_LEAST_PATIENCE = 10.0
+_MAKING, _UNDOING, _CLOCKS = 2, 1, 1
+"""How many times its patience a statement may make a table, undo that, and how far clocks may be apart."""
+
+
+def seconds_to_make(config: ClientConfig) -> float:
+    """Return how long all calls together may take that make a table."""
+    return _MAKING * _patience(config)
+
+
+def seconds_to_undo(config: ClientConfig) -> float:
+    """Return how long all calls together may take that undo it."""
+    return _UNDOING * _patience(config)
+
+
+@dataclass(frozen=True)
+class CreationMark:
+    """Whose statement makes a table: a name of its own, a digest of what it registers and where, and its end."""
+
+    owner: str
+    digest: str
+    until: int
+    """In milliseconds since 1970: the statement is over then, one way or another."""
+
+    @classmethod
+    def new(cls, config: ClientConfig, schema: str) -> CreationMark:
+        """Return the mark of a statement that begins to register this schema."""
+        lasting = (_MAKING + _UNDOING + _CLOCKS) * _patience(config)
+        return cls(uuid.uuid4().hex, _digest(config, schema), round((time.time() + lasting) * 1000))
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """Return the property that a tag keeps."""
+        return {CREATING_KEY: f"{self.owner} {self.digest} {self.until}"}
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the statement cannot be running any more."""
+        return time.time() * 1000 > self.until
+
+    @property
+    def end(self) -> str:
+        """Return the time when it is over, for messages."""
+        return datetime.fromtimestamp(self.until / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def is_for(self, config: ClientConfig, schema: str) -> bool:
+        """Tell whether the statement registers this schema, in this registry."""
+        return self.digest == _digest(config, schema)
+
+
+def mark_in(stored: Mapping[str, str]) -> CreationMark | None:
+    """Return the mark among the properties of a stream, None if there is none."""
+    match stored.get(CREATING_KEY, "").split(" "):
+        case [owner, digest, until] if until.isdecimal():
+            return CreationMark(owner, digest, int(until))
+    return None
+
+
+def mark_of(catalog: Catalog, stream: Stream) -> CreationMark | None:
+    """Look up the mark of a stream. Raises StreamNotFoundError."""
+    return mark_in(stored_properties(catalog.pravega.controller.stream_configuration(stream).tags))
+
+
+def is_left_to(catalog: Catalog, stream: Stream, mark: CreationMark) -> bool:
+    """Tell whether no other statement has come to call the stream its own."""
+    try:
+        return mark_of(catalog, stream) == mark
+    except StreamNotFoundError:
+        return True
+
+
+def without_mark(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags but for the mark."""
+    return tuple(tag for tag in tags if not tag.startswith(f"{TAG_PREFIX}{CREATING_KEY}="))
+
+
+def remove_mark(catalog: Catalog, loaded: LoadedTable) -> None:
+    """Take the mark from a table that has its schema. If that fails, the next CREATE TABLE does."""
+    if CREATING_KEY not in loaded.stored:
+        return
+    stream, configuration = loaded.table.stream, loaded.configuration
+    try:
+        new = replace(configuration, tags=without_mark(configuration.tags))
+        catalog.pravega.controller.update_stream(stream, new)
+    except PravegaError as error:
+        if not _is_marked(catalog, stream):
+            return  # another statement has removed it
+        LOG.warning("Table %s is made, but keeps the tag %s%s: %s", stream, TAG_PREFIX, CREATING_KEY, error)
+
+
+def _is_marked(catalog: Catalog, stream: Stream) -> bool:
+    """Tell whether a stream has a mark; True also if it cannot be looked up."""
+    try:
+        return mark_of(catalog, stream) is not None
+    except StreamNotFoundError:
+        return False
+    except PravegaError:
+        return True
+
+
+def _patience(config: ClientConfig) -> float:
+    return max(config.retry_timeout, _LEAST_PATIENCE)
+
+
+def _digest(config: ClientConfig, schema: str) -> str:
+    return hashlib.sha256(f"{(config.registry_uri or '').rstrip('/')}\n{schema}".encode()).hexdigest()[:32]

@@ -1,0 +1,81 @@
+"""Finds procedures by name, and calls them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.errors import InvalidNameError
+from pyspark_pravega.sql.names_elsewhere import PROCEDURES as ELSEWHERE
+
+from .. import protocol as r
+from ..protocol.replies import MetadataRows, ProcedureDescription
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from .consumers import CREATE_CONSUMER, DROP_CONSUMER, MOVE_CONSUMER
+from .dead_letters import REPLAY_DEAD_LETTER
+from .history import COMPACT_HISTORY, CREATE_TAG, DROP_TAG, RESET_QUERY
+from .procedure import Procedure, check_arguments
+from .schemas import DELETE_SCHEMA_VERSION, REGISTER_SCHEMA, SET_COMPATIBILITY, VALIDATE_SCHEMA
+from .segments import SCALE_STREAM, SEAL_STREAM, TRUNCATE_STREAM
+from .transactions import ABORT_TRANSACTION, COMMIT_TRANSACTION
+
+NAMESPACE = "system"
+PROCEDURES: Mapping[str, Procedure] = {
+    each.name: each
+    for each in (
+        CREATE_TAG,
+        DROP_TAG,
+        COMPACT_HISTORY,
+        TRUNCATE_STREAM,
+        SEAL_STREAM,
+        SCALE_STREAM,
+        REGISTER_SCHEMA,
+        VALIDATE_SCHEMA,
+        SET_COMPATIBILITY,
+        DELETE_SCHEMA_VERSION,
+        COMMIT_TRANSACTION,
+        ABORT_TRANSACTION,
+        CREATE_CONSUMER,
+        MOVE_CONSUMER,
+        DROP_CONSUMER,
+        RESET_QUERY,
+        REPLAY_DEAD_LETTER,
+    )
+}
+"""All procedures by their names, those about the same thing side by side."""
+
+
+def answer(
+    catalog: Catalog, request: r.ListProcedures | r.LoadProcedure | r.CallProcedure
+) -> list[str] | ProcedureDescription | MetadataRows:
+    """List, describe or call; all procedures are in NAMESPACE.
+
+    A call comes to its end, also if nobody waits for it any more. Raises InvalidNameError if there is no procedure of
+    that name, InvalidOptionError for arguments that it does not have, and what it raises itself.
+    """
+    if isinstance(request, r.ListProcedures):
+        return sorted(PROCEDURES) if list(request.namespace) in ([], [NAMESPACE]) else []
+    found = _find(catalog, request.namespace, request.name)
+    shown = catalog.named(NAMESPACE, found.name)
+    if isinstance(request, r.LoadProcedure):
+        if request.given is not None:
+            check_arguments(found, shown, request.given)
+        return ProcedureDescription(found.name, found.columns, found.comment, tuple(found.parameters))
+    with errors_about("Procedure", shown), shielded():
+        return MetadataRows(tuple(tuple(row) for row in found.act(catalog, request.given)))
+
+
+def _find(catalog: Catalog, namespace: Sequence[str], name: str) -> Procedure:
+    found = PROCEDURES.get(name.lower())
+    if found is not None and list(namespace) == [NAMESPACE]:
+        return found
+    near = [name.lower()] if found is not None else difflib.get_close_matches(name.lower(), PROCEDURES, 3)
+    hint = f" Did you mean {' or '.join(catalog.named(NAMESPACE, each) for each in near)}?" if near else ""
+    if (instead := ELSEWHERE.get(name.lower())) is not None:
+        hint = f" {instead}"
+    raise InvalidNameError(
+        f"There is no procedure {catalog.named(*namespace, name)}.{hint} SHOW PROCEDURES IN "
+        f"{catalog.named(NAMESPACE)} lists all: {', '.join(sorted(PROCEDURES))}."
+    )

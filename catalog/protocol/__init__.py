@@ -1,0 +1,71 @@
+"""The requests of the Java adapter to the catalog service.
+
+One class for each; its name in snake case is that of the operation in Java. The replies are those of `replies`, or the
+plain value that the description names. Each module has the requests about one thing, and all their names are names of
+this package too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, get_args
+
+from pyspark_pravega.errors import ProtocolError
+
+from .inserts import *  # noqa: F403
+from .inserts import WriteRequest
+from .messages import decode
+from .micro_batches import *  # noqa: F403
+from .micro_batches import StopStream, StreamRequest
+from .namespaces import *  # noqa: F403
+from .namespaces import NamespaceRequest
+from .procedures import *  # noqa: F403
+from .procedures import ProcedureRequest
+from .scans import *  # noqa: F403
+from .scans import ScanRequest
+from .tables import *  # noqa: F403
+from .tables import LoadSource, TableRequest
+from .views import *  # noqa: F403
+from .views import ViewRequest
+
+CatalogRequest: TypeAlias = (
+    NamespaceRequest
+    | TableRequest
+    | ViewRequest
+    | ScanRequest
+    | StreamRequest
+    | StopStream
+    | WriteRequest
+    | ProcedureRequest
+)
+"""Requests about one configured catalog."""
+
+Request: TypeAlias = CatalogRequest | LoadSource
+
+
+def operation(kind: type) -> str:
+    """Return the name of a request's class as Java spells it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+OPERATIONS: Mapping[str, type[Request]] = {operation(kind): kind for kind in get_args(Request)}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A request with the conf of the catalog that it is about."""
+
+    conf: Mapping[str, str]
+    request: Request
+
+
+def read_request(value: Mapping[str, Any]) -> Envelope:
+    """Read the JSON object `{"operation", "conf", "arguments"}`; raises what `decode` does."""
+    conf: Sequence[tuple[str, str]] = value["conf"]
+    name = value["operation"]
+    kind = OPERATIONS.get(name)
+    if kind is None:
+        raise ProtocolError(f"The service knows no operation '{name}': is the adapter's jar of another version?")
+    return Envelope(dict(conf), decode(kind, value["arguments"]))

@@ -1,0 +1,89 @@
+"""Requests to write: INSERTs, and the micro-batches of streaming queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+from .replies import InsertHandle
+
+
+@dataclass(frozen=True)
+class BeginInsert:
+    """An `InsertBegun`: rows of a schema will come from some tasks."""
+
+    table: StreamTable
+    schema: StructType
+    tasks: int
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CommitInsert:
+    """Commit; the number of rows. `messages` are the tasks' pickled ones in base64.
+
+    `again`: a service that ended may have done it already.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+
+
+@dataclass(frozen=True)
+class AbortInsert:
+    """Abort; nothing happens when the INSERT has ended."""
+
+    table: StreamTable
+    insert: InsertHandle
+
+
+@dataclass(frozen=True)
+class BeginEpoch:
+    """An `InsertBegun` for one micro-batch of a streaming query, which has an id and, since it was started, a run's."""
+
+    table: StreamTable
+    schema: StructType
+    tasks: int
+    options: Mapping[str, str]
+    query: str
+    run: str
+
+
+@dataclass(frozen=True)
+class CommitEpoch:
+    """Commit a micro-batch once; the number of rows. `offsets` is the text of what it read, from the query's own log.
+
+    The others as in `CommitInsert`.
+    """
+
+    table: StreamTable
+    insert: InsertHandle
+    messages: tuple[str, ...]
+    again: bool
+    query: str
+    run: str
+    epoch: int
+    offsets: str
+
+
+@dataclass(frozen=True)
+class BeginRowChanges:
+    """A `RowChangesBegun`: rows of a table whose rows are told by keys will be removed, replaced or inserted.
+
+    `schema` is that of the new rows, without columns if there are none.
+    """
+
+    table: StreamTable
+    schema: StructType
+    options: Mapping[str, str]
+
+
+WriteRequest: TypeAlias = BeginInsert | CommitInsert | AbortInsert | BeginEpoch | CommitEpoch | BeginRowChanges
+"""Requests to write."""

@@ -1,0 +1,155 @@
+"""Requests to plan scans, of rows and of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.datasource.scan.aggregation import Aggregation
+from pyspark_pravega.datasource.scan.conditions import Condition
+from pyspark_pravega.datasource.stream_source.admission import Limits
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+
+from .replies import ScanEnds
+
+
+@dataclass(frozen=True)
+class PlanScan:
+    """A `PlannedRead` of a table that was loaded. `limit` is negative where there is none.
+
+    `ends` come from the former plans of the same query, so that all its scans of a table end at one tail. `found` is
+    None until the scan is run, then what the tasks of a `search` found, each in a text. With an `aggregation` that
+    `TakeAggregation` took, `columns` are all of the table, and the scan begins it. The scan evaluates the `conditions`,
+    which `TakeConditions` took; if there are any, `every` has all columns of the table. Those `of_joins` became known
+    when the query ran; the join evaluates them too. Spark can run so many tasks at once as it has `cores`.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    limit: int
+    ends: ScanEnds | None
+    cores: int
+    found: tuple[str, ...] | None = None
+    aggregation: Aggregation | None = None
+    every: StructType | None = None
+    conditions: tuple[Condition, ...] = ()
+    of_joins: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class TakeConditions:
+    """Of each of the conditions that Spark asks for, in its order, whether a scan evaluates it: bools.
+
+    `columns` are all of the table, or of its changes.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class CheckColumnOptions:
+    """Raise an error for options of a query that the columns do not follow which Spark has of the table; null."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TakeAggregation:
+    """Whether a scan of a table is to begin the aggregates that Spark asks for: a bool.
+
+    `written` is the aggregation as the query has it, before Spark made sums and counts of AVG.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    aggregation: Aggregation
+    written: Aggregation
+
+
+@dataclass(frozen=True)
+class PlanChanges:
+    """A `PlannedRead` of the changes of a table; fields as those of `PlanScan`."""
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    limit: int
+    ends: ScanEnds | None
+    cores: int
+    found: tuple[str, ...] | None = None
+    every: StructType | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class StartOfChanges:
+    """The position (a text) at which a stream of changes begins that has no checkpoint."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EndOfChanges:
+    """The position at which the next batch of a stream of changes ends: by `limits`, if there are any.
+
+    It does not go beyond `last`, the position where a query ends that reads what was available at its start.
+    """
+
+    table: StreamTable
+    options: Mapping[str, str]
+    since: str
+    last: str | None
+    limits: Limits | None
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class LimitsOfChanges:
+    """The `Limits` that the options of a query give the batches of its stream of changes."""
+
+    table: StreamTable
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PlanNewChanges:
+    """A `PlannedRead` of the changes between two positions, for the micro-batch stream of a checkpoint location.
+
+    `known` is what `PlannedRows` said of the position `since`, `files` are those of the checkpoint, and `retain` is the
+    number of batches that Spark keeps.
+    """
+
+    table: StreamTable
+    columns: StructType
+    options: Mapping[str, str]
+    since: str
+    until: str
+    checkpoint: str
+    known: str | None
+    files: tuple[str, ...]
+    retain: int
+    found: tuple[str, ...] | None = None
+
+
+ScanRequest: TypeAlias = (
+    PlanScan
+    | CheckColumnOptions
+    | TakeConditions
+    | TakeAggregation
+    | PlanChanges
+    | StartOfChanges
+    | EndOfChanges
+    | LimitsOfChanges
+    | PlanNewChanges
+)
+"""Requests about scans."""

@@ -1,0 +1,1 @@
+"""What queries name, and the plans of what they read."""

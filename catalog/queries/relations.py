@@ -1,0 +1,154 @@
+"""What a name in a query means: a table, a view, or, if there is neither, what it may have been meant to be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from pyspark_pravega.client.cancellation import begun
+from pyspark_pravega.errors import (
+    InvalidSchemaError,
+    PermissionDeniedError,
+    PravegaError,
+    ScopeNotFoundError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.sql.identifiers import did_you_mean, nearest, quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+from .. import protocol as r
+from ..metadata.parts import belongs_to_stream
+from ..protocol.replies import Relations, TableDescription, ViewDefinition
+from ..storage.connections import Catalog
+from ..storage.spelling import listed, scope_named
+from ..tables import namespaces, stream_tables, time_travel, views
+
+LOG = logging.getLogger(__name__)
+
+
+def load(catalog: Catalog, request: r.LoadTable) -> TableDescription | ViewDefinition:
+    """Describe a table, or a view for a request that takes one; views are looked for only where there is no table.
+
+    Raises the errors of `tables.load` and `time_travel.at`, UnsupportedOperationError for a view that is to be
+    written, read as it was, or read with options, InvalidSchemaError for columns that the session cannot tell apart.
+    """
+    namespace, name = request.namespace, request.name
+    try:
+        described = stream_tables.load(catalog, namespace, name, request.options, request.writing)
+    except (StreamNotFoundError, PermissionDeniedError):
+        refused = None
+        if request.writing:
+            refused = "Writing"
+        elif request.at is not None:
+            refused = "VERSION AS OF"
+        elif request.options:
+            refused = f"WITH ('{next(iter(request.options))}'=...)"
+        view = views.find(catalog, namespace, name) if request.or_view or refused is not None else None
+        if view is None:
+            raise
+        if refused is not None:
+            raise UnsupportedOperationError(refusal(refused, catalog.named(*namespace, name))) from None
+        return view
+    described = time_travel.at(catalog, described, request.at)
+    if not (request.case_sensitive or request.writing):
+        _check_letter_case(catalog.named(*namespace, name), described.schema)
+    return described
+
+
+def _check_letter_case(table: str, schema: StructType) -> None:
+    """Refuse what Spark would refuse for every query, with words that name neither both columns nor the setting."""
+    pair = _alike(schema, "")
+    if pair is not None:
+        raise InvalidSchemaError(
+            f"Table {table} has the columns `{pair[0]}` and `{pair[1]}`, which differ in case only. Spark takes them "
+            "for one unless its session tells names by their case: SET spark.sql.caseSensitive = true"
+        )
+
+
+def _alike(data_type: DataType, path: str) -> tuple[str, str] | None:
+    """Return two fields of one struct, however deep, whose names differ in case only."""
+    if isinstance(data_type, StructType):
+        names: dict[str, str] = {}
+        for field in data_type:
+            first = names.setdefault(field.name.lower(), field.name)
+            if first != field.name:
+                return path + first, path + field.name
+        parts = [(field.dataType, f"{path}{field.name}.") for field in data_type]
+    elif isinstance(data_type, ArrayType):
+        parts = [(data_type.elementType, f"{path}element.")]
+    elif isinstance(data_type, MapType):
+        parts = [(data_type.keyType, f"{path}key."), (data_type.valueType, f"{path}value.")]
+    else:
+        return None
+    return next((found for part in parts if (found := _alike(*part)) is not None), None)
+
+
+def list_relations(catalog: Catalog, namespace: Sequence[str]) -> Relations:
+    """Return the tables and the views of a scope. Raises ScopeNotFoundError."""
+    scope = scope_named(catalog, namespace)
+    kept = begun(lambda: views.names_in(catalog, scope))
+    tables_there = stream_tables.list_tables(catalog, namespace)
+    try:
+        names = listed(catalog, kept())
+    except PermissionDeniedError as error:
+        LOG.debug("The views of scope %s are left out: %s", scope, error)
+        names = []
+    taken = set(tables_there)
+    return Relations(tuple(tables_there), tuple(name for name in names if name not in taken))
+
+
+@contextmanager
+def naming_near_tables(catalog: Catalog, namespace: Sequence[str], name: str = "") -> Iterator[None]:
+    """Let errors of the body about a table or a namespace that is not there end with a name that is near."""
+    try:
+        yield
+    except (StreamNotFoundError, ScopeNotFoundError) as error:
+        hint = _hint(catalog, namespace, name)
+        if not hint:
+            raise
+        raise type(error)(f"{error.message.rstrip('.')}.{hint}") from error
+
+
+def hint_of_table(catalog: Catalog, namespace: Sequence[str], name: str) -> str:
+    """Return what to put behind an error that a table or a view is not there; empty for one that is."""
+    if belongs_to_stream(namespace):
+        return ""  # such tables have errors of their own
+    if _is_view(catalog, namespace, name):
+        return " It is a view, which Spark reads from 4.2 on."
+    return _hint(catalog, namespace, name, above=(catalog.name,))
+
+
+def _hint(catalog: Catalog, namespace: Sequence[str], name: str, above: Sequence[str] = ()) -> str:
+    try:
+        try:
+            known = {*stream_tables.list_tables(catalog, namespace), *_views(catalog, namespace)}
+            near = None if name in known else nearest(name, known)
+            return did_you_mean(None if near is None else quote_all((*above, *namespace, near)))
+        except ScopeNotFoundError:
+            missing = quote_all(namespace)
+            near = nearest(missing, namespaces.list_namespaces(catalog))
+            if near is None:
+                return f" There is no namespace {missing}." if name else ""
+            found = nearest(name, stream_tables.list_tables(catalog, (near,)), least=0.8) if name else None
+            meant = did_you_mean(quote_all((*above, near) if found is None else (*above, near, found)))
+            return f" There is no namespace {missing}.{meant}" if name else meant
+    except PravegaError:
+        return ""  # such as a missing right to list; the table is not there all the same
+
+
+def _is_view(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+    try:
+        return name in _views(catalog, namespace)
+    except PravegaError:
+        return False  # such as a namespace that is not there, which is told next
+
+
+def _views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+    try:
+        return views.list_views(catalog, namespace)
+    except PermissionDeniedError:
+        return []  # to a user who may not know them

@@ -1,0 +1,155 @@
+"""Connections of the service, one for each way to connect that the sessions of a driver use."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.datasource.workers.connections import client_config, first_contact
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import quote_all
+from pyspark_pravega.sql.options import OPTIONS, Options, Source, resolve
+
+from .naming import errors_about
+
+BY_OPTIONS = "by-options"
+"""Marks the conf of what `format("pravega")` names, whose options say how to connect and which stream is meant."""
+_OWN_KEYS = frozenset(("catalog-name", BY_OPTIONS))
+Hold: TypeAlias = Callable[[], Callable[[], None]]
+KEPT = 16
+"""Connections without a user that are kept for the next one."""
+_SAID_BY_TABLE = (o.CATALOG, o.SCOPE, o.STREAM, o.STREAMS, o.PATTERN_OF_STREAMS, o.FORMAT, o.FRAMING, o.CHANGES)
+
+
+class Catalog:
+    """One configured catalog: its name, its options and its connection."""
+
+    def __init__(self, conf: Mapping[str, str], pravega: Pravega, hold: Hold = lambda: lambda: None) -> None:
+        """`hold` keeps the connection open after the call, until what it returns is called."""
+        self.name = conf.get("catalog-name", "pravega")
+        self.by_options = BY_OPTIONS in conf
+        self.conf = catalog_conf(conf)
+        self.pravega = pravega
+        self.hold = hold
+
+    def named(self, *parts: str) -> str:
+        """Return how messages name something in this catalog; what options name is in none."""
+        return "/".join(parts) if self.by_options else quote_all((self.name, *parts))
+
+    def options(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        read: Mapping[str, str] | None = None,
+        write: Mapping[str, str] | None = None,
+    ) -> Options:
+        """Resolve the options of one statement over this catalog's conf.
+
+        Raises InvalidOptionError also for read and write options which say what the catalog and the table say.
+        """
+        options = resolve(conf=self.conf, properties=properties, read=read, write=write)
+        if self.by_options:
+            return options
+        for option in OPTIONS.values():
+            if options.source(option) is not Source.QUERY:
+                continue
+            if option.connection or option in _SAID_BY_TABLE:
+                said = f"catalog {self.name} settles" if option.connection else "the table itself settles"
+                raise InvalidOptionError(
+                    f"'{option.key}' cannot be given in a query on a table of a catalog: {said} it. Leave it out, or "
+                    "use spark.read.format('pravega') or df.write.format('pravega')."
+                )
+        return options
+
+
+def catalog_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the conf without what the adapter added."""
+    return {key: value for key, value in conf.items() if key not in _OWN_KEYS}
+
+
+def _connect(options: Options) -> Pravega:
+    return connect(client_config(options), first_contact=first_contact(options))
+
+
+class _Connection:
+    """A connection and the number of its users: calls that run and INSERTs that are open."""
+
+    def __init__(self, pravega: Pravega) -> None:
+        self.pravega = pravega
+        self.users = 0
+
+
+class Connections:
+    """Keeps a `Pravega` for every way to connect that is used, and some that were used lately; thread-safe.
+
+    Their number is bounded: with tokens that are renewed, every session may bring new ways.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_settings: OrderedDict[tuple[tuple[str, str], ...], _Connection] = OrderedDict()
+        """By the texts of the options: a plug-in's credentials need not be comparable. They hold secrets.
+
+        The one that was used last is at the end.
+        """
+
+    @contextmanager
+    def catalog(self, conf: Mapping[str, str]) -> Iterator[Catalog]:
+        """Use the catalog of a conf in the body, connecting when it is new; raises InvalidOptionError."""
+        name = conf.get("catalog-name")
+        with errors_about("Catalog", name) if name is not None else nullcontext():
+            options = resolve(conf=catalog_conf(conf))
+            key = tuple(sorted((key, text) for key, text in options.texts().items() if OPTIONS[key].connection))
+            with self._lock:
+                known = key in self._by_settings
+            # Outside of the lock, because the user's own code may log in here. Nothing is sent to the servers yet.
+            made = None if known else _connect(options)
+            connection = self._use(key, made) or self._use(key, _connect(options))
+        assert connection is not None
+        try:
+            yield Catalog(conf, connection.pravega, lambda: self._hold(connection))
+        finally:
+            self._release(connection)
+
+    def _use(self, key: tuple[tuple[str, str], ...], made: Pravega | None) -> _Connection | None:
+        """Count a user of a connection; `made` becomes it if there is none. None if there is neither."""
+        with self._lock:
+            found = self._by_settings.get(key)
+            if found is None:
+                if made is None:
+                    return None
+                found = self._by_settings[key] = _Connection(made)
+            found.users += 1
+            self._by_settings.move_to_end(key)
+            idle = [key for key, each in self._by_settings.items() if each.users == 0]
+            ended = [self._by_settings.pop(key) for key in idle[: max(len(idle) - KEPT, 0)]]
+        for each in ended:
+            each.pravega.close()
+        return found
+
+    def _hold(self, connection: _Connection) -> Callable[[], None]:
+        with self._lock:
+            connection.users += 1
+        return lambda: self._release(connection)
+
+    def _release(self, connection: _Connection) -> None:
+        with self._lock:
+            connection.users -= 1
+
+    def __len__(self) -> int:
+        """Count the connections."""
+        with self._lock:
+            return len(self._by_settings)
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            ended = list(self._by_settings.values())
+            self._by_settings.clear()
+        for each in ended:
+            each.pravega.close()

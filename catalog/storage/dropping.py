@@ -1,0 +1,63 @@
+"""Streams that are dropped with all that belongs to them."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark_pravega.client.consumers.consumer import drop_consumers_of
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
+
+from .connections import Catalog
+
+LOG = logging.getLogger(__name__)
+
+
+def drop_stream(catalog: Catalog, stream: Stream) -> bool:
+    """Drop a stream and all that belongs to it; False when there is none.
+
+    The stream goes last: as long as it is there, DROP TABLE can be given again after a failure. It is sealed first,
+    which shows that the user may delete it.
+    """
+    controller = catalog.pravega.controller
+    if not controller.stream_exists(stream):
+        return False
+    log = CommitLog(catalog.pravega, stream)
+    rows: list[tuple[bytes, int]] = []
+    try:
+        if catalog.pravega.config.registry_uri is not None:
+            registry = catalog.pravega.registry(stream.scope)
+            try:
+                registry.group(stream.name)
+                _seal(catalog, stream)
+                registry.delete_group(stream.name)
+            except SchemaNotFoundError:
+                LOG.debug("Stream %s had no schema group.", stream)
+        rows = log.rows()  # once the stream is gone, others may make it again and commit to it
+        delete_stream(catalog, stream)
+    except StreamNotFoundError:
+        LOG.debug("Stream %s was dropped by another user at the same time.", stream)
+    log.remove(rows)
+    return True
+
+
+def delete_stream(catalog: Catalog, stream: Stream) -> None:
+    """Delete a stream with what Pravega keeps of its consumers. Raises StreamNotFoundError."""
+    if _seal(catalog, stream):
+        drop_consumers_of(catalog.pravega, stream)
+    catalog.pravega.controller.delete_stream(stream)
+
+
+def delete_if_there(catalog: Catalog, stream: Stream) -> None:
+    """Delete a stream if there is one."""
+    if catalog.pravega.controller.stream_exists(stream):
+        delete_stream(catalog, stream)
+
+
+def _seal(catalog: Catalog, stream: Stream) -> bool:
+    """Seal a stream that is to be deleted; False for one that was not made to its end, which the server never seals."""
+    if catalog.pravega.controller.half_made(stream):
+        return False
+    catalog.pravega.controller.seal_stream(stream)
+    return True

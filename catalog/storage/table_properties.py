@@ -1,0 +1,228 @@
+"""Translates between table properties and what Pravega keeps: stream configuration, schema group, tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pyspark_pravega.client.registry.types import Compatibility
+from pyspark_pravega.client.stream import RetentionPolicy, ScalingPolicy, Stream, StreamConfiguration
+from pyspark_pravega.datasource.tables.loading import (
+    CREATING_KEY,
+    LoadedTable,
+    format_traits,
+    stored_properties,
+    tags_for,
+)
+from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
+from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.refusals import refusal
+from pyspark_pravega.sql.table_settings import TAG_PREFIX, TableSettings
+
+PROVIDER = "pravega"
+_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+_SIZES = ((1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b"))
+_POLICIES = {
+    "allow-any": "AllowAny",
+    "deny-all": "DenyAll",
+    "backward": "Backward",
+    "backward-transitive": "BackwardTransitive",
+    "forward": "Forward",
+    "forward-transitive": "ForwardTransitive",
+    "full": "Full",
+    "full-transitive": "FullTransitive",
+}
+_POLICY_NAMES = {policy: name for name, policy in _POLICIES.items()}
+_STREAM_OPTIONS = (
+    o.SCALING_TYPE,
+    o.SCALING_MIN_SEGMENTS,
+    o.SCALING_TARGET_RATE,
+    o.SCALING_FACTOR,
+    o.RETENTION_TYPE,
+    o.RETENTION_MINIMUM,
+    o.RETENTION_MAXIMUM,
+    o.ROLLOVER_SIZE,
+    o.TAGS,
+)
+
+
+def check_reserved(name: str, properties: Mapping[str, str]) -> None:
+    """Refuse what Spark puts into properties and a stream cannot have: another provider or format, or a place."""
+    provider = properties.get("provider", PROVIDER)
+    if provider.lower() != PROVIDER:
+        raise InvalidOptionError(
+            f"USING {shorten(provider)} is not possible: the tables of this catalog are streams. In SQL write "
+            f"USING {PROVIDER}, or leave USING out. DataFrames take {shorten(provider)} unless told otherwise: use "
+            "df.writeTo(table).tableProperty('format', 'avro').create(), or add "
+            f".format('{PROVIDER}') to saveAsTable and source='{PROVIDER}' to catalog.createTable."
+        )
+    if properties.get("external") == "true":
+        raise UnsupportedOperationError(refusal("CREATE EXTERNAL TABLE", name))
+    if "location" in properties and properties.get("is_managed_location") != "true":
+        raise UnsupportedOperationError(
+            f"LOCATION '{shorten(properties['location'])}' is not possible on {name}: a table's data is its "
+            "Pravega stream. Leave LOCATION out."
+        )
+    if any(key.startswith("hive.") for key in properties):
+        raise UnsupportedOperationError(
+            f"STORED AS and ROW FORMAT are not possible on {name}: a table's data is its Pravega stream. Leave them "
+            "out, and set the table property 'format'."
+        )
+
+
+def check_partitions(name: str, partitions: Sequence[str]) -> None:
+    """Refuse everything that would lay a table out in parts."""
+    if partitions:
+        shown = ", ".join(re.sub(r"^identity\((.*)\)$", r"\1", part) for part in partitions)
+        raise UnsupportedOperationError(
+            f"PARTITIONED BY, CLUSTERED BY and CLUSTER BY are not possible on {name} ({shown}): a stream has a "
+            "routing key instead. Set the table property 'routing-key'."
+        )
+
+
+def stored(settings: TableSettings, comment: str | None) -> dict[str, str]:
+    """Return the properties that are kept as tags of the stream: those that nothing else tells.
+
+    The schema registry tells the format too, but a table must be known for one when the registry is not there.
+    """
+    kept = {"format": settings.format}
+    if find_format(settings.format).registry_format is not None and (
+        settings.framing != "registry" or format_traits(settings.format).changes
+    ):
+        kept["framing"] = settings.framing
+    if settings.codec != "none":
+        kept["codec"] = settings.codec
+    if settings.routing_key is not None:
+        kept["routing-key"] = settings.routing_key
+    if settings.routing_key_of_all:
+        kept[o.ROUTING_KEY_OF_ALL.key] = "true"
+    if settings.event_time is not None:
+        kept["event-time"] = settings.event_time
+    if comment:
+        kept["comment"] = comment
+    return kept | dict(settings.format_settings) | dict(settings.scan_properties)
+
+
+def stream_configuration(settings: TableSettings, kept: Mapping[str, str]) -> StreamConfiguration:
+    """Return the configuration of a new stream."""
+    scaling, retention = settings.scaling, settings.retention
+    return StreamConfiguration(
+        scaling=ScalingPolicy(scaling.kind, scaling.target_rate, scaling.factor, scaling.min_segments),
+        retention=None if retention is None else RetentionPolicy(retention.kind, retention.minimum, retention.maximum),
+        tags=tags_for(kept, settings.tags),
+        rollover_size_bytes=settings.rollover_size or 0,
+        timestamp_aggregation_timeout_ms=settings.event_time_timeout,
+    )
+
+
+def creation_policy(settings: TableSettings) -> Compatibility:
+    """Return the policy a schema group is made with: registry 0.6.0 makes all but Avro groups with AllowAny only."""
+    avro = find_format(settings.format).registry_format == "Avro"
+    return policy(settings) if avro else Compatibility("AllowAny")
+
+
+def later_policy(settings: TableSettings) -> Compatibility | None:
+    """Return the policy to set on the group afterwards, None when it was made with the right one."""
+    wanted = policy(settings)
+    return None if wanted == creation_policy(settings) else wanted
+
+
+def policy(settings: TableSettings) -> Compatibility:
+    """Return the policy that the property `compatibility` names."""
+    return Compatibility(_POLICIES[settings.compatibility])
+
+
+def policy_of(name: str) -> Compatibility | None:
+    """Return the policy that has a name among the values of the property `compatibility`, None if none has."""
+    return Compatibility(_POLICIES[name]) if name in _POLICIES else None
+
+
+def check_adoption(options: o.Options) -> None:
+    """Refuse properties of the stream when it exists already and keeps its own."""
+    for option in _STREAM_OPTIONS:
+        if options.is_set(option):
+            raise InvalidOptionError(
+                f"'{option.key}'='{options.text(option)}' cannot be given: the stream exists, and its settings stay "
+                "as they are. Leave the property out."
+            )
+
+
+def differing(
+    settings: TableSettings, comment: str | None, options: o.Options, configuration: StreamConfiguration
+) -> list[str]:
+    """Return the properties that a stream was not made with: those kept as tags, and given ones of the stream."""
+    kept, there = stored(settings, comment), stored_properties(configuration.tags)
+    wanted, found = shown_of_stream(stream_configuration(settings, kept)), shown_of_stream(configuration)
+    given = [option.key for option in _STREAM_OPTIONS if options.is_set(option)]
+    return [
+        *sorted(key for key in {*kept, *there} - {CREATING_KEY} if kept.get(key) != there.get(key)),
+        *(key for key in given if wanted.get(key) != found.get(key)),
+    ]
+
+
+def policy_name(compatibility: Compatibility) -> str:
+    """Return a group's policy as the property `compatibility` writes it; advanced ones have no name there."""
+    return _POLICY_NAMES.get(compatibility.policy, "allow-any")
+
+
+def shown_policy(compatibility: Compatibility) -> str:
+    """Return a group's policy for people to read: `advanced` where the property has no name for it."""
+    return "advanced" if compatibility.policy == "Advanced" else policy_name(compatibility)
+
+
+def shown(loaded: LoadedTable) -> dict[str, str]:
+    """Return all properties of a table: given back to CREATE TABLE they make an equal one."""
+    table, configuration = loaded.table, loaded.configuration
+    properties = {"provider": PROVIDER, "format": table.format}
+    if find_format(table.format).registry_format is not None:
+        properties["framing"] = table.framing
+    for key in ("routing-key", "event-time", "codec", "comment", *table.settings, *table.scan_properties):
+        if key in loaded.stored:
+            properties[key] = loaded.stored[key]
+    if "routing-key" in properties and not format_traits(table.format).changes:
+        properties[o.ROUTING_KEY_OF_ALL.key] = loaded.stored.get(o.ROUTING_KEY_OF_ALL.key, "false")
+    if loaded.group is not None and table.format != "raw":
+        properties["compatibility"] = policy_name(loaded.group.compatibility)
+    return properties | shown_of_stream(configuration)
+
+
+def before_change(loaded: LoadedTable) -> dict[str, str]:
+    """Return the properties that ALTER TABLE begins with: all but `tags`.
+
+    Tags of other programs stay as they are. They may be ones that a list with commas cannot say.
+    """
+    return {key: text for key, text in shown(loaded).items() if key != o.TAGS.key}
+
+
+def shown_of_stream(configuration: StreamConfiguration) -> dict[str, str]:
+    """Return those properties that are settings of the stream itself."""
+    scaling, retention = configuration.scaling, configuration.retention
+    properties = {"scaling.min-segments": str(scaling.min_segments)}
+    if scaling.kind != "fixed":
+        properties["scaling.type"] = scaling.kind
+        properties["scaling.target-rate"] = str(scaling.target_rate)
+        properties["scaling.factor"] = str(scaling.factor)
+    if retention is not None:
+        units = _DURATIONS if retention.kind == "time" else _SIZES
+        properties["retention.type"] = retention.kind
+        properties["retention.minimum"] = _amount(retention.minimum, units)
+        if retention.maximum is not None:
+            properties["retention.maximum"] = _amount(retention.maximum, units)
+    if configuration.timestamp_aggregation_timeout_ms:
+        properties["event-time-timeout"] = _amount(configuration.timestamp_aggregation_timeout_ms, _DURATIONS)
+    if configuration.rollover_size_bytes:
+        properties["rollover-size"] = _amount(configuration.rollover_size_bytes, _SIZES)
+    if tags := [tag for tag in configuration.tags if not tag.startswith(TAG_PREFIX)]:
+        properties["tags"] = ",".join(sorted(tags))
+    return properties
+
+
+def place(stream: Stream) -> dict[str, str]:
+    """Return the properties that tell which stream a table is, whatever SQL calls it. No statement gives them."""
+    return {"location": str(stream), "is_managed_location": "true"}
+
+
+def _amount(value: int, units: tuple[tuple[int, str], ...]) -> str:
+    size, unit = next((size, unit) for size, unit in units if value % size == 0)
+    return f"{value // size}{unit}"

@@ -1,0 +1,207 @@
+"""Several streams that a streaming query reads as one: which they are now, and how they are read."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import assert_never
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import cancellation
+from pyspark_pravega.datasource.kinds.merged_streams import check_bounds_of_several
+from pyspark_pravega.datasource.kinds.opening import SEVERAL_STREAMS
+from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
+from pyspark_pravega.datasource.stream_source.merged_source import Member, TableStreams
+from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.table_of_options import member_tables, names_of_streams
+from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
+from pyspark_pravega.datasource.tables.merged_table import check_member
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import (
+    InvalidOptionError,
+    SchemaNotFoundError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+)
+from pyspark_pravega.sql import options as o
+
+from .. import protocol as r
+from ..protocol.replies import MicroBatchEnd, PlannedRead
+from ..queries.planning import planned_read
+from ..storage.connections import Catalog
+from ..storage.naming import READ_ANEW, errors_about, errors_about_dropped_streams
+from ..tables.stream_tables import identity
+
+_THREADS = 8
+_UNFINISHED_SECONDS = 30.0
+"""How long a new stream may be without a schema until it counts as one that does not fit."""
+
+
+def answer(
+    catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
+) -> str | Limits | MicroBatchEnd | PlannedRead | None:
+    """Carry out a request of a streaming query whose table has members; `streams` has those of other tables.
+
+    Raises UnsupportedOperationError for real-time mode, InvalidOptionError for options that need one stream.
+    """
+    if isinstance(request, r.CommitMicroBatch):
+        return None
+    table = request.table
+    name = catalog.named(table.stream.scope, table.stream.name)
+    with errors_about("Table", name), errors_about_dropped_streams(READ_ANEW):
+        options = catalog.options(read=request.options, properties=table.scan_properties)
+        _check_possible(table, request.columns, options)
+        if isinstance(request, r.LimitsOfStream):
+            return limits_of(options)
+        if isinstance(request, r.PlanRealTime | r.EndOfRealTime):
+            raise UnsupportedOperationError(
+                f"{name} are several streams, which real-time mode cannot follow. Read one stream, or use another "
+                "trigger."
+            )
+        reading = _Reading(catalog, memory, table, request.id, request.columns, options)
+        match request:
+            case r.StartOfStream():
+                return reading.start()
+            case r.LastOfStream():
+                return reading.last()
+            case r.EndOfMicroBatch(since=since, last=last, limits=limits, checkpoint=checkpoint):
+                return reading.end(since, last, limits, checkpoint)
+            case r.PlanMicroBatch(since=since, until=until, checkpoint=checkpoint):
+                return planned_read(name, table, request.columns, reading.plan(since, until, checkpoint))
+        assert_never(request)
+
+
+def _check_possible(table: StreamTable, required: StructType, options: o.Options) -> None:
+    check_bounds_of_several(table, options)
+    if options.is_set(o.CONSUMER):
+        raise InvalidOptionError(
+            f"'{options.name(o.CONSUMER)}' is a position in one stream, but {table.stream} are several. Leave it out, "
+            "or read one stream."
+        )
+    if wants_times(table, required):
+        raise UnsupportedOperationError(
+            f"The column _event_time has the watermarks of one stream, but {table.stream} are several. Leave the "
+            "column out, or read one stream."
+        )
+
+
+class _Reading:
+    """Several streams as one streaming query reads them. Offsets are texts of a checkpoint."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        memory: SourceMemory,
+        table: StreamTable,
+        identities: str | None,
+        required: StructType,
+        options: o.Options,
+    ) -> None:
+        """`identities` is what the function of this name returned when the table was loaded.
+
+        Raises DifferentSchemasError for a new stream that does not fit the others.
+        """
+        self._catalog = catalog
+        self._memory = memory
+        self._table = table
+        self._required = required
+        self._options = options
+        # The identities, which are those of when the query was started, tell it from an earlier one.
+        key = (id(catalog.pravega), table.stream, identities, frozenset(options.texts().items()))
+        found = memory.found(key, lambda: FoundStreams(time.monotonic(), self._as_loaded(identities)))
+        with found.lock:
+            if time.monotonic() - found.at >= options.get(o.DISCOVERY_INTERVAL).total_seconds():
+                found.streams = self._as_now(found)
+                found.at = time.monotonic()
+            self._streams = found.streams
+
+    def start(self) -> str:
+        """Return the offset at which a query begins that has no checkpoint."""
+        return self._reading().start().to_json()
+
+    def last(self) -> str:
+        """Return the offset at which the streams end now."""
+        return self._reading().last().to_json()
+
+    def end(self, since: str, last: str | None, limits: Limits, checkpoint: str) -> MicroBatchEnd:
+        """Return where the next micro-batch ends."""
+        query = self._memory.query(checkpoint)
+        reading = self._reading(query)
+        begin = reading.read_offset(since)
+        bound = None if last is None else reading.read_offset(last)
+        end = reading.end(begin, bound, limits, query)
+        reached = since if end.offset is begin else end.offset.to_json()
+        return MicroBatchEnd(reached, end.latest.to_json(), end.metrics)
+
+    def plan(self, since: str, until: str, checkpoint: str) -> PlannedScan:
+        """Plan what a micro-batch reads, without streams that are dropped, if the query may go on without them."""
+        reading = self._reading()
+        found = reading.slices(reading.read_offset(since), reading.read_offset(until))
+        slices = {name: pieces for name, pieces in found.items() if pieces}
+        table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
+        pravega = self._catalog.pravega
+        return SEVERAL_STREAMS.plan_slices(
+            pravega, table, list(slices.values()), self._required, self._options, checkpoint
+        )
+
+    def _reading(self, query: QueryMemory | None = None) -> TableStreams:
+        query = QueryMemory() if query is None else query
+        members = {}
+        for name, (table, known) in self._streams.items():
+            read = StreamedTable(table, known, self._required, self._options)
+            segments = self._memory.segments(self._catalog.pravega, table.stream)
+            stream = TableStream(self._catalog.pravega, segments, read)
+            members[name] = Member(read, stream, query.member(name))
+        return TableStreams(members, strict=self._options.get(o.FAIL_ON_DATA_LOSS))
+
+    def _as_loaded(self, identities: str | None) -> dict[str, tuple[StreamTable, str | None]]:
+        members = self._table.members
+        names = self._options.get(o.STREAMS) or [member.stream.name for member in members]
+        return dict(zip(names, zip(members, json.loads(identities or "[]"), strict=True), strict=True))
+
+    def _as_now(self, before: FoundStreams) -> dict[str, tuple[StreamTable, str | None]]:
+        pravega = self._catalog.pravega
+        names = names_of_streams(pravega, self._options)
+        if self._options.is_set(o.STREAMS):
+            there = set(pravega.controller.list_streams(self._table.stream.scope))
+            names = [name for name in names if name.partition(TYPE_SIGN)[0] in there]
+        found = {name: before.streams[name] for name in names if name in before.streams}
+        for name in names:
+            if name not in found and (member := self._new_member(name, before.unfinished)) is not None:
+                found[name] = (member, identity(self._catalog, member.stream))
+        return found
+
+    def _new_member(self, name: str, unfinished: dict[str, float]) -> StreamTable | None:
+        """Load the table of a new stream; None if it may get its schema in a moment, as in the middle of CREATE TABLE.
+
+        Raises DifferentSchemasError for one that does not fit.
+        """
+        since = unfinished.setdefault(name, time.monotonic())
+        overdue = time.monotonic() - since > _UNFINISHED_SECONDS
+        try:
+            [member] = member_tables(self._catalog.pravega, self._options, [name], self._table.schema)
+        except (SchemaNotFoundError, StreamNotFoundError):
+            if overdue:
+                raise
+            return None
+        if member.format == "raw" != self._table.format and not overdue:
+            return None
+        check_member(self._table, member)
+        del unfinished[name]
+        return member
+
+
+def identities(catalog: Catalog, table: StreamTable) -> str:
+    """Return what tells the members of a table from streams made again under their names, as one text."""
+
+    def of_member(member: StreamTable) -> str | None:
+        return identity(catalog, member.stream)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return json.dumps(list(threads.map(cancellation.carried(of_member), table.members)))

@@ -1,0 +1,139 @@
+"""Tables as streams: the requests of streaming queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
+from pyspark_pravega.datasource.stream_source.memory import SourceMemory
+from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
+from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
+from pyspark_pravega.datasource.stream_source.real_time import following
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+
+from .. import protocol as r
+from ..protocol.replies import MicroBatchEnd, PlannedRead
+from ..queries.planning import planned_read
+from ..storage.connections import Catalog
+from ..storage.naming import READ_ANEW, errors_about, errors_about_dropped_streams
+from ..storage.spelling import subject, table_name
+
+
+def start_of_stream(catalog: Catalog, memory: SourceMemory, request: r.StartOfStream) -> str:
+    """Return the offset at which a query begins that has no checkpoint."""
+    with _asked_for(catalog, memory, request) as (_, stream):
+        return stream.start().to_json()
+
+
+def last_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LastOfStream) -> str:
+    """Return the offset at which the table ends now."""
+    with _asked_for(catalog, memory, request) as (_, stream):
+        return stream.last().to_json()
+
+
+def limits_of_stream(catalog: Catalog, memory: SourceMemory, request: r.LimitsOfStream) -> Limits:
+    """Return the limits that a query's options give."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        return limits_of(read.options)
+
+
+def end_of_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.EndOfMicroBatch
+) -> MicroBatchEnd:
+    """Return the offset at which the next micro-batch ends."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        since = read.read_offset(request.since)
+        _consume(catalog, queries, read, request.checkpoint, since.cut)
+        last = None if request.last is None else read.read_offset(request.last)
+        if last is not None:
+            # With availableNow no commit of the last batch comes, but its offset does, and Spark has written it down by
+            # then: asynchronous progress tracking, which writes later, is not possible with this trigger.
+            queries.committed(request.checkpoint, since.cut)
+        end = stream.end(since, last, request.limits, memory.query(request.checkpoint))
+        reached = end.offset
+        if reached is not since and wants_times(read.table, read.required):
+            marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
+            reached = replace(reached, marks=marks.end())
+        # The same text, even if the query reads other columns now: else Spark takes it for something new.
+        text = request.since if reached is since else reached.to_json()
+        return MicroBatchEnd(text, end.latest.to_json(), end.metrics)
+
+
+def plan_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanMicroBatch
+) -> PlannedRead:
+    """Plan what a micro-batch reads."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        since, until = read.read_offset(request.since), read.read_offset(request.until)
+        begin = since.cut if until.begin is None else StreamCut(read.stream, until.begin)
+        _consume(catalog, queries, read, request.checkpoint, begin)
+        times = None
+        if wants_times(read.table, read.required):
+            marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
+            known = marks.end() if until.marks is None else until.marks
+            times = marks.times(begin.positions, until.cut.positions, known)
+        planned = kind_of(read.table).plan_micro_batch(
+            catalog.pravega,
+            read.table,
+            stream.slices(since, until),
+            request.columns,
+            read.options,
+            request.checkpoint,
+            times,
+        )
+        return planned_read(table_name(catalog, read.table), read.table, request.columns, planned)
+
+
+def plan_real_time(
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.PlanRealTime
+) -> PlannedRead:
+    """Plan how the tasks of a real-time batch follow the stream's segments."""
+    with _asked_for(catalog, memory, request) as (read, stream):
+        if wants_times(read.table, read.required):
+            raise UnsupportedOperationError(
+                "The column _event_time has the watermarks that are known when a batch is planned, which are too old "
+                "in real-time mode. Leave the column out, or use another trigger."
+            )
+        since = read.read_offset(request.since)
+        _consume(catalog, queries, read, request.checkpoint, since.cut)
+        planned = kind_of(read.table).plan_micro_batch(
+            catalog.pravega, read.table, stream.open_slices(since), request.columns, read.options, request.checkpoint
+        )
+        return planned_read(table_name(catalog, read.table), read.table, request.columns, following(planned))
+
+
+def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:
+    """Return the offset that the tasks of a real-time batch have reached."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        return read.offset({int(segment): int(offset) for segment, offset in request.reached.items()}).to_json()
+
+
+def commit_micro_batch(
+    catalog: Catalog, memory: SourceMemory, queries: ReadingQueries, request: r.CommitMicroBatch
+) -> None:
+    """Let the query's consumer, if it has one, give up what it has read."""
+    with _asked_for(catalog, memory, request) as (read, _):
+        queries.committed(request.checkpoint, read.read_offset(request.until).cut)
+
+
+def _consume(catalog: Catalog, queries: ReadingQueries, read: StreamedTable, checkpoint: str, begin: StreamCut) -> None:
+    """Let the query's consumer, if it has one, hold what follows the beginning of its run's first batch."""
+    if (consumer := read.options.get(o.CONSUMER)) is not None:
+        queries.consume(catalog.pravega, consumer, begin, checkpoint, catalog.hold)
+
+
+@contextmanager
+def _asked_for(
+    catalog: Catalog, memory: SourceMemory, request: r.StreamRequest
+) -> Iterator[tuple[StreamedTable, TableStream]]:
+    table = request.table
+    with errors_about("Table", subject(catalog, table)), errors_about_dropped_streams(READ_ANEW):
+        options = catalog.options(read=request.options, properties=table.scan_properties)
+        read = StreamedTable(table, request.id, request.columns, options)
+        yield read, TableStream(catalog.pravega, memory.segments(catalog.pravega, table.stream), read)

@@ -1,0 +1,99 @@
+"""Tables that `writeStream.toTable` makes: Spark makes them without the query's options, which come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
+from pyspark_pravega.datasource.positions.snapshot import tail_cut
+from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from pyspark_pravega.errors import InvalidOptionError, StreamExistsError, UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.options import SettableAs, find_option
+from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
+
+from ..protocol.replies import TableDescription
+from ..storage.connections import Catalog
+from ..storage.dropping import drop_stream
+from ..storage.naming import errors_about
+from ..tables import key_value_tables, stream_tables
+
+_APPEND, _UPDATE = "append", "update"
+_FIXED = (o.FORMAT, o.FRAMING)
+"""What a table has once and for all, though the options of a write without a catalog may name it."""
+
+
+def settle(
+    catalog: Catalog, table: StreamTable, schema: StructType, options: Mapping[str, str], output_mode: str
+) -> TableDescription:
+    """Give a table that toTable has just made the properties among the query's options; return it.
+
+    It is made again with them. Raises StreamExistsError if somebody has written to it, and what `create` does. For an
+    output mode that tables do not have, UnsupportedOperationError is raised, and InvalidOptionError for options that a
+    write does not have, after the table was dropped again.
+    """
+    stream = table.stream
+    scope, name = table.called or (stream.scope, stream.name)
+    shown = catalog.named(scope, name)
+    given = {
+        key: option
+        for key in options
+        if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
+    }
+    properties = {option.key: options[key] for key, option in given.items()}
+    modes = (_APPEND, _UPDATE) if key_value_tables.is_asked_for(properties) else (_APPEND,)
+    try:
+        if output_mode not in modes:
+            refused = refusal_of_key_value_table if len(modes) > 1 else refusal
+            raise UnsupportedOperationError(refused(f"writeStream.outputMode('{output_mode}')", shown))
+        with errors_about("Table", shown):
+            rest = {key: text for key, text in options.items() if key not in given}
+            catalog.options(properties=properties, write=write_options(table, rest))
+    except (UnsupportedOperationError, InvalidOptionError):
+        if not _is_written(catalog, stream):
+            drop_stream(catalog, stream)
+        raise
+    if not properties:
+        return stream_tables.load(catalog, (scope,), name)
+    if _is_written(catalog, stream):
+        raise StreamExistsError(
+            f"Table {shown} was made for this query, and somebody has written to it before its properties were set: "
+            f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
+        )
+    drop_stream(catalog, stream)
+    return stream_tables.create(catalog, (scope,), name, schema, (), properties, adopt=False)
+
+
+def _is_written(catalog: Catalog, stream: Stream) -> bool:
+    return any(tail_cut(catalog.pravega, stream).positions.values()) or bool(
+        CommitLog(catalog.pravega, stream).versions()
+    )
+
+
+def write_options(table: StreamTable, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a streaming query without those that count when toTable makes the table.
+
+    Raises InvalidOptionError for a format or framing other than the table's, and for the names of single writes.
+    """
+    left = {}
+    for key, text in options.items():
+        option = find_option(key)
+        if option in (o.TXN_APP_ID, o.TXN_VERSION):
+            raise InvalidOptionError(
+                f"'{key}' is for batches that are written in foreachBatch. A query that writes into a table is "
+                "known by its own id, and each of its micro-batches is written once. Leave it out."
+            )
+        if option in _FIXED:
+            format = o.KEY_VALUE_FORMAT if table.kind is Kind.ENTRIES else table.format
+            has = format if option is o.FORMAT else table.framing
+            if text.strip().lower() != has:
+                raise InvalidOptionError(
+                    f"'{key}'='{text}' does not fit: the table is there, and has '{has}'. Leave the option out, "
+                    "or write into another table."
+                )
+        elif option is None or SettableAs.PROPERTY not in option.allowed or SettableAs.WRITE in option.allowed:
+            left[key] = text
+    return left

@@ -1,0 +1,1 @@
+"""Streams, key-value tables, views and scopes as Spark knows them: listed, loaded, made, dropped."""

@@ -1,0 +1,204 @@
+"""Scopes as namespaces."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.consumers.consumer import groups_of_others
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    KeyValueTableNotFoundError,
+    PermissionDeniedError,
+    ScopeNotEmptyError,
+    ScopeNotFoundError,
+    UnsupportedOperationError,
+    counted,
+    shorten,
+)
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+from ..creation.making import undo_on_failure
+from ..protocol import NamespaceChange
+from ..storage.connections import Catalog
+from ..storage.dropping import drop_stream
+from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
+from ..storage.scope_table import RowKind, ScopeTable
+from ..storage.spelling import as_in_pravega, listed, scope_named
+from .key_value_tables import OWN
+from .views import names_in
+
+LOG = logging.getLogger(__name__)
+_PROPERTIES = "properties"
+_SPARK_SETS = "owner"
+_REFUSED = {"location": "LOCATION", "collation": "DEFAULT COLLATION"}
+"""What Spark hands over as properties, and a scope cannot have."""
+
+
+def list_namespaces(catalog: Catalog) -> list[str]:
+    """Return the scopes a user may see; Pravega's own, which begin with `_`, are hidden."""
+    return listed(catalog, catalog.pravega.controller.list_scopes())
+
+
+def default_namespace(catalog: Catalog) -> list[str]:
+    """Return the namespace that `USE <catalog>` selects: that of the option `scope`, else none."""
+    scope = catalog.options().get(o.SCOPE)
+    return [] if scope is None else [scope]
+
+
+def namespace_exists(catalog: Catalog, namespace: Sequence[str]) -> bool:
+    """Tell whether there is such a scope."""
+    try:
+        scope = scope_named(catalog, namespace)
+    except ScopeNotFoundError:
+        return False
+    # Pravega fails for an empty name, which CREATE NAMESPACE refuses after this question.
+    return scope != "" and catalog.pravega.controller.scope_exists(scope)
+
+
+def load_namespace(catalog: Catalog, namespace: Sequence[str]) -> dict[str, str]:
+    """Return a namespace's properties, with the name of its scope in Pravega. Raises ScopeNotFoundError.
+
+    A user who may not read them sees none.
+    """
+    scope = _existing(catalog, namespace)
+    try:
+        row = ScopeTable(catalog.pravega, scope).read(RowKind.NAMESPACE, "") or {}
+    except PermissionDeniedError as error:
+        LOG.debug("The properties of scope %s are left out: %s", scope, error)
+        row = {}
+    return {**row.get(_PROPERTIES, {}), "location": scope}
+
+
+def _existing(catalog: Catalog, namespace: Sequence[str]) -> str:
+    scope = scope_named(catalog, namespace)
+    if not catalog.pravega.controller.scope_exists(scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    return scope
+
+
+def create_namespace(catalog: Catalog, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
+    """Create a scope with its properties, or nothing.
+
+    Raises ScopeExistsError, InvalidNameError, UnsupportedOperationError for a location or a collation.
+    """
+    if len(namespace) > 1:
+        raise InvalidNameError(
+            f"The namespace {quote_all(namespace)} has {len(namespace)} parts, but a namespace is one Pravega scope. "
+            f"Use one name, for example `{'-'.join(namespace)}` (with the backticks)."
+        )
+    for name in namespace:
+        check_new_scope(as_in_pravega(catalog, name))
+    scope = scope_named(catalog, namespace)
+    for key, clause in _REFUSED.items():
+        if key in properties:
+            raise UnsupportedOperationError(refusal(f"CREATE NAMESPACE with {clause}", catalog.named(*namespace)))
+    kept = {key: value for key, value in properties.items() if key != _SPARK_SETS}
+    with undo_on_failure("CREATE NAMESPACE") as undo, cancellation.shielded():
+        catalog.pravega.controller.create_scope(scope)
+        if kept:
+            undo.append(lambda: _delete(catalog, scope, (SCOPE_TABLE,)))
+            _change(catalog, scope, kept)
+
+
+def alter_namespace(catalog: Catalog, namespace: Sequence[str], changes: Sequence[NamespaceChange]) -> None:
+    """Set and unset properties of a namespace, all of them or none.
+
+    Raises ScopeNotFoundError, UnsupportedOperationError for a location or a collation, PermissionDeniedError.
+    """
+    scope = _existing(catalog, namespace)
+    if is_internal(scope):
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not changed.")
+    for change in changes:
+        if change.property in _REFUSED:
+            statement = f"ALTER NAMESPACE ... SET {_REFUSED[change.property]}"
+            raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace)))
+    wanted = {change.property: change.value for change in changes}
+    if wanted.get("comment") == "":
+        wanted["comment"] = None  # which Spark gives for IS NULL too
+    with cancellation.shielded():
+        _change(catalog, scope, wanted)
+
+
+def _change(catalog: Catalog, scope: str, wanted: Mapping[str, str | None]) -> None:
+    """Set properties of a scope, and take away those without a value."""
+
+    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        old = row.get(_PROPERTIES, {})
+        new = {key: value for key, value in {**old, **wanted}.items() if value is not None}
+        return row if new == old else {**row, _PROPERTIES: new}
+
+    ScopeTable(catalog.pravega, scope).change(RowKind.NAMESPACE, "", changed)
+
+
+def drop_namespace(catalog: Catalog, namespace: Sequence[str], cascade: bool) -> bool:
+    """Drop a scope, with `cascade` all its streams, tables and schema groups.
+
+    Raises ScopeNotEmptyError, and UnsupportedOperationError for one with reader groups of other clients.
+    """
+    scope = scope_named(catalog, namespace)
+    controller = catalog.pravega.controller
+    if is_internal(scope):
+        raise UnsupportedOperationError(f"The scope {quote_all(namespace)} belongs to Pravega and is not dropped.")
+    streams = controller.list_streams(scope)
+    visible = [name for name in streams if not is_internal(name)]
+    tables = controller.list_key_value_tables(scope)
+    others = [name for name in tables if name not in OWN]
+    views = names_in(catalog, scope) if SCOPE_TABLE in tables and not cascade else []
+    if not cascade and (visible or others or views):
+        raise ScopeNotEmptyError(
+            f"The scope {quote_all(namespace)} has {counted(len(visible), 'stream')}, "
+            f"{counted(len(others), 'key-value table')} and {counted(len(views), 'view')}. Drop them first, or use "
+            "DROP NAMESPACE ... CASCADE."
+        )
+    groups = groups_of_others(catalog.pravega, scope, streams)
+    if groups:
+        raise UnsupportedOperationError(
+            f"The scope {quote_all(namespace)} has reader groups of other clients: {shorten(', '.join(groups))}. Drop "
+            "them first, with the program that made them or with Pravega's own tools."
+        )
+    for name in visible:
+        cancellation.check()
+        with cancellation.shielded():
+            drop_stream(catalog, Stream(scope, name))
+    _delete_tables(catalog, scope, others)
+    # What is kept of tables goes last, and not if somebody has made another one meanwhile.
+    left = [name for name in controller.list_streams(scope) if not is_internal(name)]
+    left += [name for name in controller.list_key_value_tables(scope) if name not in OWN]
+    if left:
+        raise ScopeNotEmptyError(
+            f"The scope {quote_all(namespace)} was emptied, but others have made {shorten(', '.join(left))} meanwhile. "
+            "Drop it again if that may go too."
+        )
+    _delete(catalog, scope, OWN)
+    return True
+
+
+def _delete(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
+    """Delete a scope whose streams are gone, with its key-value tables."""
+    _delete_tables(catalog, scope, tables)
+    catalog.pravega.controller.delete_scope(scope)
+
+
+def _delete_tables(catalog: Catalog, scope: str, tables: Sequence[str]) -> None:
+    for name in tables:
+        try:
+            catalog.pravega.controller.delete_key_value_table(scope, name)
+        except KeyValueTableNotFoundError:
+            continue  # of our own each is made when it is needed first
+
+
+__all__ = [
+    "alter_namespace",
+    "create_namespace",
+    "default_namespace",
+    "drop_namespace",
+    "list_namespaces",
+    "load_namespace",
+    "namespace_exists",
+]

@@ -1,0 +1,94 @@
+"""Tables as a query's own options make them: as they were at a version or a time, or with other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.positions.time_travel import point_of_time, point_of_version, shown_time
+from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
+from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, AsOf
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.errors import UnsupportedOperationError
+from pyspark_pravega.sql import options as o
+
+from ..protocol import TimeTravel
+from ..protocol.replies import TableDescription
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from ..storage.spelling import subject
+
+_SPARKS = ("versionasof", "timestampasof")
+"""Options of `spark.read` that Spark has read itself, and hands on with the others."""
+
+
+def without_sparks(table: StreamTable, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a read of a table without those that said as of when it is read."""
+    if table.as_of is None:
+        return options
+    return {key: text for key, text in options.items() if key.lower() not in _SPARKS}
+
+
+def at(catalog: Catalog, described: TableDescription, asked: TimeTravel | None) -> TableDescription:
+    """Describe a table at the position that a query asks for, with the columns of today; None: as it is now.
+
+    Raises InvalidOptionError for a position that it does not have.
+    """
+    if asked is None:
+        return described
+    stream, kind = described.table.stream, kind_of(described.table)
+    if not kind.of_stream:
+        raise UnsupportedOperationError(kind.refusal("VERSION AS OF", described.name))
+    with errors_about("Table", subject(catalog, described.table)):
+        if asked.unit == TIMESTAMP:
+            point = point_of_time(catalog.pravega, stream, int(asked.text))
+            words = f"TIMESTAMP AS OF '{shown_time(int(asked.text))}'"
+        else:
+            point = point_of_version(catalog.pravega, stream, asked.text)
+            words = f"VERSION AS OF '{asked.text}'"
+    return replace(described, table=replace(described.table, as_of=AsOf(words, point.cut.to_text())))
+
+
+_BY_OPTIONS = "With spark.read.format('pravega') it works in every version of Spark."
+
+
+def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[str, str]) -> None:
+    """Raise UnsupportedOperationError for an option of a query that the loaded columns do not follow.
+
+    Spark would then take a column for NOT NULL that has nulls, or show other columns than those that were asked for.
+    """
+    if catalog.by_options or table.members or table.keys is not None:
+        return
+    if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
+        return
+    with errors_about("Table", subject(catalog, table)):
+        read = without_sparks(table, given)
+        options = catalog.options(read=read, properties=table.scan_properties)
+        if kind_of(table).events_are_rows:
+            _check_mode(table, options)
+        _check_version(table, options.get(o.SCHEMA_VERSION))
+
+
+def _check_mode(table: StreamTable, options: o.Options) -> None:
+    demanded = [field.name for field in table.schema if not field.nullable]
+    if options.get(o.MODE) == PERMISSIVE and demanded and not table.permissive:
+        raise UnsupportedOperationError(
+            f"'{o.MODE.key}'='{PERMISSIVE}' makes nulls of bad events, but an option of a query makes NOT NULL columns "
+            f"({', '.join(demanded)}) nullable from Spark 4.3 on. Set the table property '{o.MODE.key}'. {_BY_OPTIONS}"
+        )
+
+
+def _check_version(table: StreamTable, version: int | None) -> None:
+    loaded = None if table.schema_version is None else table.schema_version["version"]
+    if version is None or version == loaded:
+        return
+    if loaded is None:
+        raise UnsupportedOperationError(
+            f"'{o.SCHEMA_VERSION.key}'='{version}' has no meaning for a table without schemas in the schema registry. "
+            "Leave it out."
+        )
+    raise UnsupportedOperationError(
+        f"'{o.SCHEMA_VERSION.key}'='{version}' gives a table its columns from Spark 4.3 on; these are those of version "
+        f"{loaded}. {_BY_OPTIONS}"
+    )

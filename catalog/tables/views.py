@@ -1,0 +1,219 @@
+"""Views: Spark's text of a query and what it was understood by, kept in the hidden table of its scope.
+
+Tables and views share one space of names. Views are not kept with streams, so nothing stops another program from making
+a stream under the name of a view: the name means the table then, until that is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from operator import eq
+from typing import Any, assert_never
+
+from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    PermissionDeniedError,
+    ScopeNotFoundError,
+    StreamExistsError,
+    StreamNotFoundError,
+    UnsupportedOperationError,
+    ViewExistsError,
+    ViewNotFoundError,
+)
+from pyspark_pravega.formats.core.spark_types import spark_schema_of
+from pyspark_pravega.sql.identifiers import check_new_view, is_internal, quote_all
+from pyspark_pravega.sql.refusals import refusal
+
+from .. import protocol as r
+from ..protocol.replies import ViewDefinition
+from ..storage.connections import Catalog
+from ..storage.naming import errors_about
+from ..storage.scope_table import Row, RowKind, ScopeTable
+from ..storage.spelling import listed, scope_named, stream_named
+from . import key_value_tables
+
+LOG = logging.getLogger(__name__)
+_SPARK_SETS = ("owner", "table_type")
+"""Properties of every view of Spark. Pravega's users have rights to the streams below, and own no views."""
+_METRIC_VIEW = "METRIC_VIEW"
+_EVOLUTION = "EVOLUTION"
+"""Spark's schema modes of this kind: it stores new columns when a view is read, but in its own catalog alone."""
+
+
+def answer(catalog: Catalog, request: r.ViewRequest) -> list[str] | bool | None:
+    """Carry out a request about views."""
+    match request:
+        case r.ListViews(namespace):
+            return list_views(catalog, namespace)
+        case r.PutView(namespace, name, view, make, replace, streaming):
+            if streaming:
+                raise UnsupportedOperationError(refusal("CREATE VIEW ... FROM STREAM", catalog.named(*namespace, name)))
+            with shielded():
+                put(catalog, namespace, name, view, make=make, replace=replace)
+            return None
+        case r.RenameView(namespace, name, new_namespace, new_name):
+            with shielded():
+                rename(catalog, (namespace, name), (new_namespace, new_name))
+            return None
+        case r.DropView(namespace, name):
+            with shielded():
+                return drop(catalog, namespace, name)
+        case _:
+            assert_never(request)
+
+
+def list_views(catalog: Catalog, namespace: Sequence[str]) -> list[str]:
+    """Return the views of a scope, also one whose name means a table now. Raises ScopeNotFoundError."""
+    scope = scope_named(catalog, namespace)
+    found = names_in(catalog, scope)
+    if not found and not catalog.pravega.controller.scope_exists(scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    return listed(catalog, found)
+
+
+def names_in(catalog: Catalog, scope: str) -> list[str]:
+    """Return the names of the views of a scope as they are kept. Raises PermissionDeniedError."""
+    return [row["name"] for row in ScopeTable(catalog.pravega, scope).rows(RowKind.VIEW)]
+
+
+def find(catalog: Catalog, namespace: Sequence[str], name: str) -> ViewDefinition | None:
+    """Return a view, None if there is none. A user who may not read the views of a scope finds none."""
+    if len(namespace) != 1 or is_internal(namespace[0]):
+        return None
+    stream = stream_named(catalog, namespace, name)
+    try:
+        row = ScopeTable(catalog.pravega, stream.scope).read(RowKind.VIEW, stream.name)
+    except PermissionDeniedError as error:
+        LOG.debug("Whether there is a view %s is not known: %s", stream, error)
+        return None
+    return None if row is None else _definition(catalog, row)
+
+
+@contextmanager
+def refused(catalog: Catalog, namespace: Sequence[str], name: str, statement: str) -> Iterator[None]:
+    """Say in place of StreamNotFoundError that a statement is none for views, if the name is that of one."""
+    try:
+        yield
+    except StreamNotFoundError:
+        if find(catalog, namespace, name) is None:
+            raise
+        raise UnsupportedOperationError(refusal(statement, catalog.named(*namespace, name))) from None
+
+
+def check_no_view(catalog: Catalog, namespace: Sequence[str], name: str) -> None:
+    """Raise ViewExistsError if the name of a new table is that of a view."""
+    if find(catalog, namespace, name) is not None:
+        raise ViewExistsError(f"There is a view {catalog.named(*namespace, name)}. DROP VIEW drops it.")
+
+
+def put(
+    catalog: Catalog, namespace: Sequence[str], name: str, view: ViewDefinition, *, make: bool, replace: bool
+) -> None:
+    """Make a view, or replace one as a whole.
+
+    Raises StreamExistsError if the name is that of a table, ViewExistsError, ViewNotFoundError, InvalidNameError,
+    ScopeNotFoundError, UnsupportedOperationError for a metric view and for one WITH SCHEMA EVOLUTION,
+    InvalidOptionError for one that is too large.
+    """
+    shown = catalog.named(*namespace, name)
+    if view.properties.get("table_type") == _METRIC_VIEW:
+        raise UnsupportedOperationError(refusal("CREATE VIEW ... WITH METRICS", shown))
+    if str(view.schema_mode).endswith(_EVOLUTION):
+        raise UnsupportedOperationError(refusal("WITH SCHEMA EVOLUTION", shown))
+    scope, kept = _new_name(catalog, namespace, name)
+
+    def changed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        if row and not replace:
+            raise ViewExistsError(f"There is a view {shown}.")
+        if not row and not make:
+            raise ViewNotFoundError(f"There is no view {shown}.")
+        return {**row, **_row(catalog, view)}
+
+    with errors_about("View", shown):
+        ScopeTable(catalog.pravega, scope).change(RowKind.VIEW, kept, changed)
+
+
+def rename(catalog: Catalog, old: tuple[Sequence[str], str], new: tuple[Sequence[str], str]) -> None:
+    """Give a view another name: in one step, but for a moment it has both if the new one is in another scope.
+
+    Raises ViewNotFoundError, and of the new name what `put` does.
+    """
+    if len(new[0]) == 2 and new[0][0] == catalog.name:
+        new = new[0][1:], new[1]
+    stream = stream_named(catalog, *old)
+    scope, kept = _new_name(catalog, *new)
+    there, here = ScopeTable(catalog.pravega, scope), ScopeTable(catalog.pravega, stream.scope)
+
+    def checked(row: Row | None, found: Row | None) -> Row:
+        if row is None:
+            raise ViewNotFoundError(f"There is no view {catalog.named(*old[0], old[1])}.")
+        if found:
+            raise ViewExistsError(f"There is a view {catalog.named(*new[0], new[1])}.")
+        return row
+
+    if scope == stream.scope:
+        here.rename(RowKind.VIEW, stream.name, kept, checked)
+        return
+    moved = False
+    while not moved:
+        row = checked(here.read(RowKind.VIEW, stream.name), None)
+        there.change(RowKind.VIEW, kept, partial(checked, row))
+        try:
+            moved = here.remove(RowKind.VIEW, stream.name, partial(eq, row))
+        except PermissionDeniedError:
+            there.remove(RowKind.VIEW, kept, partial(eq, {**row, "name": kept}))
+            raise
+        if not moved:  # it was replaced or dropped meanwhile
+            there.remove(RowKind.VIEW, kept, partial(eq, {**row, "name": kept}))
+
+
+def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
+    """Drop a view; False if there is none."""
+    if len(namespace) != 1:
+        return False
+    stream = stream_named(catalog, namespace, name)
+    return ScopeTable(catalog.pravega, stream.scope).remove(RowKind.VIEW, stream.name)
+
+
+def _new_name(catalog: Catalog, namespace: Sequence[str], name: str) -> tuple[str, str]:
+    """Return the scope and the name under which a new view is kept; raises the errors of `put`."""
+    stream = stream_named(catalog, namespace, name)
+    check_new_view(stream.name)
+    if is_internal(stream.scope):
+        raise InvalidNameError(f"The namespace {quote_all(namespace)} belongs to Pravega. Create the view in another.")
+    if catalog.pravega.controller.stream_exists(stream) or key_value_tables.exists(catalog, stream):
+        raise StreamExistsError(f"There is a table {catalog.named(*namespace, name)}.")
+    if not catalog.pravega.controller.scope_exists(stream.scope):
+        raise ScopeNotFoundError(f"There is no scope {quote_all(namespace)}.")
+    return stream.scope, stream.name
+
+
+def _row(catalog: Catalog, view: ViewDefinition) -> dict[str, Any]:
+    """Return what is kept of a view. Its own catalog may have another name in another session: it is kept as None."""
+    return {
+        "text": view.text,
+        "schema": view.schema.json(),
+        "catalog": None if view.catalog == catalog.name else view.catalog,
+        "namespace": list(view.namespace),
+        "settings": dict(view.settings),
+        "schema_mode": view.schema_mode,
+        "query_columns": list(view.query_columns),
+        "properties": {key: value for key, value in view.properties.items() if key not in _SPARK_SETS},
+    }
+
+
+def _definition(catalog: Catalog, row: Mapping[str, Any]) -> ViewDefinition:
+    return ViewDefinition(
+        text=row["text"],
+        schema=spark_schema_of(row["schema"]),
+        catalog=row["catalog"] or catalog.name,
+        namespace=tuple(row["namespace"]),
+        settings=row["settings"],
+        schema_mode=row["schema_mode"],
+        query_columns=tuple(row["query_columns"]),
+        properties=row["properties"],
+    )

@@ -1,0 +1,134 @@
+"""Delegation tokens: what the controller gives a caller to show to the segment stores.
+
+A token is a JWT that names one stream and one right and lives for minutes (600 s by default). A segment
+store knows no users, it only verifies the token in each command. Without authentication the controller's
+token is "".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..stream import Access, Stream
+
+REFRESH_AT = 0.8
+"""The part of a token's life after which a new one is asked for."""
+
+
+class TokenSource(Protocol):
+    """What `DelegationTokens` needs of the controller."""
+
+    def delegation_token(self, stream: Stream, access: Access) -> str: ...
+
+
+@dataclass
+class _Entry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    token: str | None = field(default=None, repr=False)
+    refresh_at: float = 0.0
+
+
+class DelegationTokens:
+    """A thread-safe cache of tokens, refreshed before they expire.
+
+    For key-value tables ask with `key_value_table_stream(scope, table)`.
+    """
+
+    def __init__(self, controller: TokenSource) -> None:
+        self._controller = controller
+        self._entries: dict[tuple[Stream, Access], _Entry] = {}
+        self._lock = threading.Lock()
+
+    def token(self, stream: Stream, access: Access) -> str:
+        """Return a token good for at least the last fifth of its life; "" when the server asks for none.
+
+        Raises what `Controller.delegation_token` raises: AuthenticationError, PermissionDeniedError, ...
+        """
+        entry = self._entry(stream, access)
+        # The lock is per token: one slow refresh must not hold up other streams, and a crowd asks once.
+        with entry.lock:
+            if entry.token is None or time.time() >= entry.refresh_at:
+                token = self._controller.delegation_token(stream, access)
+                entry.token, entry.refresh_at = token, refresh_time(token, time.time())
+            return entry.token
+
+    def seed(self, stream: Stream, access: Access, token: str) -> None:
+        """Put in a token got by other means, e.g. with a transaction or from the planning of a scan.
+
+        A token that is already due for renewal is not taken.
+        """
+        now = time.time()
+        due = refresh_time(token, now)
+        if due <= now:
+            return
+        entry = self._entry(stream, access)
+        with entry.lock:
+            entry.token, entry.refresh_at = token, due
+
+    def invalidate(self, stream: Stream, access: Access) -> None:
+        """Forget a token that a segment store refused; the next call asks the controller."""
+        with self._lock:
+            self._entries.pop((stream, access), None)
+
+    def _entry(self, stream: Stream, access: Access) -> _Entry:
+        with self._lock:
+            return self._entries.setdefault((stream, access), _Entry())
+
+    def __repr__(self) -> str:
+        return f"DelegationTokens({len(self._entries)} cached)"
+
+
+def expiry(token: str) -> float | None:
+    """Return when a token expires (seconds since 1970, by the server's clock); None if it tells no time."""
+    return _claim(token, "exp")
+
+
+def refresh_time(token: str, now: float) -> float:
+    """Return when to ask for the next token (seconds since 1970, by this machine's clock).
+
+    Only the length of the token's life is taken from it, so that a clock that differs from the server's does
+    no harm. A token without a time, and "", never needs a refresh.
+    """
+    expires, issued = _claim(token, "exp"), _claim(token, "iat")
+    if expires is None:
+        return float("inf")
+    if issued is None:
+        return now + REFRESH_AT * (expires - now)
+    # A token may have spent some of its life on the way here (in a task's description, for instance). Trust
+    # the clock as far as it says that more has passed.
+    age = min(max(now - issued, 0.0), expires - issued)
+    return now + REFRESH_AT * (expires - issued) - age
+
+
+def granted_access(token: str) -> Access:
+    """Return the most a token is good for, as its claims say: one with READ_UPDATE allows reading too.
+
+    "", which servers without authentication take, allows everything; what tells nothing only reading.
+    """
+    if not token:
+        return Access.READ_WRITE
+    rights = {value for name, value in _claims(token).items() if name.startswith("prn:")}
+    return Access.READ_WRITE if "READ_UPDATE" in rights else Access.READ
+
+
+def _claim(token: str, name: str) -> float | None:
+    value = _claims(token).get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _claims(token: str) -> dict[str, object]:
+    # The signature is the segment stores' affair; the key is not known here.
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return {}
+    return payload if isinstance(payload, dict) else {}

@@ -1,0 +1,214 @@
+"""What is known of streams from earlier calls, and is checked at the segment store before it counts.
+
+A segment store answers in a fraction of the time that the controller takes. These facts prove what it was asked for:
+
+- A stream that is made again under the name of one that was dropped goes on counting segments where that one ended. So
+  a segment that is there belongs to the stream of which it is known.
+- A segment is sealed before others take its place. So segments that were the current ones still are, all of them, as
+  long as none is sealed or gone. Those before them can only go.
+- Whether segments cover the key space once never changes. So they make a position of the stream while they are there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pyspark_pravega.errors import PermissionDeniedError, StreamNotFoundError
+
+from .. import cancellation
+from ..controller.controller import Controller
+from ..stream import SegmentRange, Stream, segment_epoch, segment_number
+from ..stream_cut import StreamCut
+from .store import SegmentInfo, SegmentStore
+
+_THREADS = 8
+"""Epochs that are asked for at the same time."""
+_MOST_EPOCHS = 256
+_ENCODINGS = 4
+KEPT = 1024
+"""Encoding ids of a stream, and streams, that are kept: those that were noted or asked for last."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    first: tuple[int, ...] = ()
+    """The segments of epoch 0."""
+    segments: tuple[int, ...] = ()
+    current: tuple[int, ...] = ()
+    """The segments from the head to the tail, and those of them that took appends; none if they are not known."""
+    registered: bool = False
+    logged: bool = False
+    encodings: tuple[int, ...] = (0,)
+    cover: frozenset[int] = frozenset()
+    """The segments of the last position that was found to be one."""
+    ranges: Mapping[int, SegmentRange] = field(default_factory=dict)
+    """By segment."""
+
+
+class KnownStreams:
+    """What is known of the streams of one cluster. Thread-safe."""
+
+    def __init__(self, store: SegmentStore, controller: Controller) -> None:
+        self._store = store
+        self._controller = controller
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Stream, _Known] = OrderedDict()
+
+    def origin(self, stream: Stream) -> int:
+        """Return the number of a stream's very first segment, which tells it from one made again under its name.
+
+        Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
+        """
+        first = self._find(stream).first
+        if not first or not self._store.segment_infos(stream, first[:1]):
+            first = tuple(segment.segment_id for segment in self._controller.epoch_segments(stream, 0))
+            known = self._find(stream)
+            self._learn(stream, replace(known, first=first) if known.first in ((), first) else _Known(first))
+        return min(map(segment_number, first))
+
+    def segment_infos(self, stream: Stream) -> dict[int, SegmentInfo] | None:
+        """Return the states of all segments from the stream's head to its tail; None if they are not known."""
+        known = self._find(stream)
+        if not known.current:
+            return None
+        infos = self._store.segment_infos(stream, known.segments)
+        if all(segment in infos and not infos[segment].sealed for segment in known.current):
+            return infos
+        self._learn(stream, replace(known, segments=(), current=()))
+        return None
+
+    def origin_if_whole(self, stream: Stream) -> int | None:
+        """Return the number of the very first segment of a stream of which nothing was ever taken.
+
+        That is one that was never scaled and never truncated. None for others, and where it is not known. Raises what
+        `origin` does.
+        """
+        infos = self.segment_infos(stream)
+        if infos is None:
+            return None
+        if not self._find(stream).first:
+            self.origin(stream)
+        known = self._find(stream)
+        made_with = set(known.first)
+        whole = made_with == set(known.segments) == set(known.current) == set(infos)
+        if not whole or any(info.start_offset for info in infos.values()):
+            return None
+        return min(map(segment_number, made_with))
+
+    def learn_segments(self, stream: Stream, segments: Sequence[int], infos: dict[int, SegmentInfo]) -> None:
+        """Note what the controller listed from the head to the tail, with the states of the segments after that.
+
+        The controller tells which of them are current. Nothing is noted of a stream that was being scaled, or sealed.
+        """
+        if all(info.sealed for info in infos.values()):
+            return
+        known = self._find(stream)
+        current = tuple(segment.segment_id for segment in self._controller.current_segments(stream))
+        if current and all(one in infos and not infos[one].sealed for one in current) and set(current) <= set(segments):
+            self._learn(stream, replace(known, segments=tuple(segments), current=current))
+
+    def is_cut(self, cut: StreamCut) -> bool:
+        """Tell whether a cut names segments of its stream that cover the key space once, whatever its offsets are.
+
+        Raises StreamNotFoundError.
+        """
+        if self._covered(cut) is not None:
+            return True
+        valid = self._controller.stream_cut_valid(cut)
+        if valid:
+            self._learn(cut.stream, replace(self._find(cut.stream), cover=frozenset(cut.positions)))
+        return valid
+
+    def between(self, start: StreamCut, end: StreamCut) -> dict[int, SegmentInfo] | None:
+        """Return the states of all segments between two cuts; None where they are not known, or `start` lies later."""
+        if start.positions.keys() != end.positions.keys():
+            return None
+        if any(offset > end.positions[segment] for segment, offset in start.positions.items()):
+            return None
+        return self._covered(start)
+
+    def _covered(self, cut: StreamCut) -> dict[int, SegmentInfo] | None:
+        """Return the states of the segments of a cut that is known to be one; None of others."""
+        if not cut.positions or self._find(cut.stream).cover != cut.positions.keys():
+            return None
+        infos = self._store.segment_infos(cut.stream, cut.positions)
+        return infos if infos.keys() == cut.positions.keys() else None
+
+    def ranges(self, stream: Stream, segments: Sequence[int]) -> dict[int, SegmentRange]:
+        """Return the key ranges of segments, without those that cannot be found out.
+
+        They are those of the epochs in which the segments were made, which only users with READ_UPDATE may ask for.
+        """
+        known = self._find(stream)
+        found = {segment: known.ranges[segment] for segment in segments if segment in known.ranges}
+        if len(found) < len(segments):
+            wanted = set(segments)
+            found |= _of(wanted, self._controller.current_segments(stream))
+            epochs = {segment_epoch(segment) for segment in wanted - found.keys()}
+            if len(epochs) <= _MOST_EPOCHS:
+                with ThreadPoolExecutor(_THREADS) as threads:
+                    for ranges in threads.map(cancellation.carried(partial(self._of_epoch, stream)), epochs):
+                        found |= _of(wanted, ranges)
+            self._learn(stream, replace(self._find(stream), ranges=found))
+        return found
+
+    def _of_epoch(self, stream: Stream, epoch: int) -> Sequence[SegmentRange]:
+        try:
+            return self._controller.epoch_segments(stream, epoch)
+        except (PermissionDeniedError, StreamNotFoundError):
+            return ()
+
+    def registered(self, stream: Stream) -> bool:
+        """Tell whether the schema registry had a schema of the stream, as `note_registered` was told last: a hint."""
+        return self._find(stream).registered
+
+    def note_registered(self, stream: Stream, registered: bool) -> None:
+        """Note whether the schema registry has a schema of the stream."""
+        known = self._find(stream)
+        if known.registered != registered:
+            self._learn(stream, replace(known, registered=registered))
+
+    def logged(self, stream: Stream) -> bool:
+        """Tell whether a commit log has told of the stream, as `note_logged` was told: a hint."""
+        return self._find(stream).logged
+
+    def note_logged(self, stream: Stream) -> None:
+        """Note that a commit log tells of the stream."""
+        known = self._find(stream)
+        if not known.logged:
+            self._learn(stream, replace(known, logged=True))
+
+    def encodings(self, stream: Stream) -> tuple[int, ...]:
+        """Return encoding ids that the events are likely to have: the first there is, and those noted last. A hint."""
+        return self._find(stream).encodings
+
+    def note_encoding(self, stream: Stream, encoding_id: int, there: bool = True) -> None:
+        """Note that the schema registry has this encoding id for the stream, or that it has not."""
+        known = self._find(stream)
+        if there != (encoding_id in known.encodings):
+            others = tuple(one for one in known.encodings if one != encoding_id)
+            self._learn(stream, replace(known, encodings=(*others, encoding_id)[-_ENCODINGS:] if there else others))
+
+    def _find(self, stream: Stream) -> _Known:
+        with self._lock:
+            found = self._known.get(stream)
+            if found is None:
+                return _Known()
+            self._known.move_to_end(stream)
+            return found
+
+    def _learn(self, stream: Stream, known: _Known) -> None:
+        with self._lock:
+            self._known[stream] = known
+            self._known.move_to_end(stream)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+
+
+def _of(wanted: set[int], ranges: Iterable[SegmentRange]) -> dict[int, SegmentRange]:
+    return {each.segment_id: each for each in ranges if each.segment_id in wanted}

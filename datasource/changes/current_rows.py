@@ -1,0 +1,154 @@
+"""Scans of the current rows of a table of changes: one partition per group of segments that share keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import segment_name
+from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
+from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.sql import options as o
+
+from ..scan.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
+from ..scan.counts import Counts, no_counts
+from ..scan.event_planning import choose_columns, measure_scan, nullable
+from ..scan.planned_scan import PlannedScan
+from ..scan.reader import BATCH_EVENTS, PlannedReader
+from ..tables.stream_table import StreamTable
+from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
+from .rows.current import CurrentRows
+from .rows.entries import value_name
+from .rows.names import numbers_of
+from .truncations import Search, Unsearched, truncations_in
+
+
+class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
+    """One partition per group, which folds the changes of its segments."""
+
+    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+        """Read the current rows of the group's keys."""
+        counts = Counts()
+        yield from _read_group(self._plan, partition, counts)
+        yield from self._plan.told(counts)
+
+
+def _read_group(plan: GroupPlan, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+    key = key_columns(plan.table.settings)
+    if not key:
+        yield from _output(plan, keyless_rows(plan, partition, plan.columns.names, counts))
+        return
+    # The same events are bad whatever is asked for, where that does not end the query.
+    read = plan.columns if plan.bad_events.mode == FAILFAST else plan.table.schema
+    rest = [name for name in read.names if name not in key]
+    with CurrentRows(key, rest, plan.memory, plan.clearings.ages) as rows:
+        rows.clearings.update(plan.clearings)
+        for changes, locations in group_changes(plan, partition, [*key, *rest], read, counts):
+            rows.feed(changes, locations)
+        yield from _output(plan, rows.rows())
+        report_left_out(plan, rows.left_out, counts)
+
+
+def _output(plan: GroupPlan, rows: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    schema: pa.Schema = arrow_schema(plan.output)
+    left = plan.limit
+    for entries in rows:
+        _check_keys(plan, entries)
+        for begin in range(0, len(entries), BATCH_EVENTS):
+            part = entries.slice(begin, BATCH_EVENTS)
+            if left is not None:
+                part = part.slice(0, left)
+                left -= len(part)
+            arrays = [_column(plan, part, schema.field(place)) for place in range(len(plan.schema))]
+            if plan.counted:
+                arrays.append(no_counts(len(part)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if left == 0:
+                return
+
+
+def _check_keys(plan: GroupPlan, entries: pa.Table) -> None:
+    for name in key_columns(plan.table.settings):
+        column = entries.column(value_name(name))
+        if column.null_count:
+            place = pc.index(column.is_null(), True).as_py()
+            segment = segment_name(plan.table.stream, int(numbers_of(entries, "segment")[place]))
+            raise MalformedEventError(
+                f"The event at offset {numbers_of(entries, 'offset')[place]} of segment {segment} has no value in "
+                f"column '{name}', which is part of the primary key. Read the table's changelog."
+            )
+
+
+def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
+    if field.name in plan.columns.names:
+        array = entries.column(value_name(field.name)).combine_chunks()
+        return array if array.type == field.type else array.cast(field.type)
+    if field.name == "_offset":
+        return pa.array(numbers_of(entries, "offset"), pa.int64())
+    if field.name in ("_segment", "_event_pointer"):
+        ids = pa.array(numbers_of(entries, "segment")).dictionary_encode()
+        names = pa.array([segment_name(plan.table.stream, each) for each in ids.dictionary.to_pylist()], pa.string())
+        segments = names.take(ids.indices)
+        if field.name == "_segment":
+            return segments
+        offset, length = (pa.array(numbers_of(entries, name)).cast(pa.string()) for name in ("offset", "length"))
+        return pc.binary_join_element_wise(segments, ":", offset, "-", length, "")
+    return pa.nulls(len(entries), field.type)
+
+
+def plan_current_rows(
+    pravega: Pravega,
+    table: StreamTable,
+    required: StructType,
+    options: o.Options,
+    rule: BadEventRule,
+    *,
+    limit: int | None,
+    tail: Mapping[int, int] | None,
+    search: Search,
+    counted: bool,
+) -> PlannedScan:
+    """Fix how the current rows are read, now, or up to the tail of an earlier scan.
+
+    `required` are the columns that Spark needs. With `counted` the tasks tell what they count. Raises
+    InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
+    """
+    slices = measure_scan(pravega, table, options, tail)
+    schema, columns = choose_columns(table, required, rule)
+    output = schema if required.fields else nullable(schema)
+    check_whole(options, "current rows")
+    plan = replace(group_plan(pravega, table, output, columns, options, rule), limit=limit, counted=counted)
+    groups = groups_of_keys(pravega, table, slices)
+    if len(groups) > 1:
+        truncations = truncations_in(pravega, plan, slices, search)
+        if isinstance(truncations, Unsearched):
+            return PlannedScan.unfinished(output, slices, truncations.reader)
+        for each in truncations:
+            plan.clearings.add(each)
+    reader = CurrentRowsReader(plan, group_partitions(pravega, table, groups))
+    return PlannedScan.of(reader, output, plan.output, slices)
+
+
+def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:
+    """Read what becomes of bad events among the changes of rows.
+
+    A change that is left out may make its row wrong, so that defaults of a catalog do not count. Raises
+    InvalidOptionError for `permissive`.
+    """
+    given = [options.source(option) for option in (o.MODE, o.DEAD_LETTER)]
+    if not {o.Source.DEFAULT, o.Source.CATALOG}.issuperset(given):
+        rule = bad_event_rule(options, table.stream)
+        if rule.mode != PERMISSIVE:
+            return rule
+        raise InvalidOptionError(
+            f"'{o.MODE.key}'='{PERMISSIVE}' is not possible for the rows of stream {table.stream}: an event that "
+            f"cannot be decoded is no row. Leave it out, set '{o.MODE.key}' to 'dropmalformed', or read the changelog."
+        )
+    return BadEventRule()

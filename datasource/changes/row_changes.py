@@ -1,0 +1,223 @@
+"""Scans of the changes of rows of a table of changes, with the database's positions as versions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
+from pyspark_pravega.formats.changes.feed import key_columns
+from pyspark_pravega.formats.core.arrow_types import arrow_schema
+from pyspark_pravega.sql import options as o
+
+from ..positions.snapshot import up_to
+from ..scan.bad_events import BadEventRule
+from ..scan.counts import Counts, no_counts
+from ..scan.event_planning import measure_slices, nullable
+from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.reader import BATCH_EVENTS, PlannedReader
+from ..tables.change_range import Bounds
+from ..tables.stream_table import StreamTable
+from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
+from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
+from .rows.clearing import Clearing
+from .rows.entries import value_name
+from .rows.history import RowHistory, Within
+from .rows.names import UNKNOWN, Numbers, numbers_of
+from .states import WHOLE, RowStates, group_of
+from .truncations import Search, Unsearched, truncations_in
+
+_LOG = logging.getLogger(__name__)
+
+_KINDS = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
+"""Spark's names of INSERT, DELETE, BEFORE, AFTER."""
+
+
+@dataclass(frozen=True)
+class ChangesPlan:
+    """All that tasks share. `truncations` are those of all segments, None if a task reads them all anyway."""
+
+    rows: GroupPlan
+    bounds: Bounds
+    truncations: tuple[Clearing, ...] | None
+
+
+class ChangesReader(PlannedReader[ChangesPlan, GroupPartition]):
+    """One partition per group, whose rows' changes come in their order."""
+
+    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+        """Read the changes of the group's rows."""
+        counts = Counts()
+        yield from self._changes(partition, counts)
+        yield from self._plan.rows.told(counts)
+
+    def _changes(self, partition: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+        plan = self._plan
+        if not key_columns(plan.rows.table.settings):
+            wanted = [name for name in plan.rows.schema.names if name in plan.rows.table.schema.names]
+            for table in keyless_rows(plan.rows, partition, wanted, counts, plan.bounds):
+                yield from _output(plan.rows, table)
+            return
+        with _history(plan.rows, plan.truncations, plan.bounds) as history:
+            yield from _fed(plan.rows, history, partition, counts)
+            for table in history.rest():
+                yield from _output(plan.rows, table)
+            report_left_out(plan.rows, history.left_out, counts)
+
+
+@dataclass
+class NewChangesPartition(InputPartition):
+    """The new events of a group of segments, and the rows before them.
+
+    `before` are the files of the states of these rows, the newest first: of several groups where segments were merged.
+    `past` are the events that lead to them where the states are not known, and `after` is the name of the new state.
+    """
+
+    new: GroupPartition
+    before: tuple[tuple[str, ...], ...]
+    past: GroupPartition | None
+    after: str
+
+
+@dataclass(frozen=True)
+class NewChangesPlan:
+    """All that tasks share. `truncations` are those among the new events, `past` those among the ones before."""
+
+    rows: GroupPlan
+    bounds: Bounds
+    past: tuple[Clearing, ...] | None
+    truncations: tuple[Clearing, ...] | None
+
+
+class NewChangesReader(PlannedReader[NewChangesPlan, NewChangesPartition]):
+    """One partition per group that has new events, or rows that a new truncation deletes."""
+
+    def batches(self, partition: NewChangesPartition) -> Iterator[pa.RecordBatch]:
+        """Read the new changes of the group's rows."""
+        plan, states, counts = self._plan, RowStates(), Counts()
+        before = partition.before
+        if partition.past is not None:
+            before = (self._read_past(partition.past, partition.after, states),)
+        with ExitStack() as opened:
+            history = opened.enter_context(_history(plan.rows, plan.truncations, plan.bounds))
+            history.resume([opened.enter_context(states.read(files)) for files in before])
+            yield from _fed(plan.rows, history, partition.new, counts)
+            # What was read from past events is in no checkpoint, so that nothing can be added to it.
+            changed = partition.past is None and len(before) == 1 and states.grows(before[0])
+            state = opened.enter_context(states.write(partition.after, [name for files in before for name in files]))
+            for table in history.rest(state.add, changed=changed):
+                yield from _output(plan.rows, table)
+            state.whole = history.kept_all
+            report_left_out(plan.rows, history.left_out, counts)
+        yield from plan.rows.told(counts)
+
+    def _read_past(self, past: GroupPartition, after: str, states: RowStates) -> tuple[str, ...]:
+        """Find out the state before the new events; return its file."""
+        plan = self._plan
+        _LOG.warning("Stream %s is read from its start: its rows are not known here.", plan.rows.table.stream)
+        name = f"{group_of(after)}-{0:09}-{after.rpartition('-')[2]}"
+        with _history(plan.rows, plan.past, _nothing) as history, states.write(name) as state:
+            for _ in (*_fed(plan.rows, history, past, Counts()), *history.rest(state.add)):
+                raise AssertionError("a change that is not wanted was given out")
+        return (name + WHOLE,)
+
+
+def _nothing(versions: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(versions), np.bool_)
+
+
+def _history(rows: GroupPlan, truncations: Sequence[Clearing] | None, within: Within) -> RowHistory:
+    key = key_columns(rows.table.settings)
+    # All columns are compared, so that what is a change does not depend on what is asked for.
+    columns = [name for name in rows.table.schema.names if name not in key]
+    return RowHistory(key, columns, rows.memory, truncations, within, rows.clearings.ages)
+
+
+def _fed(rows: GroupPlan, history: RowHistory, group: GroupPartition, counts: Counts) -> Iterator[pa.RecordBatch]:
+    key = key_columns(rows.table.settings)
+    columns = [*key, *(name for name in rows.table.schema.names if name not in key)]
+    for changes, locations in group_changes(rows, group, columns, rows.table.schema, counts):
+        for table in history.feed(changes, locations):
+            yield from _output(rows, table)
+
+
+def _output(plan: GroupPlan, history: pa.Table) -> Iterator[pa.RecordBatch]:
+    schema: pa.Schema = arrow_schema(plan.output)
+    for name in key_columns(plan.table.settings):
+        if history.column(value_name(name)).null_count:
+            raise MalformedEventError(
+                f"A change of stream {plan.table.stream} has no value in column '{name}', which is part of the "
+                "primary key. Read the table's changelog."
+            )
+    for begin in range(0, len(history), BATCH_EVENTS):
+        part = history.slice(begin, BATCH_EVENTS)
+        arrays = [_column(part, schema.field(place)) for place in range(len(plan.schema))]
+        if plan.counted:
+            arrays.append(no_counts(len(part)))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(history: pa.Table, field: pa.Field) -> pa.Array:
+    if field.name == "_change_type":
+        return pc.take(_KINDS, history.column("change").combine_chunks())
+    if field.name == "_commit_version":
+        return history.column("version").combine_chunks()
+    if field.name == "_commit_timestamp":
+        times = numbers_of(history, "timestamp")
+        return pa.array(times, mask=times == UNKNOWN).cast(pa.timestamp("us", "UTC"))
+    array = history.column(value_name(field.name)).combine_chunks()
+    return array if array.type == field.type else array.cast(field.type)
+
+
+def plan_row_changes(
+    pravega: Pravega,
+    table: StreamTable,
+    bounds: Bounds,
+    required: StructType,
+    options: o.Options,
+    rule: BadEventRule,
+    *,
+    earlier: EarlierScan | None,
+    search: Search,
+) -> PlannedScan:
+    """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
+
+    Raises InvalidOptionError for options that do not fit the changes of rows.
+    """
+    plan = row_changes_plan(pravega, table, required, options, rule)
+    slices = measure_slices(pravega, table, options, None, None)
+    if earlier is not None:
+        slices = up_to(slices, earlier.tail)
+    groups = groups_of_keys(pravega, table, slices)
+    keyed = bool(key_columns(table.settings))
+    truncations = truncations_in(pravega, plan, slices, search) if len(slices) > 1 and keyed else None
+    if isinstance(truncations, Unsearched):
+        return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
+    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), group_partitions(pravega, table, groups))
+    return PlannedScan.of(reader, plan.schema, plan.output, slices)
+
+
+def check_key_of_table(options: o.Options) -> None:
+    """Raise InvalidOptionError when a query with CHANGES gives a primary key of its own."""
+    if options.source(o.PRIMARY_KEY) is o.Source.QUERY:
+        raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
+
+
+def row_changes_plan(
+    pravega: Pravega, table: StreamTable, required: StructType, options: o.Options, rule: BadEventRule
+) -> GroupPlan:
+    """Return how the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
+    check_whole(options, "changes of its rows")
+    columns = StructType([field for field in required if field.name in table.schema.names])
+    schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
+    return group_plan(pravega, table, schema, columns, options, rule)

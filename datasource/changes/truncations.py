@@ -1,0 +1,255 @@
+"""Searches events for truncations before a scan begins, and remembers them, so that no event is searched twice.
+
+A truncation may lie in another segment than the rows that it clears.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, field, replace
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.cancellation import carried
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, NOT_EXISTS
+from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
+from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
+
+from ..commit_log.table import KEY_LENGTH, TABLE_NAME, row_key
+from ..positions.snapshot import SegmentSlice
+from ..scan.reader import PlannedReader
+from ..tables.stream_table import StreamTable
+from ..workers.connections import lent
+from ..workers.recent import Recent
+from .group_planning import clears, group_partitions
+from .group_reader import GroupPartition, GroupPlan, find_clearings
+from .rows.clearing import AllClearings, Clearing, Truncation
+from .rows.names import Moment
+from .rows.snapshots import Mark
+
+_LOG = logging.getLogger(__name__)
+_FORMAT = 2
+"""Before 2, marks of snapshots were not searched for."""
+_FIRST_ROW = 1 << 63
+"""Rows of the commit table from this number on are of this kind; those before are versions."""
+
+_HERE: Recent[Searched] = Recent()
+"""What could not be written, by cluster, stream and settings."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Ranges of segments that were searched, by segment as first and last offset, and what clears rows in them."""
+
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    truncations: tuple[Clearing, ...] = ()
+
+    def rest(self, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+        """Return what is still to be searched of some slices."""
+        left = []
+        for piece in slices:
+            first, last = self.ranges.get(piece.segment_id, (0, -1))
+            known = first <= piece.start <= last
+            left.append(replace(piece, start=max(piece.start, last)) if known else piece)
+        return [piece for piece in left if piece.start < piece.end]
+
+    def among(self, slices: Iterable[SegmentSlice]) -> tuple[Clearing, ...]:
+        """Return the truncations in some slices, all of them searched."""
+        ranges = {piece.segment_id: (piece.start, piece.end) for piece in slices}
+        return tuple(each for each in self.truncations if _within(each, ranges))
+
+    def joined(self, other: Searched) -> Searched:
+        """Return both; where their ranges of a segment do not meet, the longer one."""
+        ranges = dict(self.ranges)
+        for segment, (first, last) in other.ranges.items():
+            mine = ranges.get(segment, (first, last))
+            if first <= mine[1] and mine[0] <= last:
+                ranges[segment] = min(first, mine[0]), max(last, mine[1])
+            else:
+                ranges[segment] = max(mine, (first, last), key=lambda each: each[1] - each[0])
+        every = {*self.truncations, *other.truncations}
+        ordered = sorted(every, key=lambda each: (each.segment, each.moment.offset))
+        return Searched(ranges, tuple(each for each in ordered if _within(each, ranges)))
+
+    def of(self, segments: Iterable[int]) -> Searched:
+        """Return what is known of these segments."""
+        wanted = set(segments)
+        ranges = {segment: ends for segment, ends in self.ranges.items() if segment in wanted}
+        return Searched(ranges, tuple(each for each in self.truncations if each.segment in wanted))
+
+    def to_json(self) -> str:
+        """Return a text of it."""
+        ranges = [[segment, *ends] for segment, ends in sorted(self.ranges.items())]
+        found: dict[bool, list[Any]] = {True: [], False: []}
+        for each in self.truncations:
+            place = [each.origin, each.segment, *astuple(each.moment)]
+            found[isinstance(each, Mark)].append([*place, each.ends, each.table] if isinstance(each, Mark) else place)
+        value = {"format": _FORMAT, "ranges": ranges, "truncations": found[False], "marks": found[True]}
+        return json.dumps(value, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Searched:
+        """Read what `to_json` wrote; nothing of a format that this release does not know."""
+        value: dict[str, Any] = json.loads(text)
+        if value["format"] != _FORMAT:
+            return cls()
+        ranges = {segment: (first, last) for segment, first, last in value["ranges"]}
+        truncations: list[Clearing] = [
+            Truncation(origin, segment, Moment(tuple(position), *rest))
+            for origin, segment, position, *rest in value["truncations"]
+        ]
+        for origin, segment, position, *rest, ends, of_table in value["marks"]:
+            truncations.append(Mark(origin, segment, Moment(tuple(position), *rest), ends, of_table))
+        truncations.sort(key=lambda each: (each.segment, each.moment.offset))
+        return cls(ranges, tuple(truncations))
+
+
+def _within(truncation: Clearing, ranges: Mapping[int, tuple[int, int]]) -> bool:
+    first, last = ranges.get(truncation.segment, (0, 0))
+    return first <= truncation.moment.offset < last
+
+
+class TruncationMemory:
+    """What is known of one stream, by one way of reading its events."""
+
+    def __init__(self, pravega: Pravega, table: StreamTable) -> None:
+        """Nothing is sent yet."""
+        # The key of rows does not matter: a truncation has none.
+        settings = {name: value for name, value in table.settings.items() if name != PRIMARY_KEY}
+        shown = json.dumps([table.format, table.framing, sorted(settings.items())])
+        digest = hashlib.blake2b(shown.encode(), digest_size=8).digest()
+        self._key = row_key(table.stream, _FIRST_ROW | int.from_bytes(digest, "big"))
+        self._name = (pravega.config.controller_uri, table.stream, digest)
+        self._rows = pravega.key_value_table(table.stream.scope, TABLE_NAME)
+        self._stream = table.stream
+
+    def recall(self) -> Searched:
+        """Return what was searched so far."""
+        return self._row()[0].joined(_HERE.find(self._name) or Searched())
+
+    def remember(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+        """Add what was found in a search among these slices."""
+        try:
+            self._write(found, slices)
+        except KeyValueTableNotFoundError:
+            try:
+                self._rows.create(1, KEY_LENGTH)
+                self._write(found, slices)
+            except PermissionDeniedError:
+                self._remember_here(found)
+        except PermissionDeniedError:
+            self._remember_here(found)
+
+    def _remember_here(self, found: Searched) -> None:
+        _HERE.put(self._name, found.joined(_HERE.find(self._name) or Searched()))
+
+    def _write(self, found: Searched, slices: Sequence[SegmentSlice]) -> None:
+        known, version = self._row()
+        every = known.joined(found)
+        for candidate in (every, every.of(piece.segment_id for piece in slices)):
+            value = zlib.compress(candidate.to_json().encode())
+            if len(value) <= MAX_VALUE_BYTES:
+                break
+        else:
+            _LOG.warning("Stream %s has too many truncations to remember them all.", self._stream)
+            return self._remember_here(found)
+        try:
+            self._rows.put(self._key, value, version)
+        except ConditionalUpdateError:
+            # Another query has remembered its own search meanwhile; the next one will find what this one did.
+            self._remember_here(found)
+
+    def _row(self) -> tuple[Searched, int]:
+        try:
+            entry = self._rows.get(self._key)
+        except (KeyValueTableNotFoundError, PermissionDeniedError):
+            return Searched(), NOT_EXISTS
+        if entry is None:
+            return Searched(), NOT_EXISTS
+        return Searched.from_json(zlib.decompress(entry.value)), entry.version
+
+
+_FEW_BYTES = 16 << 20
+"""What is searched while a scan is planned: it takes less time than to start tasks."""
+_THREADS = 8
+
+FOUND = StructType([StructField("found", StringType())])
+"""The rows of a search by tasks, whose texts go back to planning."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What planning may do to find truncations: search up to `most` bytes (None: any number of them).
+
+    `found` are the rows of a search by tasks that was asked for before.
+    """
+
+    most: int | None = None
+    found: tuple[str, ...] = ()
+
+    @classmethod
+    def of_request(cls, found: tuple[str, ...] | None) -> Search:
+        """Return the search for a request of Spark: none (None) before it runs the scan, few bytes then."""
+        return cls(0) if found is None else cls(_FEW_BYTES, found)
+
+
+@dataclass(frozen=True)
+class Unsearched:
+    """Says that there are more events to search; `reader` does in tasks, None where the scan is not run yet."""
+
+    reader: SearchReader | None
+
+
+def truncations_in(
+    pravega: Pravega, plan: GroupPlan, slices: Sequence[SegmentSlice], search: Search
+) -> tuple[Clearing, ...] | Unsearched:
+    """Return the truncations among these events, as far as they count.
+
+    Raises MalformedEventError when one of them cannot be read.
+    """
+    if not clears(plan.table) or not slices:
+        return ()
+    memory = TruncationMemory(pravega, plan.table)
+    known = memory.recall()
+    if search.found:
+        new = reduce(Searched.joined, map(Searched.from_json, search.found))
+        known = known.joined(new)
+        memory.remember(known, slices)
+    rest = known.rest(slices)
+    if not rest:
+        return known.among(slices)
+    if search.most is not None and sum(piece.end - piece.start for piece in rest) > search.most:
+        partitions = group_partitions(pravega, plan.table, [[piece] for piece in rest])
+        return Unsearched(SearchReader(plan, partitions) if search.most else None)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="truncations") as pool:
+        known = reduce(Searched.joined, pool.map(carried(partial(_search, pravega, plan)), rest), known)
+    memory.remember(known, slices)
+    return known.among(slices)
+
+
+def _search(pravega: Pravega, plan: GroupPlan, piece: SegmentSlice) -> Searched:
+    found = AllClearings()
+    find_clearings(pravega, plan, [piece], found)
+    return Searched({piece.segment_id: (piece.start, piece.end)}, (*found.all, *found.marks))
+
+
+class SearchReader(PlannedReader[GroupPlan, GroupPartition]):
+    """One partition per segment; its rows are FOUND."""
+
+    def batches(self, partition: GroupPartition) -> Iterator[pa.RecordBatch]:
+        """Search the new events of one segment."""
+        with lent(self._plan.config) as pravega:
+            pravega.segments.seed_token(self._plan.table.stream, partition.token)
+            for segment, endpoint in partition.endpoints.items():
+                pravega.segments.seed_location(self._plan.table.stream, segment, endpoint)
+            found = [_search(pravega, self._plan, piece).to_json() for piece in partition.pieces]
+        yield pa.record_batch([pa.array(found, pa.string())], names=FOUND.names)

@@ -1,0 +1,362 @@
+"""The commit log: which transactions of a stream are being committed, and what each commit made visible.
+
+One key-value table per scope, made by the first INSERT (SHOW TABLES does not list such tables, and Pravega
+refuses names with a leading `_` for them). Keys are 24 bytes: the first 16 of the stream
+name's BLAKE2b hash, then a big-endian number: 0 is the stream's head row, n the row of version n. Numbers from 2^63 on
+are hashes: of queries (`insert/ledger.py`), and of ways to read the events (`changes/truncations.py`).
+
+The head row is replaced by compare-and-set: a transaction is entered before its commit is asked for and taken
+out once the server has said COMMITTED. A reader that finds the same head row before and after measuring, and no
+entered transaction that moved meanwhile, has measured all or nothing of every transaction. Of a stream that the log has
+never told of, the look after measuring is enough: a head row stays, so that there was none before either.
+
+The entered transactions are a queue: a commit is asked for by the first one only, and the stream's end is measured
+before the next one is first. So each version holds exactly one transaction, beside what others appended without this
+log. The server merges the transactions of a stream one after the other anyway. A writer may die at any moment: those
+behind it publish what it has committed, and abort what it has not asked to commit when its turn was long enough.
+
+A stream may be deleted by others, and made again under its name, while the log keeps its rows. Segment numbers of a
+new stream go on where those of the old one ended, so the number of its very first segment, the origin, tells them
+apart; the first commit to a new stream begins the log anew. Transaction ids are never given twice by a cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client.controller.transactions import TransactionStatus
+from pyspark_pravega.client.key_value.table import ANY, MAX_BATCH_KEYS
+from pyspark_pravega.client.stream import Access, Stream, key_value_table_stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import (
+    ConditionalUpdateError,
+    KeyValueTableNotFoundError,
+    PermissionDeniedError,
+    ServerTimeoutError,
+    TransactionNotOpenError,
+)
+
+from .table import KEY_LENGTH, TABLE_NAME, Beside, Content, Entry, Head, Write, as_bytes
+from .versions import VersionTable, is_checkpoint
+
+
+class DisturbedError(Exception):
+    """A commit came in between."""
+
+
+class Patience:
+    """Pauses between attempts, until the time is over."""
+
+    def __init__(self, stream: Stream, timeout: float) -> None:
+        self._stream = stream
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._pause = 0.005
+
+    def wait(self) -> None:
+        """Pause; raises ServerTimeoutError when the time is over."""
+        if time.monotonic() > self._deadline:
+            raise ServerTimeoutError(
+                f"Stream {self._stream} had commits in flight for {self._timeout:.0f} s, without a moment between two "
+                "of them. Try again."
+            )
+        cancellation.sleep(self._pause)
+        self._pause = min(self._pause * 1.5, 0.1)
+
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+TURN_SECONDS = 10.0
+"""How long the first transaction of the queue may stay open: a writer that lives asks for its commit at once."""
+_PUBLISHING_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+_STATUS_SECONDS = 0.1
+"""Pauses of a writer that waits for its turn: between looks at the queue, and at the transaction before its own."""
+_NOT_MERGED = frozenset((TransactionStatus.OPEN, TransactionStatus.ABORTING, TransactionStatus.ABORTED))
+
+
+class CommitLog(VersionTable):
+    """The commit log of one stream. An object of it is used by one thread at a time."""
+
+    def __init__(self, pravega: Pravega, stream: Stream, *, timeout: float = 60.0) -> None:
+        """`timeout` bounds, in seconds, the wait for a turn, and for a moment without a commit in flight."""
+        super().__init__(pravega, stream)
+        self._timeout = timeout
+
+    def head(self) -> Head | None:
+        """Return the head row, an empty one when nothing was logged; None when this user may not read the log."""
+        try:
+            return self._head()
+        except KeyValueTableNotFoundError:
+            return Head()
+        except PermissionDeniedError:
+            return None
+
+    def enter(
+        self,
+        transaction: uuid.UUID,
+        *,
+        rows: int,
+        operation: str,
+        content: Content | None = None,
+        beside: Beside | None = None,
+    ) -> bool:
+        """Put the transaction at the end of the queue; the table is made when it is missing.
+
+        `content` is what its segments hold, all of them sealed.
+
+        Returns False when this user may not write the log: the commit is then as atomic as the server makes it. With a
+        row `beside`, which is written in the same step, that is an error, and so is what the row raises.
+        """
+        entry = Entry(transaction, rows, operation, content)
+        try:
+            try:
+                self._enter(entry, beside)
+            except KeyValueTableNotFoundError:
+                self._table.create(1, KEY_LENGTH)
+                self._enter(entry, beside)
+        except PermissionDeniedError:
+            if beside is not None:
+                raise
+            return False
+        self._pravega.known_streams.note_logged(self._stream)
+        return True
+
+    def make_ready(self) -> None:
+        """Make the table if it is missing. Raises PermissionDeniedError for a user who may not write the log."""
+        try:
+            self._head()
+        except KeyValueTableNotFoundError:
+            self._table.create(1, KEY_LENGTH)
+        self._pravega.segments.token(key_value_table_stream(self._stream.scope, TABLE_NAME), Access.WRITE)
+
+    def _enter(self, entry: Entry, beside: Beside | None) -> None:
+        origin = self.learn_origin()
+        while True:
+            old, stored = self._known_rows(beside)
+            if old.origin != origin:
+                # Rows of an older stream of this name.
+                old = Head(origin=origin, row_version=old.row_version, content=Content(0, 0))
+            if entry.transaction in old.committing:
+                return
+            also = None if beside is None else beside.entered(entry.transaction, origin, stored)
+            if self._replace(old, replace(old, queue=(*old.queue, entry)), self._write(beside, also, stored)):
+                return
+
+    def wait_for_turn(self, transaction: uuid.UUID, tail: Callable[[], StreamCut]) -> None:
+        """Return when the entered transaction is the first of the queue, so that its commit may be asked for.
+
+        What writers that died have left before it is brought to its end: `tail` measures the stream's end for that.
+        Raises ServerTimeoutError when the time is over.
+        """
+        if self._known is not None and self._known.head.committing[:1] == (transaction,):
+            return
+        deadline = time.monotonic() + self._timeout
+        first, first_since, next_status = None, 0.0, 0.0
+        while True:
+            head = self._head()
+            if transaction not in head.committing:
+                return  # it was aborted, or its stream dropped: the server says so when asked for the commit
+            if head.queue[0].transaction == transaction:
+                return
+            now = time.monotonic()
+            if now > deadline:
+                raise ServerTimeoutError(
+                    f"Others were committing to stream {self._stream} for {self._timeout:g} s, before its turn "
+                    "came. The option 'transaction.timeout' says how long a commit waits"
+                )
+            if head.queue[0] != first:
+                first, first_since, next_status = head.queue[0], now, now + _STATUS_SECONDS
+            elif now > next_status:
+                self._bring_to_its_end(head, tail, overdue=now - first_since > TURN_SECONDS)
+                next_status = now + _STATUS_SECONDS
+            time.sleep(_LOOK_SECONDS * head.committing.index(transaction))
+
+    def _bring_to_its_end(self, head: Head, tail: Callable[[], StreamCut], *, overdue: bool) -> None:
+        """Do for the first transaction of the queue what its writer would do next, if it lives."""
+        entry = head.queue[0]
+        status = self._pravega.controller.transaction_status(self._stream, entry.transaction)
+        if status is TransactionStatus.COMMITTED:
+            if self._publish(head, entry, tail()):
+                self._fold_at(head.version + 1)
+        elif status is TransactionStatus.OPEN:
+            if overdue:
+                LOG.warning(
+                    "Aborting transaction %s on stream %s: its writer is silent.", entry.transaction, self._stream
+                )
+                try:
+                    self._pravega.controller.abort_transaction(self._stream, entry.transaction)
+                except TransactionNotOpenError:
+                    return  # it was being committed all the same
+        elif status is not TransactionStatus.COMMITTING:
+            self._replace(head, head.without(entry.transaction))
+
+    def publish(
+        self, transaction: uuid.UUID, tail: Callable[[], StreamCut], beside: Beside | None = None
+    ) -> int | None:
+        """Take the committed transaction out and add its version; return its number.
+
+        `tail` measures the stream's end. None when the stream was dropped meanwhile, or another writer has published
+        the transaction.
+        """
+        origin = self.learn_origin()
+        cut = None
+        while True:
+            try:
+                head, stored = self._known_rows(beside)
+            except (KeyValueTableNotFoundError, PermissionDeniedError):
+                return None
+            if head.origin != origin:
+                return None
+            for entry in head.queue:
+                if entry.transaction == transaction:
+                    break
+            else:
+                return None
+            cut = cut or tail()  # it stays the end of this version: as long as this one is in the queue, none follows
+            also = None if beside is None else beside.published(transaction, stored)
+            if self._publish(head, entry, cut, self._write(beside, also, stored)):
+                self._fold_at(head.version + 1)
+                return head.version + 1
+
+    def _publish(self, head: Head, entry: Entry, cut: StreamCut, also: Sequence[Write] = ()) -> bool:
+        new = replace(
+            head.without(entry.transaction),
+            version=head.version + 1,
+            timestamp_ms=max(time.time_ns() // 1_000_000, head.timestamp_ms),  # the clocks of writers differ
+            ordered_from=head.ordered_from or head.version + 1,
+            content=head.content_with(entry),
+        )
+        record = {
+            "stream": self._stream.name,
+            "version": new.version,
+            "cut": cut.to_text(),
+            "timestamp_ms": new.timestamp_ms,
+            "rows": entry.rows,
+            "operation": entry.operation,
+            "transaction": str(entry.transaction),
+        }
+        return self._replace(head, new, [(self._key(new.version), as_bytes(record), ANY), *also])
+
+    def withdraw(self, transaction: uuid.UUID) -> None:
+        """Take out a transaction that was not committed."""
+        while True:
+            old = self._head()
+            if transaction not in old.committing or self._replace(old, old.without(transaction)):
+                return
+
+    def rows(self) -> list[tuple[bytes, int]]:
+        """Return the keys and versions of all rows of the stream, for `remove`; none without the right to read them."""
+        try:
+            entries = self._table.entries(self._key(0), self._key((1 << 64) - 1))
+            return [(key, entry.version) for key, entry in entries]
+        except KeyValueTableNotFoundError:
+            return []  # nothing was ever logged
+        except PermissionDeniedError as error:
+            self._warn_of_rows(error)
+            return []
+
+    def remove(self, rows: Sequence[tuple[bytes, int]]) -> None:
+        """Delete rows, for DROP TABLE; a user without the right to do so leaves them behind.
+
+        So are those that changed since they were read: they may be about a stream that was made again meanwhile.
+        """
+        try:
+            for first in range(0, len(rows), MAX_BATCH_KEYS):
+                some = rows[first : first + MAX_BATCH_KEYS]
+                try:
+                    self._table.delete_many([key for key, _ in some], [version for _, version in some])
+                except ConditionalUpdateError:
+                    for key, version in some:
+                        with suppress(ConditionalUpdateError):
+                            self._table.delete(key, version)
+        except KeyValueTableNotFoundError:
+            return
+        except PermissionDeniedError as error:
+            self._warn_of_rows(error)
+
+    def _warn_of_rows(self, error: PermissionDeniedError) -> None:
+        # A stream made again under the name is told from this one by its origin.
+        LOG.warning("The commit log's rows of the dropped stream %s were left behind: %s", self._stream, error)
+
+    def settled(self, measure: Callable[[StreamCut | None], T]) -> T:
+        """Return a measurement that no transaction of this log was being merged into.
+
+        `measure` is called with None, to measure to the tail. Where commits leave no gap for that, it is called
+        with the cut of a version that was published meanwhile, to measure up to there.
+        Raises ServerTimeoutError when there was neither for the whole timeout.
+        """
+        return self.settled_with_head(measure)[0]
+
+    def settled_with_head(self, measure: Callable[[StreamCut | None], T]) -> tuple[T, Head | None]:
+        """Return what `settled` does, and the head row, None for a user who may not read the log.
+
+        All versions up to the newest one of that row lie in what was measured, wholly.
+        """
+        return self._settled(measure, 0.0)
+
+    def tail(self, measure: Callable[[StreamCut | None], StreamCut]) -> tuple[StreamCut, int]:
+        """Return where the stream ends, and the newest version: it and those before it lie before the end.
+
+        What lies between that version and the end belongs to the next one. Transactions that are merged but not yet
+        published, as they are for a moment, are waited for; if a writer died then, not for long.
+        Raises what `settled` does, and PermissionDeniedError for a user who may not read the log.
+        """
+        cut, head = self._settled(measure, time.monotonic() + _PUBLISHING_SECONDS)
+        head = head or self._head()
+        return cut, head.version if head.origin is not None and self._is_of_this_stream(head) else 0
+
+    def _settled(self, measure: Callable[[StreamCut | None], T], published_by: float) -> tuple[T, Head | None]:
+        known = self._pravega.known_streams
+        if not known.logged(self._stream):
+            result, head = measure(None), self.head()
+            # Whoever commits is entered before, and the row stays: if there is none yet, nobody was entered meanwhile.
+            if head is None or head == Head():
+                return result, head
+            known.note_logged(self._stream)
+        patience = Patience(self._stream, self._timeout)
+        first = None
+        while True:
+            head = self.head()
+            if head is None:
+                return measure(None), None
+            first = first or head
+            # The next version's cut may be older than this call, so that of the version after it is taken.
+            if head.origin == first.origin and head.version >= first.version + 2:
+                record = self._record(head.version)
+                # In between it may have been removed by DROP TABLE, or folded.
+                if "cut" in record and not is_checkpoint(record):
+                    return measure(StreamCut.from_text(record["cut"])), head
+            try:
+                return self._undisturbed(head, lambda: measure(None), time.monotonic() < published_by), head
+            except DisturbedError:
+                patience.wait()
+
+    def _undisturbed(self, head: Head, measure: Callable[[], T], published: bool = False) -> T:
+        """Measure; raises DisturbedError if a transaction was merged or the head row changed meanwhile.
+
+        With `published` also if one was merged before that no version tells of yet.
+        """
+        states = self._states(head.committing[:1])  # no other's commit is asked for as long as this one is first
+        if TransactionStatus.COMMITTING in states.values():
+            raise DisturbedError
+        if published and TransactionStatus.COMMITTED in states.values():
+            raise DisturbedError
+        result = measure()
+        if self.head() != head:
+            raise DisturbedError
+        still_open = [one for one, state in states.items() if state is TransactionStatus.OPEN]
+        if not set(self._states(still_open).values()) <= _NOT_MERGED:
+            raise DisturbedError
+        return result
+
+    def _states(self, transactions: Iterable[uuid.UUID]) -> dict[uuid.UUID, TransactionStatus]:
+        return {one: self._pravega.controller.transaction_status(self._stream, one) for one in transactions}

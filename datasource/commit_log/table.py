@@ -1,0 +1,290 @@
+"""The rows of the commit log, how they are read, and how they are replaced in one step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.key_value.table import NOT_EXISTS
+from pyspark_pravega.client.key_value.table import Entry as Stored
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import ConditionalUpdateError, KeyValueTableNotFoundError, PermissionDeniedError
+
+
+@dataclass(frozen=True)
+class Content:
+    """A number of events, and of their bytes in segments, with their headers."""
+
+    events: int
+    bytes: int
+
+    def __add__(self, more: Content) -> Content:
+        return Content(self.events + more.events, self.bytes + more.bytes)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A transaction entered for commit, with what its version will say of it.
+
+    `content` is what it holds; None where who entered it did not tell.
+    """
+
+    transaction: uuid.UUID
+    rows: int
+    operation: str
+    content: Content | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head row: the newest version, the queue of transactions to commit, and the stream's first segment.
+
+    `timestamp_ms` is that of the newest version. From version `ordered_from` on no version has an earlier time than the
+    one before it; None where a release has written last that knows neither.
+
+    `content` is what the transactions of all versions hold together: not what others append. None if not all told it.
+    """
+
+    version: int = 0
+    queue: tuple[Entry, ...] = ()
+    origin: int | None = None
+    row_version: int = NOT_EXISTS
+    timestamp_ms: int = 0
+    ordered_from: int | None = None
+    content: Content | None = None
+
+    @property
+    def committing(self) -> tuple[uuid.UUID, ...]:
+        """Return the ids of the queue's transactions, the first one first."""
+        return tuple(entry.transaction for entry in self.queue)
+
+    def without(self, transaction: uuid.UUID) -> Head:
+        """Return this row with a transaction taken out."""
+        return replace(self, queue=tuple(entry for entry in self.queue if entry.transaction != transaction))
+
+    def content_with(self, entry: Entry) -> Content | None:
+        """Return what all versions hold together once that of a transaction is published."""
+        return None if self.content is None or entry.content is None else self.content + entry.content
+
+
+@dataclass(frozen=True)
+class Version:
+    """A commit, which made all visible up to `cut`. Published at `timestamp`, microseconds since 1970.
+
+    It added `rows` by an `operation` such as INSERT, in a transaction.
+    """
+
+    number: int
+    cut: StreamCut
+    timestamp: int
+    rows: int = 0
+    operation: str = ""
+    transaction: uuid.UUID | None = None
+
+
+def content_value(content: Content | None) -> list[int] | None:
+    """Return a content as it stands in a row."""
+    return None if content is None else [content.events, content.bytes]
+
+
+def read_content(value: Sequence[int] | None) -> Content | None:
+    """Read a content of a row, None of one that older releases have written."""
+    return None if value is None else Content(*value)
+
+
+def read_version(row: Mapping[str, Any]) -> Version:
+    """Read a version from its row."""
+    return Version(
+        row["version"],
+        StreamCut.from_text(row["cut"]),
+        row["timestamp_ms"] * 1000,
+        row["rows"],
+        row["operation"],
+        uuid.UUID(row["transaction"]),
+    )
+
+
+class Beside(Protocol):
+    """A row of the same stream that is replaced in one atomic step with the head row."""
+
+    @property
+    def number(self) -> int:
+        """Return the number in its key: from 2 ** 63 on, which versions do not reach."""
+
+    def entered(self, transaction: uuid.UUID, origin: int, stored: Stored | None) -> bytes:
+        """Return its value once a transaction is entered, given what is stored. Raises what forbids to commit it."""
+
+    def published(self, transaction: uuid.UUID, stored: Stored | None) -> bytes | None:
+        """Return its value once a transaction is published; None leaves it as it is."""
+
+
+T = TypeVar("T")
+Write: TypeAlias = tuple[bytes, bytes, int]
+"""The key, the value and the version of the row that is replaced."""
+
+TABLE_NAME = "pyspark-pravega-commits"
+KEY_LENGTH = 24
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Rows that were written in one step."""
+
+    head: Head
+    others: dict[bytes, Stored]
+
+
+class LogTable:
+    """The rows of one stream. An object of it is used by one thread at a time."""
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        """Nothing is sent yet."""
+        self._pravega = pravega
+        self._stream = stream
+        self._table = pravega.key_value_table(stream.scope, TABLE_NAME)
+        self._origin: int | None = None
+        self._known: _Known | None = None
+        """The rows as this object has written them last: who writes again and again need not read them each time."""
+
+    def learn_origin(self) -> int:
+        """Return the number of the stream's first segment; what is written later is about that stream.
+
+        Raises StreamNotFoundError, and PermissionDeniedError for users without READ_UPDATE.
+        """
+        if self._origin is None:
+            self._origin = origin_of(self._pravega, self._stream)
+        return self._origin
+
+    def _known_rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
+        """Return the rows as they were written last, else as they are. Nobody relies on the first for a second try."""
+        known, self._known = self._known, None
+        if known is not None and (beside is None or self._key(beside.number) in known.others):
+            return known.head, None if beside is None else known.others[self._key(beside.number)]
+        return self._rows(beside)
+
+    def _rows(self, beside: Beside | None) -> tuple[Head, Stored | None]:
+        """Return the head row, and what is stored of the row beside it."""
+        if beside is None:
+            return self._head(), None
+        head, stored = self._table.get_many([self._key(0), self._key(beside.number)])
+        return self._as_head(head), stored
+
+    def _write(self, beside: Beside | None, value: bytes | None, stored: Stored | None) -> list[Write]:
+        if beside is None or value is None:
+            return []
+        return [(self._key(beside.number), value, NOT_EXISTS if stored is None else stored.version)]
+
+    def read_beside(self, number: int, read: Callable[[Stored | None, int], T]) -> T:
+        """Read a row of another kind with this number, given what is stored of it and the stream's origin.
+
+        It may be what this log has written last, and another one since.
+        """
+        return read(self.stored_beside(number), self.learn_origin())
+
+    def stored_beside(self, number: int) -> Stored | None:
+        """Return what is stored of a row of another kind, which may be about an older stream of this name."""
+        if self._known is not None and self._key(number) in self._known.others:
+            return self._known.others[self._key(number)]
+        try:
+            return self._table.get(self._key(number))
+        except KeyValueTableNotFoundError:
+            return None
+
+    def all_beside(self) -> list[Stored]:
+        """Return all rows of other kinds, also those about an older stream of this name."""
+        try:
+            return [entry for _, entry in self._table.entries(self._key(1 << 63), self._key((1 << 64) - 1))]
+        except KeyValueTableNotFoundError:
+            return []
+
+    def replace_beside(self, number: int, change: Callable[[Stored | None, int], bytes | None]) -> None:
+        """Replace such a row by what `change` returns for it, which may be called again; None leaves it as it is."""
+        origin, self._known = self.learn_origin(), None
+        while True:
+            stored = self._table.get(self._key(number))
+            value = change(stored, origin)
+            if value is None:
+                return
+            try:
+                self._table.put(self._key(number), value, NOT_EXISTS if stored is None else stored.version)
+                return
+            except ConditionalUpdateError:
+                continue
+
+    def _head(self) -> Head:
+        return self._as_head(self._table.get(self._key(0)))
+
+    @staticmethod
+    def _as_head(entry: Stored | None) -> Head:
+        if entry is None:
+            return Head()
+        row = json.loads(entry.value)
+        queue = tuple(
+            Entry(uuid.UUID(one["transaction"]), one["rows"], one["operation"], read_content(one.get("content")))
+            for one in row["committing"]
+        )
+        times = row.get("timestamp_ms", 0), row.get("ordered_from")
+        return Head(row["version"], queue, row["origin"], entry.version, *times, read_content(row.get("content")))
+
+    def _record(self, version: int) -> dict[str, Any]:
+        entry = self._table.get(self._key(version))
+        record: dict[str, Any] = {} if entry is None else json.loads(entry.value)
+        return record
+
+    def _replace(self, old: Head, new: Head, also: Sequence[Write] = ()) -> bool:
+        """Replace the head row, and write other rows in the same atomic step; False if `old` is old."""
+        committing = [
+            {
+                "transaction": str(entry.transaction),
+                "rows": entry.rows,
+                "operation": entry.operation,
+                "content": content_value(entry.content),
+            }
+            for entry in new.queue
+        ]
+        row = {
+            "stream": self._stream.name,
+            "version": new.version,
+            "committing": committing,
+            "origin": new.origin,
+            "timestamp_ms": new.timestamp_ms,
+            "ordered_from": new.ordered_from,
+            "content": content_value(new.content),
+        }
+        self._known = None
+        try:
+            versions = self._table.put_many([(self._key(0), as_bytes(row), old.row_version), *also])
+        except ConditionalUpdateError:
+            return False
+        others = {key: Stored(value, version) for (key, value, _), version in zip(also, versions[1:], strict=True)}
+        self._known = _Known(replace(new, row_version=versions[0]), others)
+        return True
+
+    def _key(self, number: int) -> bytes:
+        return row_key(self._stream, number)
+
+    def _is_of_this_stream(self, head: Head) -> bool:
+        try:
+            return head.origin == origin_of(self._pravega, self._stream)
+        except PermissionDeniedError:
+            return True
+
+
+def row_key(stream: Stream, number: int) -> bytes:
+    """Return the key of a row of a stream."""
+    return hashlib.blake2b(stream.name.encode(), digest_size=16).digest() + number.to_bytes(8, "big")
+
+
+def origin_of(pravega: Pravega, stream: Stream) -> int:
+    """Return the number of a stream's very first segment, which tells it from one made again under its name."""
+    return pravega.known_streams.origin(stream)
+
+
+def as_bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,54 @@
+"""Finds the kind of a table: the one place where a table is loaded, and where its kind is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+
+from ..tables.loading import LoadedTable, load_table
+from ..tables.stream_table import Kind, StreamTable, kind_of_format
+from .changes import ChangeTable
+from .events import Changelog, EventTable, TypedEvents
+from .key_value import KeyValueEntries
+from .kind import TableKind
+from .merged_streams import SeveralStreams
+
+_OF_ONE_STREAM: Mapping[Kind, TableKind] = {
+    Kind.EVENTS: EventTable(),
+    Kind.TYPED_EVENTS: TypedEvents(),
+    Kind.CHANGES: ChangeTable(),
+    Kind.CHANGELOG: Changelog(),
+}
+SEVERAL_STREAMS = SeveralStreams(_OF_ONE_STREAM)
+KINDS: Mapping[Kind, TableKind] = {
+    **_OF_ONE_STREAM,
+    Kind.SEVERAL: SEVERAL_STREAMS,
+    Kind.ENTRIES: KeyValueEntries(),
+}
+
+
+def kind_of(table: StreamTable) -> TableKind:
+    """Return the kind of a table."""
+    return KINDS[table.kind]
+
+
+def kind_with_format(format: str) -> TableKind:
+    """Return the kind of the tables that are made with a format. Raises InvalidOptionError for an unknown format."""
+    return KINDS[kind_of_format(format)]
+
+
+def load(
+    pravega: Pravega, stream: Stream, part: str | None = None, *, schema_version: int | None = None
+) -> LoadedTable:
+    """Read the table of a stream, or of a part of it: its changelog, or the events of one type.
+
+    `part` is what follows TYPE_SIGN in the table's name. Raises the errors of `load_table`.
+    """
+    if part == Changelog.PART:
+        loaded = load_table(pravega, stream, schema_version=schema_version)
+        if loaded.table.kind is Kind.CHANGES:
+            return replace(loaded, table=Changelog.of(loaded.table))
+    return load_table(pravega, stream, event_type=part or None, schema_version=schema_version)

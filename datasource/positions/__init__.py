@@ -1,0 +1,1 @@
+"""Positions in a stream: bounds, snapshots, tags, versions and times."""

@@ -1,0 +1,150 @@
+"""Bounds of a scan or a stream: from the options to stream cuts.
+
+A bound is a stream cut, a version of the table's commit log, or a time, which stands for the versions published then.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import InvalidOptionError
+from pyspark_pravega.sql import options as o
+
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Version
+
+STARTS: tuple[o.Option[Any], ...] = (o.START_STREAM_CUT, o.START_VERSION, o.START_TIMESTAMP)
+ENDS: tuple[o.Option[Any], ...] = (o.END_STREAM_CUT, o.END_VERSION, o.END_TIMESTAMP)
+_OPEN_ENDS = ("earliest", "latest", "unbounded")
+_NAMES = {o.START_STREAM_CUT.key: ("earliest", "latest"), o.END_STREAM_CUT.key: ("latest",)}
+"""What may stand for a stream cut, as errors say it."""
+
+
+def start_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
+    """Return the cut at which a read begins, None for the oldest event (or for `latest`, which no cut is).
+
+    Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
+    """
+    option = _only_one(options, STARTS)
+    log = CommitLog(pravega, stream)
+    if option is o.START_VERSION:
+        first = options.require(o.START_VERSION)
+        return None if first == 1 else _cut_of(log, stream, options, option, first - 1)
+    if option is o.START_TIMESTAMP:
+        _check_time(log, stream, options, o.START_TIMESTAMP)
+        before = log.newest_by(_microseconds(options, o.START_TIMESTAMP) - 1)
+        return None if before is None else before.cut
+    return named_cut(options, o.START_STREAM_CUT)
+
+
+def end_cut(pravega: Pravega, stream: Stream, options: o.Options) -> StreamCut | None:
+    """Return the cut at which a read ends, None for the end of the stream.
+
+    Raises InvalidOptionError for a bound that the stream does not have, and for more than one.
+    """
+    option = _only_one(options, ENDS)
+    log = CommitLog(pravega, stream)
+    if option is o.END_VERSION:
+        last = options.require(o.END_VERSION)
+        return _cut_of(log, stream, options, option, last)
+    if option is o.END_TIMESTAMP:
+        first = _check_time(log, stream, options, o.END_TIMESTAMP)
+        within = log.newest_by(_microseconds(options, o.END_TIMESTAMP))
+        if within is None:
+            raise InvalidOptionError(
+                f"'{options.name(option)}'='{options.text(option)}' lies before the first version of stream {stream}, "
+                f"which was published at {_shown(first.timestamp)}. Give a later time."
+            )
+        return within.cut
+    return named_cut(options, o.END_STREAM_CUT)
+
+
+def named_cut(options: o.Options, option: o.Option[str]) -> StreamCut | None:
+    """Return the stream cut that an option names, None for an open end. Raises InvalidOptionError."""
+    text = options.get(option)
+    if text in _OPEN_ENDS:
+        return None
+    try:
+        return StreamCut.from_text(text)
+    except InvalidOptionError as error:
+        names = _NAMES[option.key]
+        allowed = " or ".join(f"'{name}'" for name in names)
+        near = difflib.get_close_matches(text.lower(), names, 1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise InvalidOptionError(f"'{options.name(option)}': {error.message}, or {allowed}.{hint}") from None
+
+
+def bounds_text(options: o.Options) -> tuple[str, str]:
+    """Return texts that are equal for reads with the same start, and with the same end."""
+    start, end = (
+        ",".join(f"{option.key}={options.text(option)}" for option in given if options.is_set(option))
+        for given in (STARTS, ENDS)
+    )
+    return start, end
+
+
+def check_unbounded(options: o.Options, what: str) -> None:
+    """Raise InvalidOptionError if a read is given bounds that has others, or none."""
+    for option in (*STARTS, *ENDS):
+        if options.is_set(option) and options.get(option) not in ("earliest", "unbounded"):
+            raise InvalidOptionError(f"{what} Leave '{options.name(option)}' out.")
+
+
+def end_option(options: o.Options) -> o.Option[Any] | None:
+    """Return the option that gives a read its end, None if none is set. Raises InvalidOptionError for two of them."""
+    return _only_one(options, ENDS)
+
+
+def _only_one(options: o.Options, given: tuple[o.Option[Any], ...]) -> o.Option[Any] | None:
+    found = [option for option in given if options.is_set(option)]
+    if len(found) > 1:
+        names = " and ".join(f"'{options.name(option)}'" for option in found)
+        raise InvalidOptionError(f"{names} are given, and a read has one of them. Leave the others out.")
+    return found[0] if found else None
+
+
+def _cut_of(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[Any], number: int) -> StreamCut:
+    found = log.versions(number, number)
+    if found:
+        return found[0].cut
+    newest = log.newest()
+    if not newest:
+        allowed = "no version was ever committed to it. Leave the option out"
+    else:
+        allowed = f"the newest version is {newest}. Give one that is there"
+    raise InvalidOptionError(
+        f"'{options.name(option)}'='{options.text(option)}' is not possible on stream {stream}: {allowed}."
+    )
+
+
+def _check_time(log: CommitLog, stream: Stream, options: o.Options, option: o.Option[datetime | None]) -> Version:
+    """Return the oldest version, if a time can be a bound at all."""
+    moment, oldest = options.require(option), log.oldest()
+    if oldest is None:
+        raise InvalidOptionError(
+            f"'{options.name(option)}' is not possible on stream {stream}: nothing was committed to it by INSERT or a "
+            "streaming query, and Pravega keeps no times of events that others append. Give a 'start-stream-cut' or "
+            "'end-stream-cut'."
+        )
+    if moment.timestamp() > time.time():
+        raise InvalidOptionError(
+            f"'{options.name(option)}'='{moment.isoformat()}' lies in the future. Give a time that has been."
+        )
+    return oldest
+
+
+def _microseconds(options: o.Options, option: o.Option[datetime | None]) -> int:
+    return round(options.require(option).timestamp() * 1_000_000)
+
+
+def _shown(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+
+
+__all__ = ["ENDS", "STARTS", "bounds_text", "check_unbounded", "end_cut", "end_option", "named_cut", "start_cut"]

@@ -1,0 +1,160 @@
+"""Tags of a stream: names for positions in it.
+
+All tags of a stream are one row of its scope's commit table, beside the versions: they end with DROP TABLE, and a
+stream made again under the name, which has another origin, takes none of them over. A tag holds nothing back that
+retention or truncation removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.key_value.table import MAX_VALUE_BYTES, Entry
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    KeyValueTableNotFoundError,
+    PermissionDeniedError,
+    StreamNotFoundError,
+)
+
+from ..commit_log.commit_log import CommitLog
+
+_ROW = 1 << 63 | int.from_bytes(hashlib.blake2b(b"tags", digest_size=8).digest(), "big")
+"""The number of the row, from 2 ** 63 on as those of all rows that are no versions."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+RESERVED = ("head", "tail", "earliest", "latest")
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A name for a position. `version` is the one that ends there, if one does.
+
+    `created` is in microseconds since 1970.
+    """
+
+    name: str
+    cut: StreamCut
+    version: int | None
+    created: int
+
+
+class Tags:
+    """The tags of one stream. An object of it is used by one thread at a time.
+
+    All calls raise PermissionDeniedError for a user who may not read, or write, the scope's commit table.
+    """
+
+    def __init__(self, pravega: Pravega, stream: Stream) -> None:
+        """Nothing is sent yet."""
+        self._pravega = pravega
+        self._stream = stream
+        self._log = CommitLog(pravega, stream)
+
+    def all(self) -> list[Tag]:
+        """Return all tags, the oldest first."""
+        stored = self._log.stored_beside(_ROW)
+        try:
+            tags = _tags(_read(stored, self._log.learn_origin()))
+        except PermissionDeniedError:
+            # Who may only read is not told the origin. Positions of an older stream are none in this one.
+            tags = _tags(_row_of(stored).get("tags", {}))
+            if tags and not self._pravega.known_streams.is_cut(tags[0].cut):
+                return []
+        return tags
+
+    def create(self, name: str, find: Callable[[], tuple[StreamCut, int | None]], *, replace: bool = False) -> Tag:
+        """Make a tag; the commit table too if it is missing. With `replace`, one of this name may be there.
+
+        `find` returns its position, and the version that ends there. If the stream is made again under its name
+        meanwhile, the tag is one of the old stream. Raises what `find` does, InvalidNameError for what cannot be a
+        tag's name, or is one already, StreamNotFoundError.
+        """
+        _check(name)
+        self._log.learn_origin()
+        cut, version = find()
+        tag = Tag(name, cut, version, time.time_ns() // 1000)
+
+        def change(tags: dict[str, Any]) -> dict[str, Any]:
+            if name in tags and not replace:
+                raise InvalidNameError(
+                    f"Stream {self._stream} has a tag '{name}' already. Choose another name, drop "
+                    "the tag first, or move it with replace => true."
+                )
+            return {**tags, name: {"cut": cut.to_text(), "version": version, "created": tag.created}}
+
+        try:
+            self._change(change)
+        except KeyValueTableNotFoundError:
+            self._log.make_ready()
+            self._change(change)
+        return tag
+
+    def drop(self, name: str) -> bool:
+        """Remove a tag; False if there was none of this name."""
+        found = False
+
+        def change(tags: dict[str, Any]) -> dict[str, Any] | None:
+            nonlocal found
+            found = name in tags
+            return {each: row for each, row in tags.items() if each != name} if found else None
+
+        try:
+            self._change(change)
+        except KeyValueTableNotFoundError:
+            return False
+        return found
+
+    def _change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        def changed(stored: Entry | None, origin: int) -> bytes | None:
+            if stored is not None and json.loads(stored.value)["origin"] > origin:
+                raise StreamNotFoundError(
+                    f"Stream {self._stream} was deleted, and another one made under its name, while its tags were "
+                    "changed. Try again."
+                )
+            before = _read(stored, origin)
+            tags = change(dict(before))
+            if tags is None:
+                return None
+            value = json.dumps({"stream": self._stream.name, "origin": origin, "tags": tags}).encode()
+            if len(value) > MAX_VALUE_BYTES:
+                raise InvalidOptionError(
+                    f"Stream {self._stream} has {len(before):,} tags, and no room for more. Drop some."
+                )
+            return value
+
+        self._log.replace_beside(_ROW, changed)
+
+
+def _read(stored: Entry | None, origin: int) -> Mapping[str, Any]:
+    row = _row_of(stored)
+    tags: dict[str, Any] = row["tags"] if row.get("origin") == origin else {}
+    return tags
+
+
+def _row_of(stored: Entry | None) -> dict[str, Any]:
+    row: dict[str, Any] = {} if stored is None else json.loads(stored.value)
+    return row
+
+
+def _tags(found: Mapping[str, Any]) -> list[Tag]:
+    """Return tags in the order of their making."""
+    tags = [Tag(name, StreamCut.from_text(row["cut"]), row["version"], row["created"]) for name, row in found.items()]
+    return sorted(tags, key=lambda each: (each.created, each.name))
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name) or name.isdigit() or name.lower() in RESERVED:
+        raise InvalidNameError(
+            f"'{name[:140]}' cannot be the name of a tag. That has 1 to 128 letters, digits, '.', '_' and '-', begins "
+            f"with a letter or a digit, is no number, which would be a version, and none of {', '.join(RESERVED)}."
+        )

@@ -1,0 +1,175 @@
+"""Finds the position that a version, a tag, a stream cut or a time stands for, and checks that it can be read up to."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream, segment_epoch
+from pyspark_pravega.client.stream_cut import StreamCut
+from pyspark_pravega.errors import DataLossError, InvalidOptionError
+from pyspark_pravega.sql import options as o
+
+from ..commit_log.commit_log import CommitLog
+from ..commit_log.table import Version
+from ..tables.change_range import AsOf
+from .bounds import end_option
+from .snapshot import check_cut, tail_cut
+from .tags import Tag, Tags
+
+_SHOWN_TAGS = 10
+
+
+@dataclass(frozen=True)
+class Point:
+    """A position in a stream, and the version that ends there, if one is known to."""
+
+    cut: StreamCut
+    version: int | None = None
+
+
+def point_of_version(pravega: Pravega, stream: Stream, text: str, asked: str = "VERSION AS OF") -> Point:
+    """Return the point that a version stands for: its number, a tag, or the text of a stream cut.
+
+    `asked` is what errors call it. Raises InvalidOptionError for what is none of the stream, naming what there is near
+    it.
+    """
+    text = text.strip()
+    if text.isdecimal() and len(text) < 19:
+        return _point_of_number(pravega, stream, int(text), asked)
+    tags = Tags(pravega, stream).all()
+    for tag in tags:
+        if tag.name == text:
+            return Point(tag.cut, tag.version)
+    try:
+        cut = StreamCut.from_text(text)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(
+            f"{asked} '{text[:80]}' is no number of a version and no tag. {_known(tags, text)} Taken for a "
+            f"position, {error.message}."
+        ) from None
+    check_cut(pravega, stream, asked, cut)
+    return Point(cut)
+
+
+def point_of_time(pravega: Pravega, stream: Stream, timestamp: int) -> Point:
+    """Return the end of the newest version that was published at a time (microseconds since 1970) or before.
+
+    Raises InvalidOptionError for a time that lies in the future, or before all versions.
+    """
+    asked = f"TIMESTAMP AS OF '{shown_time(timestamp)}'"
+    if timestamp > time.time_ns() // 1000:
+        raise InvalidOptionError(f"{asked} lies in the future. Give a time that has been.")
+    log = CommitLog(pravega, stream)
+    found = log.newest_by(timestamp)
+    if found is not None:
+        return Point(found.cut, found.number)
+    first = log.oldest()
+    if first is not None:
+        raise InvalidOptionError(
+            f"{asked} lies before {_shown(first)}, which is the oldest version of stream {stream} in its commit log. "
+            "Give that time or a later one."
+        )
+    raise InvalidOptionError(
+        f"{asked} is not possible on stream {stream}: nothing was committed to it by INSERT or a streaming query, and "
+        f"Pravega keeps no times of events that others append. {_known(Tags(pravega, stream).all())} Give VERSION AS "
+        "OF with a tag, or with a stream cut: the metadata table stream_cuts has those that are known."
+    )
+
+
+def point_now(pravega: Pravega, stream: Stream) -> Point:
+    """Return the end of the stream, between two commits."""
+    log = CommitLog(pravega, stream)
+    cut, newest = log.tail(lambda until: until or tail_cut(pravega, stream))
+    version = log.versions(newest, newest) if newest else []
+    return Point(cut, newest if version and version[0].cut == cut else None)
+
+
+def create_tag(
+    pravega: Pravega, stream: Stream, name: str, version: str | None = None, *, replace: bool = False
+) -> Tag:
+    """Name the position of a version (as `point_of_version` takes it), or by default the end of the stream now.
+
+    Raises InvalidNameError for a name that cannot be or is there, unless `replace`, InvalidOptionError for a position
+    that the stream does not have, StreamNotFoundError, PermissionDeniedError.
+    """
+
+    def find() -> tuple[StreamCut, int | None]:
+        point = point_now(pravega, stream) if version is None else point_of_version(pravega, stream, version)
+        return point.cut, point.version
+
+    return Tags(pravega, stream).create(name, find, replace=replace)
+
+
+def end_as_of(pravega: Pravega, stream: Stream, as_of: AsOf, options: o.Options) -> StreamCut:
+    """Return the cut at which a read ends that asks for a table as it was.
+
+    Raises InvalidOptionError if an option gives it an end too, DataLossError if all up to there, or what came right
+    before it, was removed and that is not to be ignored.
+    """
+    if (option := end_option(options)) is not None:
+        raise InvalidOptionError(
+            f"'{options.name(option)}' and {as_of.asked} are given, and a read has one end. Leave one of them out."
+        )
+    cut = StreamCut.from_text(as_of.cut)
+    if options.get(o.FAIL_ON_DATA_LOSS) and _is_removed(pravega, cut):
+        raise DataLossError(
+            f"{as_of.asked} is not possible on stream {stream}: retention or truncation has removed events from its "
+            "start to behind that position. Ask for a later one (the metadata table history has the versions), or set "
+            "'fail-on-data-loss' to false to read what is left."
+        )
+    return cut
+
+
+def _is_removed(pravega: Pravega, cut: StreamCut) -> bool:
+    """Tell whether the stream begins behind a cut, in part at least, or right there after events that are gone."""
+    head = pravega.controller.head(cut.stream)
+    if head.positions == cut.positions:
+        return any(offset or segment_epoch(segment) for segment, offset in cut.positions.items())
+    try:
+        pravega.controller.segments_between(head, cut)
+    except InvalidOptionError:
+        return True
+    return False
+
+
+def _point_of_number(pravega: Pravega, stream: Stream, number: int, asked: str) -> Point:
+    log = CommitLog(pravega, stream)
+    found = log.versions(number, number) if number else []
+    if found:
+        return Point(found[0].cut, number)
+    first, newest = log.oldest(), log.newest()
+    if first is None:
+        there = (
+            "it has no versions, because nothing was committed to it by INSERT or a streaming query. Give a tag or a "
+            "stream cut: the metadata tables tags and stream_cuts have those that are known"
+        )
+    elif number < first.number:
+        there = f"the oldest one in its commit log is {_shown(first)}"
+    else:
+        [last] = log.versions(newest, newest) or [first]
+        there = f"the newest one is {_shown(last)}"
+    raise InvalidOptionError(f"{asked} {number} is not possible on stream {stream}: {there}.")
+
+
+def _known(tags: list[Tag], text: str = "") -> str:
+    if not tags:
+        return "The stream has no tags."
+    names = [tag.name for tag in tags]
+    near = difflib.get_close_matches(text, names, 1)
+    newest = [f"'{tag.name}' ({shown_time(tag.created)})" for tag in tags[-_SHOWN_TAGS:]]
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    some = "newest tags" if len(tags) > len(newest) else "tags"
+    return f"Its {some}, with the times they were made: {', '.join(newest)}.{hint}"
+
+
+def _shown(version: Version) -> str:
+    return f"{version.number}, published at {shown_time(version.timestamp)}"
+
+
+def shown_time(microseconds: int) -> str:
+    """Return a time (microseconds since 1970) in UTC."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()

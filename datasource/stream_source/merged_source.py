@@ -1,0 +1,236 @@
+"""Several streams that one query reads: an offset of each, limits over all of them, streams that come and go.
+
+Each stream is read as if it were alone. A new stream enters at its head: the first offset with it reads nothing of it,
+so that a micro-batch which is run again reads the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from pyspark_pravega.client import cancellation
+from pyspark_pravega.client.segments.range_reader import Walked
+from pyspark_pravega.errors import CheckpointError, DataLossError, StreamNotFoundError
+
+from ..positions.snapshot import SegmentSlice
+from .admission import NO_LIMITS, Limits, Walker, admitted
+from .frontier import Frontier
+from .memory import QueryMemory
+from .offset import START_ANEW, SourceOffset, check_offset
+from .planning import StreamedTable, TableStream
+
+FORMAT = 1
+"""The version of the JSON below, which holds texts of the versions of `SourceOffset`."""
+_FEW_STREAMS = 16
+"""So many streams are reported one by one."""
+_THREADS = 8
+_SUMMED = ("bytesBehind", "estimatedEventsBehind", "lostBytes", "lostRanges")
+T = TypeVar("T")
+_Segment: TypeAlias = tuple[str, int]
+"""The name of a stream, and the id of one of its segments."""
+
+
+@dataclass(frozen=True)
+class SeveralOffset:
+    """The end of a micro-batch of several streams: an offset of each, by its name."""
+
+    offsets: Mapping[str, SourceOffset]
+
+    def to_json(self) -> str:
+        """Return the text that Spark keeps."""
+        streams = {name: json.loads(offset.to_json()) for name, offset in sorted(self.offsets.items())}
+        return json.dumps({"format": FORMAT, "streams": streams})
+
+    @classmethod
+    def from_json(cls, text: str) -> SeveralOffset:
+        """Read what `to_json` wrote. Raises CheckpointError for anything else."""
+        try:
+            value = json.loads(text)
+            known, streams = value["format"], value["streams"]
+            if known == FORMAT:
+                return cls({name: SourceOffset.from_json(json.dumps(each)) for name, each in streams.items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"The checkpoint's offset {text} is none of several streams ({type(error).__name__}: {error}). Is the "
+                f"checkpoint that of another query? {START_ANEW}"
+            ) from None
+        raise CheckpointError(
+            f"The checkpoint's offset has format {known}, but this version of pyspark-pravega knows formats up to "
+            f"{FORMAT}. Run the query with the version that wrote the checkpoint, or a newer one."
+        )
+
+
+@dataclass(frozen=True)
+class SeveralEnd:
+    """Where a micro-batch ends, where its segments end now, and how far the query will then be behind."""
+
+    offset: SeveralOffset
+    latest: SeveralOffset
+    metrics: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the streams, and what is remembered of reading it."""
+
+    read: StreamedTable
+    stream: TableStream
+    memory: QueryMemory
+
+
+class TableStreams:
+    """The streams that one query reads now, by their names. `strict`: events that are gone end the query."""
+
+    def __init__(self, members: Mapping[str, Member], *, strict: bool) -> None:
+        self._members = members
+        self._strict = strict
+
+    def read_offset(self, text: str) -> SeveralOffset:
+        """Read an offset from the checkpoint. Raises CheckpointError for one that does not fit.
+
+        Raises DataLossError for a stream that is not there any more, unless it may be skipped.
+        """
+        offsets = SeveralOffset.from_json(text).offsets
+        gone = sorted(offsets.keys() - self._members.keys())
+        if gone and self._strict:
+            raise DataLossError(
+                f"The query has read stream {', '.join(gone)} so far, which is not there any more: it was dropped, or "
+                "the options do not name it now. Name it again, or set the read option 'fail-on-data-loss' to false "
+                "to go on without it."
+            )
+        known = {name: offset for name, offset in offsets.items() if name in self._members}
+        for name, offset in known.items():
+            read = self._members[name].read
+            check_offset(offset, read.stream, read.identity, read.table.schema)
+        return SeveralOffset(known)
+
+    def start(self) -> SeveralOffset:
+        """Return where a query begins that has no checkpoint."""
+        return SeveralOffset(self._of_members(list(self._members), TableStream.start))
+
+    def last(self) -> SeveralOffset:
+        """Return where a query ends that reads what there is now."""
+        return SeveralOffset(self._of_members(list(self._members), TableStream.last))
+
+    def end(
+        self,
+        since: SeveralOffset,
+        last: SeveralOffset | None = None,
+        limits: Limits = NO_LIMITS,
+        memory: QueryMemory | None = None,
+    ) -> SeveralEnd:
+        """Return where the next micro-batch ends: `since` itself if there is nothing new, or not enough.
+
+        Raises DataLossError for events that were removed before the query could read them.
+        """
+        memory = QueryMemory() if memory is None else memory
+        lasts = None if last is None else last.offsets
+        read = [name for name in since.offsets if lasts is None or name in lasts]
+        frontiers = self._of_each(read, lambda name: self._frontier(name, since, last))
+        begins = {(name, segment): at for name, each in frontiers.items() for segment, at in each.begins.items()}
+        ends = {(name, segment): at for name, each in frontiers.items() for segment, at in each.ends.items()}
+        walker = _Walkers({name: self._members[name].stream.walker() for name in frontiers})
+        due = begins != ends and (last is not None or memory.is_due(walker, _Backlog(begins, ends), limits))
+        # Streams that are gone stay behind. The others may not move, and then this is not where they began any more.
+        reached = {
+            name: offset if offset.is_first else replace(offset, begin=None)
+            for name, offset in since.offsets.items()
+            if name in frontiers or name not in read
+        }
+        if due:
+            memory.begin(Frontier({}, {}))
+            found = admitted(walker, begins, ends, limits)
+            for name, frontier in frontiers.items():
+                self._members[name].memory.begin(frontier)
+                if frontier.bytes:
+                    mine = {segment: found[name, segment] for segment in frontier.begins}
+                    reached[name] = self._members[name].stream.reached(
+                        since.offsets[name], mine, None if lasts is None else lasts[name]
+                    )
+        new = [name for name in self._members if name not in since.offsets and (lasts is None or name in lasts)]
+        # Also those that were dropped since the streams were looked for: they are none that the query has read.
+        reached |= self._of_members(new, TableStream.head)
+        latest = {name: self._members[name].read.offset(frontier.tails) for name, frontier in frontiers.items()}
+        metrics = self._behind(reached if due else {}, frontiers)
+        return SeveralEnd(
+            SeveralOffset(reached) if due or new else since, SeveralOffset({**reached, **latest}), metrics
+        )
+
+    def slices(self, since: SeveralOffset, until: SeveralOffset) -> dict[str, list[SegmentSlice]]:
+        """Return what a micro-batch reads of which streams. Raises DataLossError for events that are there no more."""
+        # A first micro-batch that is run again may be given another start, but its end knows where it began.
+        begun = {**{name: each for name, each in until.offsets.items() if each.begin is not None}, **since.offsets}
+        names = [name for name in until.offsets if name in begun]
+        return self._of_each(
+            names,
+            lambda name: self._unless_gone(lambda: self._members[name].stream.slices(begun[name], until.offsets[name])),
+        )
+
+    def _frontier(self, name: str, since: SeveralOffset, last: SeveralOffset | None) -> Frontier | None:
+        return self._unless_gone(
+            lambda: self._members[name].stream.frontier(
+                since.offsets[name], None if last is None else last.offsets[name]
+            )
+        )
+
+    def _of_members(self, names: Sequence[str], find: Callable[[TableStream], SourceOffset]) -> dict[str, SourceOffset]:
+        return self._of_each(names, lambda name: self._unless_gone(lambda: find(self._members[name].stream)))
+
+    def _unless_gone(self, use: Callable[[], T]) -> T | None:
+        try:
+            return use()
+        except StreamNotFoundError:
+            if self._strict:
+                raise
+            return None
+
+    def _of_each(self, names: Sequence[str], find: Callable[[str], T | None]) -> dict[str, T]:
+        """Return what is found of each stream, at the same time, without those of which it is None."""
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found = list(threads.map(cancellation.carried(find), names))
+        return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+
+    def _behind(self, reached: Mapping[str, SourceOffset], frontiers: Mapping[str, Frontier]) -> Mapping[str, str]:
+        """Add the streams' metrics up; seconds are those of the stream that is furthest behind."""
+        metrics = dict.fromkeys(_SUMMED[:2], "0")
+        seconds: list[float] = []
+        for name, frontier in frontiers.items():
+            member = self._members[name]
+            positions = reached[name].cut.positions if name in reached and frontier.bytes else frontier.begins
+            found = self._unless_gone(partial(member.stream.behind, positions, frontier, member.memory))
+            if found is None:
+                continue
+            for key in _SUMMED:
+                if key in found:
+                    metrics[key] = str(int(metrics.get(key, "0")) + int(found[key]))
+            if len(frontiers) <= _FEW_STREAMS:
+                metrics[f"bytesBehind.{name}"] = found["bytesBehind"]
+            seconds += [float(found["secondsBehind"])] if "secondsBehind" in found else []
+        if seconds:
+            metrics["secondsBehind"] = f"{max(seconds):.1f}"
+        return metrics
+
+
+@dataclass(frozen=True)
+class _Backlog:
+    begins: Mapping[_Segment, int]
+    ends: Mapping[_Segment, int]
+
+
+class _Walkers:
+    """Walks over the events of segments of several streams."""
+
+    def __init__(self, walkers: Mapping[str, Walker]) -> None:
+        self._walkers = walkers
+
+    def walk(self, segment: _Segment, start: int, end: int, most_bytes: int | None, most_events: int | None) -> Walked:
+        name, segment_id = segment
+        return self._walkers[name].walk(segment_id, start, end, most_bytes, most_events)
+
+
+__all__ = ["Member", "SeveralOffset", "TableStreams"]

@@ -1,0 +1,173 @@
+"""Makes connections from options, and keeps them open in a Python worker between its tasks."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.serializers import CPickleSerializer
+
+from pyspark_pravega.client import Pravega, connect
+from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.client.credentials import BasicCredentials, Credentials, TokenCredentials, load_credentials
+from pyspark_pravega.sql.connection_settings import BasicLogin, Login, PlugInLogin, TokenLogin, connection_settings
+from pyspark_pravega.sql.options import RETRY_TIMEOUT, Options
+
+IDLE_SECONDS = 30.0
+"""Time without a task after which connections are closed."""
+
+LONGEST_SECONDS = 600.0
+"""Age at which they are replaced even while in use, so that certificates and rights that changed come into effect."""
+
+KEPT = 4
+"""Ways to connect that are kept while no task uses them."""
+
+
+class _Kept:
+    def __init__(self, pravega: Pravega) -> None:
+        self.pravega = pravega
+        self.users = 0
+        self.made = self.used = time.monotonic()
+
+
+class WorkerConnections:
+    """Lends a `Pravega` for each configuration, and keeps it for the next task of the same one; thread-safe.
+
+    The configuration includes the credentials, so that nobody gets what another user has opened. After a fork the
+    child begins with none: it neither uses nor closes what belongs to its parent.
+    """
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS, longest_seconds: float = LONGEST_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._longest_seconds = longest_seconds
+        self._of_parents: list[dict[bytes, _Kept]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._kept: dict[bytes, _Kept] = {}
+        self._closer: threading.Thread | None = None
+
+    @contextmanager
+    def lent(self, config: ClientConfig) -> Iterator[Pravega]:
+        """Use a connection in the body. After an error in it, the next task of this configuration connects anew."""
+        if self._process != os.getpid():
+            self._of_parents.append(self._kept)  # not left to the garbage collector, which would close them
+            self._begin()
+        key = _key(config)
+        kept = self._take(key, config)
+        try:
+            yield kept.pravega
+        except Exception:
+            with self._changed:
+                if self._kept.get(key) is kept:
+                    del self._kept[key]
+            raise
+        finally:
+            self._give_back(key, kept)
+
+    def _take(self, key: bytes, config: ClientConfig) -> _Kept:
+        with self._changed:
+            kept = self._kept.get(key)
+            if kept is None or time.monotonic() - kept.made > self._longest_seconds:
+                replaced, kept = kept, _Kept(connect(config))
+                if replaced is not None and replaced.users == 0:
+                    replaced.pravega.close()
+                self._kept[key] = kept
+            kept.users += 1
+            return kept
+
+    def _give_back(self, key: bytes, kept: _Kept) -> None:
+        with self._changed:
+            kept.users -= 1
+            kept.used = time.monotonic()
+            if kept.users == 0 and self._kept.get(key) is not kept:
+                kept.pravega.close()
+            idle = sorted((each.used, key) for key, each in self._kept.items() if each.users == 0)
+            for _, oldest in idle[: max(len(idle) - KEPT, 0)]:
+                self._kept.pop(oldest).pravega.close()
+            if self._kept and self._closer is None:
+                self._closer = threading.Thread(target=self._close_idle, name="close idle connections", daemon=True)
+                self._closer.start()
+
+    def _close_idle(self) -> None:
+        """Close what has no task for a time, and end when nothing is left."""
+        with self._changed:
+            while self._kept:
+                now = time.monotonic()
+                for key, kept in list(self._kept.items()):
+                    if kept.users == 0 and now - kept.used >= self._idle_seconds:
+                        self._kept.pop(key).pravega.close()
+                self._changed.wait(self._idle_seconds / 4)
+            self._closer = None
+
+    def __len__(self) -> int:
+        """Count the configurations with a connection."""
+        with self._changed:
+            return len(self._kept)
+
+    def close(self) -> None:
+        """Close what no task uses; the rest is closed when given back."""
+        if self._process != os.getpid():
+            return
+        with self._changed:
+            ended = [kept for kept in self._kept.values() if kept.users == 0]
+            self._kept.clear()
+            self._changed.notify_all()
+        for kept in ended:
+            kept.pravega.close()
+
+
+def _key(config: ClientConfig) -> bytes:
+    """Tell configurations apart, plug-ins' credentials too, without keeping secrets."""
+    return hashlib.blake2b(CPickleSerializer().dumps(config)).digest()
+
+
+_CONNECTIONS = WorkerConnections()
+lent = _CONNECTIONS.lent
+"""Lends the connections of this process; see `WorkerConnections.lent`."""
+atexit.register(_CONNECTIONS.close)  # a worker that Spark's daemon forked ends without it, and its sockets with it
+
+
+FIRST_CONTACT = 10.0
+"""Seconds for which servers are tried that have never answered. See `first_contact`."""
+
+
+def first_contact(options: Options) -> float | None:
+    """Return for how long a command or a session tries servers that have never answered; None: for `retry-timeout`.
+
+    Their addresses may be wrong, and nothing is lost by an error. Who sets `retry-timeout` has said how long.
+    """
+    return None if options.is_set(RETRY_TIMEOUT) else FIRST_CONTACT
+
+
+def client_config(options: Options) -> ClientConfig:
+    """Return how to connect; raises InvalidOptionError when something is missing or contradicts itself."""
+    settings = connection_settings(options)
+    return ClientConfig(
+        controller_uri=settings.controller_uri,
+        registry_uri=settings.schema_registry_uri,
+        credentials=_credentials(settings.login),
+        trust_store=settings.trust_store,
+        validate_hostname=settings.validate_hostname,
+        request_timeout=settings.request_timeout,
+        retry_timeout=settings.retry_timeout,
+    )
+
+
+def _credentials(login: Login | None) -> Credentials | None:
+    match login:
+        case None:
+            return None
+        case BasicLogin(username, password):
+            return BasicCredentials(username, password)
+        case TokenLogin(method, token):
+            return TokenCredentials(method, token)
+        case PlugInLogin(path):
+            return load_credentials(path)

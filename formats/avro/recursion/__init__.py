@@ -1,0 +1,1 @@
+"""Records that contain themselves: columns of JSON text, read and written."""

@@ -1,0 +1,97 @@
+"""Reads Avro data as the values that JSON would have: objects, arrays, texts, numbers; bytes stay bytes.
+
+Serves readers that go by the names of fields and not by a table's schema. As strict as `binary`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_pravega.errors import InvalidSchemaError
+
+from ...avro import schema_model as avro
+from ...avro.binary import Reader, array_reader, map_reader, scalar_reader
+from ...avro.binary import read_long as read_branch
+from ...core.framing import Undecodable
+
+
+def document_reader(node: avro.Node) -> Reader:
+    """Return a reader for values of a type. Raises InvalidSchemaError for a record that contains itself."""
+    return _Documents().read(node)
+
+
+class _Documents:
+    def __init__(self) -> None:
+        self._inside: list[avro.Record] = []
+
+    def read(self, node: avro.Node) -> Reader:
+        if isinstance(node, avro.Record):
+            if any(node is outer for outer in self._inside):
+                raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
+            self._inside.append(node)
+            fields = [(each.name, self.read(each.type)) for each in node.fields]
+            self._inside.pop()
+            return _object_reader(fields)
+        if isinstance(node, avro.Array):
+            return array_reader(node, self.read(node.items))
+        if isinstance(node, avro.Map):
+            return _text_keys(map_reader(self.read(node.values)))
+        if isinstance(node, avro.Union):
+            return _union_reader([self.read(branch) for branch in node.branches])
+        if isinstance(node, avro.Enum):
+            return _symbol_reader(scalar_reader(node), node.symbols)
+        reader = scalar_reader(node)
+        return _text_reader(reader) if isinstance(node, avro.Primitive) and node.name == "string" else reader
+
+
+def _object_reader(fields: list[tuple[str, Reader]]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        values = {}
+        for name, reader in fields:
+            values[name], at = reader(data, at)
+        return values, at
+
+    return read
+
+
+def _union_reader(branches: list[Reader]) -> Reader:
+    count = len(branches)
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        branch, at = read_branch(data, at)
+        if not 0 <= branch < count:
+            raise Undecodable(f"it has the branch {branch} of a union with {count} types")
+        return branches[branch](data, at)
+
+    return read
+
+
+def _text_reader(reader: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[str, int]:
+        value, at = reader(data, at)
+        return _text(value), at
+
+    return read
+
+
+def _symbol_reader(reader: Reader, symbols: tuple[str, ...]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[str, int]:
+        number, at = reader(data, at)
+        return symbols[number], at
+
+    return read
+
+
+def _text_keys(reader: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        values, at = reader(data, at)
+        return {_text(key): value for key, value in values.items()}, at
+
+    return read
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"it has a string that is not UTF-8 (byte {error.start})") from None

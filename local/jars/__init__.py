@@ -1,0 +1,1 @@
+"""The jars that the servers run on: fetched, verified, kept."""

@@ -1,0 +1,118 @@
+"""The user's cache of jars: complete and verified before anything runs on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark_pravega.errors import SetupError, system_reason
+
+from ..directories import exclusive, jar_directory
+from ..java import Java
+from . import ivy
+from .lock_file import Artifact, sha256_of
+
+_MEGABYTE = 1_000_000
+
+
+def class_path(
+    artifacts: Sequence[Artifact],
+    *,
+    java: Java,
+    report: Callable[[str], None],
+    directory: Path | None = None,
+    ivy_settings: Path | None = None,
+) -> list[Path]:
+    """The artifacts as verified files, in the given order; missing ones are fetched.
+
+    With a complete cache neither Ivy nor the network is touched. A file gets its name in the cache only
+    after its checksum was found right, so a fetch cut short leaves nothing that is trusted; concurrent
+    callers wait for each other.
+
+    Args:
+        artifacts: what is needed, in class path order.
+        java: runs Ivy when something is missing.
+        report: receives progress, one line at a time.
+        directory: the cache; the user's by default.
+        ivy_settings: the user's Ivy settings file; by default the one named by the environment, if any.
+
+    Raises:
+        SetupError: a file, cached or fetched, has another checksum than the lock file says, or a
+            fetch failed.
+    """
+    directory = jar_directory() if directory is None else directory
+    missing = _missing(artifacts, directory)
+    if missing:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(
+                f"the jar cache {directory} cannot be created: {system_reason(error)}; "
+                "set XDG_CACHE_HOME to a directory that can be written"
+            ) from error
+        with exclusive(
+            directory / ".lock", lambda: report(f"waiting for another process that fetches into {directory}")
+        ):
+            missing = _missing(artifacts, directory)
+            if missing:
+                _fetch(missing, directory, java, _settings(ivy_settings), report)
+    return [directory / artifact.relative_path for artifact in artifacts]
+
+
+def _missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
+    """Artifacts without a file; a file with other bytes than locked is an error."""
+    missing = []
+    for artifact in artifacts:
+        path = directory / artifact.relative_path
+        if not path.exists():
+            missing.append(artifact)
+        elif not artifact.matches(path):
+            raise SetupError(
+                f"wrong checksum: {path} has sha256 {sha256_of(path)} ({path.stat().st_size} bytes), expected "
+                f"{artifact.sha256} ({artifact.size} bytes). It was changed after it was fetched; delete the "
+                "file and run the command again to fetch it anew"
+            )
+    return missing
+
+
+def _settings(given: Path | None) -> Path | None:
+    if given is not None:
+        return given.absolute()
+    named = os.environ.get(ivy.SETTINGS_VARIABLE)
+    return Path(named).absolute() if named else None
+
+
+def _fetch(
+    artifacts: Sequence[Artifact],
+    directory: Path,
+    java: Java,
+    settings: Path | None,
+    report: Callable[[str], None],
+) -> None:
+    size = sum(artifact.size for artifact in artifacts)
+    report(f"fetching {len(artifacts)} jars ({size / _MEGABYTE:.1f} MB) into {directory} (once)")
+    staging = directory / ".fetch"
+    ivy.retrieve(artifacts, staging, java=java, settings=settings, report=report)
+    for artifact in artifacts:
+        fetched = staging / artifact.relative_path
+        if not fetched.is_file():
+            raise SetupError(
+                f"Ivy reported success but delivered no {artifact.relative_path}: check the patterns "
+                "of the Ivy settings file (a Maven layout is expected)"
+            )
+        if not artifact.matches(fetched):
+            found, size = sha256_of(fetched), fetched.stat().st_size
+            # Its cache would deliver the same bytes again on the next try.
+            shutil.rmtree(staging)
+            raise SetupError(
+                f"wrong checksum: fetched {artifact.relative_path} has sha256 {found} ({size} bytes), expected "
+                f"{artifact.sha256} ({artifact.size} bytes). Nothing was kept. The repository or mirror delivers "
+                f"another file: run again, or use another one by --ivy-settings FILE or {ivy.SETTINGS_VARIABLE}"
+            )
+        final = directory / artifact.relative_path
+        final.parent.mkdir(exist_ok=True)
+        os.replace(fetched, final)
+    shutil.rmtree(staging)
+    report(f"fetched and verified {len(artifacts)} jars")

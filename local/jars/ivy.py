@@ -1,0 +1,160 @@
+"""Fetch jars with the Ivy that ships with pyspark.
+
+Neither Maven nor the address of any repository is needed: without further settings Ivy's own notion of
+`central` is used, and a user's mirror comes in by an Ivy settings file, as with `spark.jars.ivySettings`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from pyspark_pravega.errors import SetupError, system_reason
+
+from ..java import Java
+from .lock_file import Artifact
+
+SETTINGS_VARIABLE = "PYSPARK_PRAVEGA_IVY_SETTINGS"
+"""Environment variable naming an Ivy settings file; the command line option wins over it."""
+
+RETRIEVE_PATTERN = "[organisation]/[artifact]-[revision](-[classifier]).[ext]"
+
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <timeout-constraints>
+    <timeout-constraint name="patient" connectionTimeout="20000" readTimeout="60000"/>
+  </timeout-constraints>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="false" timeoutConstraint="patient"/>
+  </resolvers>
+</ivysettings>
+"""
+_DOWNLOADED = re.compile(r"\[SUCCESSFUL ?\]")
+_COMPLAINT = re.compile(r"UNRESOLVED|not found|FAILED|WARN|ERROR|Exception", re.IGNORECASE)
+_USER_INFO = re.compile(r"//[^/\s@]+@")
+_PROGRESS_STEP = 10
+_KEPT_LINES = 15
+
+
+def retrieve(
+    artifacts: Sequence[Artifact],
+    directory: Path,
+    *,
+    java: Java,
+    settings: Path | None,
+    report: Callable[[str], None],
+) -> None:
+    """Fetch the artifacts into `directory`, laid out as `Artifact.relative_path`; nothing is verified.
+
+    Args:
+        artifacts: what to fetch; no dependency of theirs is followed.
+        directory: working directory; what an interrupted run downloaded is kept in it and used again.
+        java: runs Ivy.
+        settings: a user's Ivy settings file, or None for Ivy's own `central`.
+        report: receives progress, one line at a time.
+
+    Raises:
+        SetupError: Ivy is missing, cannot be run, or did not find an artifact.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    module = directory / "ivy.xml"
+    module.write_text(_module(artifacts), encoding="utf-8")
+    command = [str(java.executable)]
+    if settings is None:
+        settings = directory / "ivysettings.xml"
+        settings.write_text(_SETTINGS, encoding="utf-8")
+        # Otherwise Ivy creates ~/.ivy2; a user's own settings may rely on it, ours do not.
+        command.append(f"-Divy.default.ivy.user.dir={directory / 'home'}")
+    elif not settings.is_file():
+        raise SetupError(
+            f"the Ivy settings file {settings} does not exist: correct --ivy-settings or {SETTINGS_VARIABLE}"
+        )
+    command += ["-jar", str(ivy_jar()), "-settings", str(settings), "-ivy", str(module)]
+    command += ["-cache", str(directory / "cache"), "-retrieve", str(directory / RETRIEVE_PATTERN)]
+    status, complaints = _run(command, directory, len(artifacts), report)
+    if status != 0:
+        said = "\n  ".join(complaints) or "nothing"
+        raise SetupError(
+            f"Ivy could not fetch all of {len(artifacts)} jars (exit code {status}). It said:\n  {said}\n"
+            "Check the network connection, or name a mirror by an Ivy settings file: --ivy-settings FILE or "
+            f"{SETTINGS_VARIABLE}=FILE (behind a proxy set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=... "
+            "-Dhttps.proxyPort=...')"
+        )
+
+
+def ivy_jar() -> Path:
+    """The Ivy jar among pyspark's own jars.
+
+    Raises:
+        SetupError: pyspark is not installed, or ships none.
+    """
+    places: list[Path] = []
+    spec = importlib.util.find_spec("pyspark")
+    if spec is not None and spec.submodule_search_locations:
+        places += [Path(place, "jars") for place in spec.submodule_search_locations]
+    if home := os.environ.get("SPARK_HOME"):
+        places.append(Path(home, "jars"))
+    for place in places:
+        if found := sorted(place.glob("ivy-[0-9]*.jar")):
+            return found[-1]
+    raise SetupError(
+        f"no ivy-*.jar in {', '.join(map(str, places)) or 'pyspark (it is not installed)'}: "
+        "install pyspark with its jars (pip install pyspark), or set SPARK_HOME to a Spark distribution"
+    )
+
+
+def _module(artifacts: Sequence[Artifact]) -> str:
+    lines = [
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
+        '  <info organisation="pyspark-pravega" module="jars" revision="1"/>',
+        '  <configurations><conf name="default"/></configurations>',
+        "  <dependencies>",
+    ]
+    for artifact in artifacts:
+        classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
+        # The explicit <artifact> keeps odd packagings in a POM ("bundle") from deciding type and suffix.
+        lines.append(
+            f"    <dependency org={quoteattr(artifact.group)} name={quoteattr(artifact.name)} "
+            f'rev={quoteattr(artifact.version)} transitive="false" conf="default->default">'
+            f'<artifact name={quoteattr(artifact.name)} type="jar" ext="jar"{classifier}/></dependency>'
+        )
+    lines += ["  </dependencies>", "</ivy-module>", ""]
+    return "\n".join(lines)
+
+
+def _run(command: Sequence[str], directory: Path, count: int, report: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Run Ivy to its end; returns its exit code and the last lines that sound like a complaint."""
+    complaints: list[str] = []
+    fetched = 0
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise SetupError(f"Ivy could not be started with {command[0]}: {system_reason(error)}") from error
+    with process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if _DOWNLOADED.search(line):
+                    fetched += 1
+                    if fetched % _PROGRESS_STEP == 0 and fetched < count:
+                        report(f"fetched {fetched} of {count} jars")
+                elif _COMPLAINT.search(line):
+                    # Addresses may carry a user's repository password.
+                    complaints.append(_USER_INFO.sub("//", line.strip()))
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, complaints[-_KEPT_LINES:]

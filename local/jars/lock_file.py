@@ -1,0 +1,85 @@
+"""Lock files: the exact jars that a Java program of this project runs on.
+
+One artifact a line, tab separated, in class path order: group, artifact, version, classifier (`-` for
+none), size in bytes, sha256. Lines starting with `#` are comments. A lock file names no place to fetch
+from: that is the business of `ivy.py` and of the user's own settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark_pravega.errors import SetupError
+
+SERVERS_LOCK = Path(__file__).parents[1] / "servers.lock"
+"""The jars of Pravega standalone and the schema registry, one class path for both."""
+
+_COORDINATE = re.compile(r"[A-Za-z0-9_.-]+")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One jar: its Maven coordinates and what its bytes must be."""
+
+    group: str
+    name: str
+    version: str
+    classifier: str | None
+    size: int
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """File name as Maven repositories have it, e.g. `pravega-client-0.13.0.jar`."""
+        suffix = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{suffix}.jar"
+
+    @property
+    def relative_path(self) -> Path:
+        """Place inside a jar cache; the group keeps equal names of different groups apart."""
+        return Path(self.group, self.file_name)
+
+    def matches(self, path: Path) -> bool:
+        """Whether the file exists and has exactly the locked bytes."""
+        return path.is_file() and path.stat().st_size == self.size and sha256_of(path) == self.sha256
+
+
+def sha256_of(path: Path) -> str:
+    """Lower-case hex digest of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_lock(path: Path) -> tuple[Artifact, ...]:
+    """Parse a lock file.
+
+    Raises:
+        SetupError: a line that is not an artifact; names file and line.
+    """
+    artifacts: list[Artifact] = []
+    for number, line in enumerate(path.read_text(encoding="ascii").splitlines(), start=1):
+        if not line or line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        if (
+            len(fields) != 6
+            or not all(_COORDINATE.fullmatch(field) for field in fields[:4])
+            or not fields[4].isdigit()
+            or not _SHA256.fullmatch(fields[5])
+        ):
+            raise SetupError(
+                f"line {number} of the lock file {path} is not an artifact "
+                "(group, artifact, version, classifier or -, bytes, sha256, separated by tabs): "
+                "the file was damaged; install the package again"
+            )
+        group, name, version, classifier, size, sha256 = fields
+        artifacts.append(Artifact(group, name, version, None if classifier == "-" else classifier, int(size), sha256))
+    return tuple(artifacts)

@@ -1,0 +1,1 @@
+"""The certificates of a local cluster with TLS."""

@@ -1,0 +1,1 @@
+"""The command `pyspark-pravega`, and its sub-commands that need no Spark."""

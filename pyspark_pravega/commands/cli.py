@@ -1,0 +1,295 @@
+"""The command `pyspark-pravega`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pyspark_pravega import __version__
+from pyspark_pravega.errors import PravegaError
+from pyspark_pravega.interrupts import undone_on_interrupt
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# `-h` alone would take `-hiveconf` for itself.
+_PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["--help"]}
+_ABOUT = {
+    "sql": "The SQL shell (spark-sql).",
+    "thriftserver": "The JDBC server, in the foreground.",
+    "connect-server": "The Spark Connect server, in the foreground.",
+    "beeline": "The JDBC shell; all arguments are beeline's.",
+    "pyspark": "The Python shell.",
+    "shell": "The Scala shell (spark-shell).",
+    "submit": "Run a program (spark-submit).",
+    "pipelines": "Declarative pipelines (spark-pipelines): `pyspark-pravega pipelines run`.",
+}
+
+
+class _Commands(click.Group):
+    """Loads some commands only when they are asked for; keeps the order of definition in the help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["local", *self.commands, "show", "consumers", "translate"]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name == "local":
+            from pyspark_pravega.local.command import local
+
+            return local
+        if name == "show":
+            from pyspark_pravega.commands.show import show
+
+            return show
+        if name == "consumers":
+            from pyspark_pravega.commands.consumers import consumers
+
+            return consumers
+        if name == "translate":
+            from pyspark_pravega.commands.translate import translate
+
+            return translate
+        return super().get_command(ctx, name)
+
+
+class _ProgramCommand(click.Command):
+    """Passes arguments on to a program of Spark's, but finds our options among them wherever they stand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from pyspark_pravega.spark.arguments import take_options
+        from pyspark_pravega.spark.launch import PROGRAMS
+
+        options = [option for option in self.params if isinstance(option, click.Option)]
+        names = {name for option in options if not option.is_flag for name in option.opts}
+        if self.name is None or not PROGRAMS[self.name].spark:
+            return super().parse_args(ctx, args)
+        ours, rest = take_options(args, names, mixed=PROGRAMS[self.name].mixed)
+        # A name without value is at the end: click is asked about it, and says so.
+        return super().parse_args(ctx, ours if len(ours) % 2 else [*ours, *rest])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", prog_name="pyspark-pravega")
+def main() -> None:
+    """Pravega as a catalog of Spark SQL.
+
+    Servers and logins are found in the environment: PRAVEGA_CONTROLLER_URI, PRAVEGA_SCHEMA_REGISTRY_URI,
+    pravega_client_auth_method, pravega_client_auth_token, PRAVEGA_TRUST_STORE.
+
+    \b
+    Examples:
+      pyspark-pravega local start
+      pyspark-pravega sql --controller-uri tcp://localhost:9090 -e "SHOW NAMESPACES IN pravega"
+      pyspark-pravega doctor --controller-uri tcp://localhost:9090
+      pyspark-pravega show head iot.sensor
+    """
+
+
+def _connection_options(function: F) -> F:
+    for option in (
+        click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
+        click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
+        click.option("--catalog", metavar="NAME", default="pravega", show_default=True, help="Catalog's name in SQL."),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except PravegaError as error:
+        raise click.ClickException(error.for_user()) from error
+
+
+def _settings(controller_uri: str | None, schema_registry_uri: str | None) -> dict[str, str]:
+    given = {"controller-uri": controller_uri, "schema-registry-uri": schema_registry_uri}
+    return {key: text for key, text in given.items() if text is not None}
+
+
+def _add_program(name: str) -> None:
+    from pyspark_pravega.spark.launch import PROGRAMS
+
+    program = PROGRAMS[name]
+    takes_ports = name == "thriftserver"
+
+    def start(
+        arguments: tuple[str, ...],
+        catalog: str = "pravega",
+        controller_uri: str | None = None,
+        schema_registry_uri: str | None = None,
+        host: str | None = None,
+        port: int | None = None,
+    ) -> None:
+        from pyspark_pravega.spark.launch import check_packages_of_pipelines, plan, run
+
+        with _errors():
+            if name == "pipelines" and "--help" not in arguments:
+                check_packages_of_pipelines(os.environ)
+            settings = _settings(controller_uri, schema_registry_uri)
+            extra = _hive_confs(host, port)
+            launch = plan(name, [*arguments, *extra], catalog=catalog, settings=settings, environment=os.environ)
+        known = controller_uri or os.environ.get("PRAVEGA_CONTROLLER_URI")
+        if program.spark and not known and ".controller-uri=" not in " ".join(arguments):
+            click.echo(
+                f"The catalog '{catalog}' has no controller yet: set PRAVEGA_CONTROLLER_URI or give --controller-uri "
+                "(`pyspark-pravega local start` runs one here).",
+                err=True,
+            )
+        run(launch)
+
+    command: Callable[..., Any] = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)(start)
+    if takes_ports:
+        command = click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for any.")(command)
+        command = click.option("--host", help="Address to listen on.")(command)
+    if program.spark:
+        command = _connection_options(command)
+    about = _ABOUT[name]
+    if program.spark:
+        about += f"\n\nAll arguments but the options below go to {program.script}, unchanged."
+        about += " With Spark's --verbose it logs all that Spark logs by default."
+    main.command(name, cls=_ProgramCommand, context_settings=_PASS_ON, help=about, add_help_option=program.spark)(
+        command
+    )
+
+
+def _hive_confs(host: str | None, port: int | None) -> list[str]:
+    confs = []
+    if port is not None:
+        confs += ["--hiveconf", f"hive.server2.thrift.port={port}"]
+    if host is not None:
+        confs += ["--hiveconf", f"hive.server2.thrift.bind.host={host}"]
+    return confs
+
+
+for _name in _ABOUT:
+    _add_program(_name)
+
+
+@main.command(cls=_ProgramCommand, context_settings=_PASS_ON)
+@_connection_options
+@click.option("--check", is_flag=True, help="Look for errors of syntax and settings, and missing tables; run nothing.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(
+    arguments: tuple[str, ...], catalog: str, controller_uri: str | None, schema_registry_uri: str | None, check: bool
+) -> None:
+    """Run a SQL script, with statements that read a STREAM as streaming queries.
+
+    All arguments but the options below and the script's path go to spark-submit, unchanged. Ctrl-C stops the queries;
+    run the script again to go on from there. Exit code: 0 when the script has ended, 1 when a statement or a query
+    failed, 130 and 143 when a signal stopped it.
+
+    \b
+    Example:
+      pyspark-pravega run --master "local[2]" job.sql
+    """
+    from pyspark_pravega.script.program import run_script
+    from pyspark_pravega.spark.arguments import take_program, unknown_option
+    from pyspark_pravega.spark.launch import plan
+
+    options = [each for each in click.get_current_context().command.params if isinstance(each, click.Option)]
+    if unknown := unknown_option(arguments, [name for option in options for name in option.opts]):
+        name, nearest = unknown
+        hint = f"Did you mean '{nearest}'?" if nearest else "Options are ours, see --help, and those of spark-submit."
+        raise click.UsageError(f"There is no option '{name}'. {hint}")
+    # Click sees only options that stand before all arguments.
+    script, rest = take_program([argument for argument in arguments if argument != "--check"])
+    if script is None:
+        raise click.UsageError("Name the script: pyspark-pravega run script.sql")
+    if (second := take_program(rest)[0]) is not None:
+        raise click.UsageError(f"Name one script: '{script}' and '{second}' are two.")
+    with _errors():
+        settings = _settings(controller_uri, schema_registry_uri)
+        launch = plan("run", rest, catalog=catalog, settings=settings, environment=os.environ)
+    sys.exit(run_script(Path(script), launch, catalog=catalog, check=check or "--check" in arguments))
+
+
+@main.command()
+@_connection_options
+@click.option("--arguments", is_flag=True, help="As arguments of spark-submit instead of spark-defaults.conf.")
+def conf(catalog: str, controller_uri: str | None, schema_registry_uri: str | None, arguments: bool) -> None:
+    """Print what makes Pravega a catalog of a Spark you start yourself.
+
+    Add the lines to spark-defaults.conf. Secrets of the environment are referred to, not printed.
+    """
+    from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, PREFIX, catalog_conf
+    from pyspark_pravega.spark.home import adapter_jar
+    from pyspark_pravega.sql.options import OPTIONS, resolve
+
+    with _errors():
+        settings = _settings(controller_uri, schema_registry_uri)
+        resolve(conf=settings)
+        for option in OPTIONS.values():
+            if option.env and option.key not in settings and os.environ.get(option.env):
+                settings[option.key] = "${env:" + option.env + "}" if option.secret else os.environ[option.env]
+        lines = {"spark.jars": str(adapter_jar()), "spark.pyspark.python": sys.executable, DAEMON_CONF: DAEMON_MODULE}
+        lines.update(catalog_conf(catalog, settings, os.environ).conf)
+    if arguments:
+        click.echo(shlex.join(part for key, text in lines.items() for part in ("--conf", f"{key}={text}")))
+        return
+    width = max(len(key) for key in lines if key.startswith(PREFIX))
+    for key, text in lines.items():
+        click.echo(f"{key:<{width}}  {text}")
+
+
+@main.command()
+def jar() -> None:
+    """Print the path of the jar that Spark needs (spark.jars)."""
+    from pyspark_pravega.spark.home import adapter_jar
+
+    with _errors():
+        click.echo(adapter_jar())
+
+
+@main.command("class-archive")
+@click.option("--delete", is_flag=True, help="Delete it instead.")
+def class_archive(delete: bool) -> None:
+    """Archive Spark's classes, so that sessions and shells start in two thirds of the time.
+
+    Java keeps the classes that a session loads, read and checked, in a file of 240 MB in the user's cache. `configure`
+    and the commands of pyspark-pravega use it. It takes a minute, and belongs to this Spark and this Java: run it again
+    after an upgrade. An archive that was not used for 30 days is deleted when another one is written.
+    """
+    from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, ClassArchive, record
+    from pyspark_pravega.spark.home import find_spark_home
+
+    with _errors():
+        spark_home = find_spark_home(os.environ)
+        if delete:
+            archive = ClassArchive.of(spark_home, os.environ)
+            deleted = archive is not None and archive.delete()
+            click.echo(f"Deleted {archive.file}" if archive is not None and deleted else "There is none.")
+            return
+        with undone_on_interrupt():
+            archive = record(spark_home, os.environ)
+    click.echo(f"Wrote {archive.file} ({archive.file.stat().st_size // 1_000_000} MB).")
+    click.echo(f"For a Spark that you start yourself: {JAVA_OPTIONS_CONF}  {archive.options()}")
+
+
+@main.command()
+@_connection_options
+def doctor(catalog: str, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Check this machine and the connection to both servers, and say what to do about what is wrong."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it logs is said better by the findings
+    from pyspark_pravega.doctor import examine, summary
+
+    findings = []
+    for finding in examine(_settings(controller_uri, schema_registry_uri), os.environ):
+        findings.append(finding)
+        mark = "FAIL" if not finding.good else "ok  " if finding.sure else "warn"
+        click.echo(f"{mark}  {finding.subject}: {finding.text}")
+        if finding.advice:
+            click.echo(f"      -> {finding.advice}")
+    click.echo(summary(findings))
+    sys.exit(0 if all(finding.good for finding in findings) else 1)
+
+
+if __name__ == "__main__":
+    main(prog_name="pyspark-pravega")

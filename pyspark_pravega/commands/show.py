@@ -1,0 +1,240 @@
+"""The command `pyspark-pravega show`: what a Pravega has, without Spark and Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pyspark_pravega.errors import PravegaError, ScopeNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark_pravega.catalog import PravegaCatalog
+
+F = TypeVar("F", bound=Callable[..., Any])
+_AT_ONCE = 8
+"""Tables that are looked at together."""
+
+
+@click.group()
+def show() -> None:
+    """Show tables, their columns, their first rows, and what reads them.
+
+    No JVM is started. TABLE is written as in SQL: iot.sensor. With --json the output is JSON.
+    """
+
+
+def _options(function: F) -> F:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--schema-registry-uri", metavar="URI", help="Schema registry, e.g. http://host:9092."),
+        click.option("--controller-uri", metavar="URI", help="Controller of Pravega, e.g. tcp://host:9090."),
+    ):
+        function = option(function)
+    return function
+
+
+@show.command()
+@click.argument("namespace", required=False)
+@_options
+def tables(namespace: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """List the tables of a NAMESPACE, or of all: segments, bytes, format and retention of each."""
+    from pyspark_pravega.commands.show_output import amount, print_json, print_table
+
+    with _connected(controller_uri, schema_registry_uri) as catalog, ThreadPoolExecutor(_AT_ONCE) as threads:
+        names = _all_tables(catalog) if namespace is None else catalog.list_tables(namespace)
+        rows = list(threads.map(lambda name: _summary(catalog, name), names))
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo("There are no tables.")
+    else:
+        for row in rows:
+            row["size"] = None if row["bytes"] is None else amount(row["bytes"])
+            row["format"] = row["error"] or row["format"]
+        print_table(rows, ("table", "segments", "size", "format", "retention"), right=("segments", "size"))
+
+
+@show.command()
+@click.argument("table")
+@_options
+def schema(table: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Show the columns of a TABLE, with their types and comments, its properties and its schema's versions."""
+    from pyspark_pravega.commands.show_output import print_json, print_table
+    from pyspark_pravega.sql.options import FORMAT
+    from pyspark_pravega.sql.options.changes import KEY_VALUE_FORMAT
+
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        found = catalog.load_table(table)
+        columns = [
+            {
+                "column": field.name,
+                "type": field.dataType.simpleString(),
+                "nullable": field.nullable,
+                "comment": (field.metadata or {}).get("comment", ""),
+            }
+            for field in found.spark_schema
+        ]
+        properties = [{"property": key, "value": text} for key, text in found.properties.items()]
+        fixed = found.properties.get(FORMAT.key) == KEY_VALUE_FORMAT
+        versions = [] if fixed else [asdict(each) for each in found.schema_versions()]
+    if as_json:
+        print_json({"table": found.name, "columns": columns, "properties": found.properties, "versions": versions})
+        return
+    print_table(columns, ("column", "type", "nullable", "comment"))
+    click.echo()
+    print_table(properties, ("property", "value"))
+    if versions:
+        click.echo()
+        print_table(versions, ("version", "type", "columns"), right=("version",))
+
+
+@show.command()
+@click.argument("table")
+@click.option("-n", "--rows", type=click.IntRange(1), default=10, show_default=True, help="So many rows at most.")
+@click.option("-c", "--column", "columns", multiple=True, metavar="NAME", help="Only these columns; hidden ones too.")
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Read option: mode=permissive.")
+@_options
+def head(
+    table: str,
+    rows: int,
+    columns: tuple[str, ...],
+    options: tuple[str, ...],
+    as_json: bool,
+    controller_uri: str | None,
+    schema_registry_uri: str | None,
+) -> None:
+    """Show the first rows of a TABLE, reading no more than they need."""
+    from pyspark_pravega.commands.show_output import print_json, print_table
+
+    given = {}
+    for text in options:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise click.UsageError(f"'{text}' is no option: write KEY=VALUE, for example mode=permissive.")
+        given[key] = value
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        found = catalog.load_table(table).scan(columns or None, limit=rows, options=given).to_arrow()
+    if as_json:
+        print_json(found.to_pylist())
+        return
+    print_table(found.to_pylist(), found.schema.names, right=_numbers(found))
+
+
+@show.command()
+@click.argument("table")
+@click.option("-n", "--versions", type=click.IntRange(1), default=20, show_default=True, help="So many, the newest.")
+@_options
+def history(
+    table: str, versions: int, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None
+) -> None:
+    """Show the commits of a TABLE, the newest first: version, time, operation, rows and where each ends."""
+    from pyspark_pravega.commands.show_output import print_json, print_table
+
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        rows = [asdict(each) for each in reversed(catalog.load_table(table).history()[-versions:])]
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(f"Nothing was committed to {table} by INSERT, append or a streaming query.")
+    else:
+        print_table(rows, ("version", "time", "operation", "rows", "position"), right=("version", "rows"))
+
+
+@show.command()
+@click.argument("table")
+@click.argument("name")
+@_options
+def metadata(table: str, name: str, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Show the metadata table NAME of a TABLE, also of one that cannot be read: segments, schemas, tags, properties."""
+    from pyspark_pravega.commands.show_output import print_json, print_table
+
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        found = catalog.inspect(table, name)
+    rows = found.to_pylist()
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(f"There are no {name} of {table}.")
+    else:
+        print_table(rows, found.schema.names, right=_numbers(found))
+
+
+@show.command()
+@click.argument("table", required=False)
+@_options
+def lag(table: str | None, as_json: bool, controller_uri: str | None, schema_registry_uri: str | None) -> None:
+    """Show how far the consumers of a TABLE, or of all, are behind its end."""
+    from pyspark_pravega.commands.show_output import amount, print_json, print_table
+
+    with _connected(controller_uri, schema_registry_uri) as catalog:
+        rows = [asdict(each) for each in catalog.consumers(table)]
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo("There are no consumers" + (f" of {table}." if table is not None else "."))
+    else:
+        for row in rows:
+            row["behind"] = "unknown" if row["bytes_behind"] is None else amount(row["bytes_behind"])
+            row["position"] = row["position"] or "kept by its readers"
+        print_table(rows, ("consumer", "table", "behind", "position"), right=("behind",))
+
+
+@contextmanager
+def _connected(controller_uri: str | None, schema_registry_uri: str | None) -> Iterator[PravegaCatalog]:
+    from pyspark_pravega.catalog import connect
+
+    try:
+        with connect(controller_uri=controller_uri, schema_registry_uri=schema_registry_uri) as catalog:
+            yield catalog
+    except PravegaError as error:
+        raise click.ClickException(error.for_user()) from error
+
+
+def _all_tables(catalog: PravegaCatalog) -> list[str]:
+    """Return the names of all tables; none of a scope that is dropped meanwhile."""
+    from pyspark_pravega.sql.identifiers import quote
+
+    names: list[str] = []
+    for namespace in catalog.list_namespaces():
+        with suppress(ScopeNotFoundError):
+            names += catalog.list_tables(quote(namespace))
+    return names
+
+
+def _summary(catalog: PravegaCatalog, name: str) -> dict[str, Any]:
+    from pyspark_pravega.sql.options import KEY_VALUE_FORMAT
+
+    row: dict[str, Any] = dict.fromkeys(("table", "segments", "bytes", "format", "retention", "error"))
+    row["table"] = name
+    try:
+        table = catalog.load_table(name)
+        properties = table.properties
+        if properties["format"] == KEY_VALUE_FORMAT:
+            return {**row, "format": KEY_VALUE_FORMAT}  # these have neither segments nor bytes to tell of
+        size = table.size()
+    except PravegaError as error:
+        return {**row, "error": error.condition}  # one that cannot be read must not hide the others
+    retention = " ".join(properties[key] for key in _RETENTION if key in properties)
+    return {
+        **row,
+        "segments": size.segments,
+        "bytes": size.bytes,
+        "format": properties["format"],
+        "retention": retention,
+    }
+
+
+_RETENTION = ("retention.type", "retention.minimum", "retention.maximum")
+
+
+def _numbers(table: Any) -> list[str]:
+    """Return the names of the columns of an Arrow table that are numbers."""
+    from pyarrow import types
+
+    kinds = (types.is_integer, types.is_floating, types.is_decimal)
+    return [field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)]

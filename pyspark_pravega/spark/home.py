@@ -1,0 +1,102 @@
+"""The Spark that runs: where it is, its version, and the jar of the Java adapter for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pyspark_pravega.jvm
+from pyspark_pravega.errors import SetupError
+
+
+def find_spark_home(environment: Mapping[str, str]) -> Path:
+    """Return the Spark that SPARK_HOME names, else the one inside the installed pyspark.
+
+    Raises SetupError when there is none.
+    """
+    home = _home(environment)
+    if not (home / "bin" / "spark-submit").is_file():
+        named = environment.get("SPARK_HOME")
+        raise SetupError(
+            f"There is no Spark in {home}: bin/spark-submit is missing. "
+            + ("Correct or unset SPARK_HOME." if named else "Install pyspark again.")
+        )
+    return home
+
+
+def spark_version(environment: Mapping[str, str]) -> str:
+    """Return the version of the Spark that runs, as `4.3.0`.
+
+    The driver of a cluster may have PySpark alone, in an archive without Spark's jars; then it is PySpark's version.
+    """
+    found = version_of_jars(_home(environment))
+    if found is not None:
+        return found
+    import pyspark
+
+    return str(pyspark.__version__)
+
+
+def version_of_jars(home: Path) -> str | None:
+    """Return the version that the jars of a Spark have, or None if it has no jars."""
+    jars = sorted((home / "jars").glob("spark-core_*.jar"))
+    found = re.search(r"-(\d+(?:\.\d+)+)", jars[0].name.partition("_")[2]) if jars else None
+    return None if found is None else found[1]
+
+
+def line_of(version: str) -> str:
+    """Return what releases of one line share: `4.3` of `4.3.0`."""
+    return ".".join(version.split(".")[:2])
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    if named := environment.get("SPARK_HOME"):
+        return Path(named)
+    import pyspark
+
+    return Path(str(pyspark.__file__)).parent
+
+
+CATALOG_CLASS = "io.github.pysparkpravega.PravegaCatalog"
+"""The class that `spark.sql.catalog.<name>` names."""
+
+JARS = {
+    "4.1": "pyspark-pravega-adapter-4.1.jar",
+    "4.2": "pyspark-pravega-adapter.jar",
+    "4.3": "pyspark-pravega-adapter.jar",
+}
+"""The jar for each version of Spark."""
+
+
+def adapter_jar(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the path of the jar for the Spark that runs: that of SPARK_HOME, else the installed pyspark.
+
+    Raises SetupError when there is none for this Spark, or it was not built, as in a checkout that was not set up.
+    """
+    spark = spark_version(os.environ if environment is None else environment)
+    name = JARS.get(line_of(spark))
+    if name is None:
+        *others, newest = JARS
+        raise SetupError(f"The adapter does not fit Spark {spark}. It is for Spark {', '.join(others)} and {newest}.")
+    jar = Path(str(pyspark_pravega.jvm.__file__)).parent / name
+    if not jar.is_file():
+        raise SetupError(
+            f"The adapter's jar {jar} for Spark {spark} is missing. In a source checkout run `make jar` with this "
+            "pyspark (it takes a JDK); otherwise install pyspark-pravega again."
+        )
+    return jar
+
+
+def adapter_manifest() -> dict[str, str]:
+    """Return what the jar says of itself: `Implementation-Version`, `Spark-Versions` and more."""
+    jar = adapter_jar()
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            text = archive.read("META-INF/MANIFEST.MF").decode()
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise SetupError(f"The adapter's jar {jar} is damaged ({error}). Install pyspark-pravega again.") from error
+    return dict(HeaderParser().parsestr(text).items())

@@ -1,0 +1,166 @@
+"""Starting Spark's own programs with Pravega in them: `pyspark-pravega sql|thriftserver|beeline|pyspark|submit|...`.
+
+A command becomes Spark's program: same process, same signals, same exit code. All arguments are passed on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from pyspark_pravega.errors import SetupError
+from pyspark_pravega.spark.arguments import (
+    add_driver_class_path,
+    add_jar,
+    conf_of,
+    hide_secrets,
+    leading_options,
+    setting_of,
+    split_mixed,
+)
+from pyspark_pravega.spark.catalog_conf import DAEMON_CONF, DAEMON_MODULE, catalog_conf
+from pyspark_pravega.spark.class_archive import JAVA_OPTIONS_CONF, driver_options
+from pyspark_pravega.spark.home import adapter_jar, find_spark_home
+from pyspark_pravega.spark.logging import quiet_logging
+
+
+@dataclass(frozen=True)
+class Program:
+    """One of Spark's programs: script below `bin`, leading arguments, and whether a program file follows."""
+
+    script: str
+    leading: tuple[str, ...] = ()
+    mixed: bool = True
+    spark: bool = True
+    """False: it does not start Spark, and takes none of Spark's arguments."""
+    confs: Mapping[str, str] = field(default_factory=dict)
+    """What is set unless the user sets it."""
+    resource: str = ""
+    """What stands between Spark's options and the program's own; empty if Spark takes them mixed."""
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "sql": Program("spark-sql"),
+    "thriftserver": Program(
+        "spark-submit",
+        (
+            "--class",
+            "io.github.pysparkpravega.thriftserver.BrowsableThriftServer",
+            "--name",
+            "Thrift JDBC/ODBC Server",
+        ),
+        confs={"spark.sql.thriftServer.catalogMetadata.enabled": "true"},
+        # The launcher mixes arguments for classes of Spark's only.
+        resource="spark-internal",
+    ),
+    "connect-server": Program(
+        "spark-submit",
+        (
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--name",
+            "Spark Connect server",
+        ),
+    ),
+    "beeline": Program("beeline", spark=False),
+    "pyspark": Program("pyspark", mixed=False),
+    "shell": Program("spark-shell", mixed=False),
+    "submit": Program("spark-submit", mixed=False),
+    "pipelines": Program("spark-pipelines", mixed=False),
+    # The script's own program, which starts Spark's driver with the arguments of spark-submit.
+    "run": Program("spark-submit"),
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command line ready to run, and what to add to the environment."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+
+
+def plan(
+    name: str,
+    arguments: Sequence[str],
+    *,
+    catalog: str,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Launch:
+    """Work out how to run one of PROGRAMS. Secrets among settings and arguments end up in the environment."""
+    program = PROGRAMS[name]
+    spark_home = find_spark_home(environment)
+    script = str(spark_home / "bin" / program.script)
+    added = {"SPARK_HOME": str(spark_home)}
+    # Spark looks for Python data sources with this interpreter: it must be one that has this package.
+    added["PYSPARK_PYTHON"] = environment.get("PYSPARK_PYTHON") or sys.executable
+    added["PYSPARK_DRIVER_PYTHON"] = environment.get("PYSPARK_DRIVER_PYTHON") or added["PYSPARK_PYTHON"]
+    if not program.spark:
+        return Launch((script, *program.leading, *arguments), added)
+    given = catalog_conf(catalog, settings, environment)
+    passed_on, secrets = hide_secrets(arguments, mixed=program.mixed)
+    confs = [part for key, text in given.conf.items() for part in ("--conf", f"{key}={text}")]
+    jar = adapter_jar(environment)
+    with_jar = add_jar(passed_on, jar, mixed=program.mixed, environment=environment, spark_home=spark_home)
+    if name in ("thriftserver", "pipelines"):
+        with_jar = add_driver_class_path(
+            with_jar, jar, mixed=program.mixed, environment=environment, spark_home=spark_home
+        )
+    java_options = _java_options(with_jar, program.mixed, environment, spark_home)
+    for key, text in {DAEMON_CONF: DAEMON_MODULE, **java_options, **program.confs}.items():
+        if not conf_of(key, passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home):
+            confs += ["--conf", f"{key}={text}"]
+    if name == "pipelines":
+        # Spark's confs of the program do not reach the Spark Connect server that it starts; these do.
+        options = leading_options(with_jar, without=("--remote",))
+        added["PYSPARK_SUBMIT_ARGS"] = shlex.join([*confs, *options, "pyspark-shell"])
+    added.update(quiet_logging(passed_on, mixed=program.mixed, environment=environment, spark_home=spark_home))
+    added.update(given.secrets)
+    added.update(secrets)
+    if name == "thriftserver" and (memory := environment.get("SPARK_DAEMON_MEMORY")):
+        # The launcher takes it for Spark's own class only.
+        confs += ["--driver-memory", memory]
+    if program.resource:
+        of_spark, of_server = split_mixed(with_jar)
+        with_jar = [*of_spark, program.resource, *of_server]
+    # Later confs win, so the user's own count.
+    return Launch((script, *program.leading, *confs, *with_jar), added)
+
+
+def _java_options(
+    arguments: Sequence[str], mixed: bool, environment: Mapping[str, str], spark_home: Path
+) -> dict[str, str]:
+    """Return the conf by which the driver starts from the archive of Spark's classes; nothing if it cannot."""
+
+    def setting(option: str, conf: str) -> str:
+        return setting_of(option, conf, arguments, mixed=mixed, environment=environment, spark_home=spark_home)
+
+    options = driver_options(spark_home, environment, setting)
+    return {JAVA_OPTIONS_CONF: options} if options else {}
+
+
+def run(launch: Launch) -> NoReturn:
+    """Become the program."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(launch.command[0], launch.command, {**os.environ, **launch.environment})
+
+
+def check_packages_of_pipelines(environment: Mapping[str, str]) -> None:
+    """Raise SetupError if this Python lacks what Spark's declarative pipelines need; another Python is not asked."""
+    if "PYSPARK_PYTHON" in environment or "PYSPARK_DRIVER_PYTHON" in environment:
+        return
+    needed = {"pandas": "pandas", "grpc": "grpcio", "grpc_status": "grpcio-status", "yaml": "pyyaml"}
+    missing = [package for module, package in needed.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise SetupError(
+            f"Declarative pipelines need packages that {sys.executable} does not have: {', '.join(missing)}. "
+            'Run: pip install "pyspark[connect]" "pandas<3" pyyaml'
+        )
