@@ -23,7 +23,8 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_be
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit, encoding_id
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.spark_functions import PYTHON, pickled_write
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import PravegaError, TransactionMismatchError
@@ -63,6 +64,20 @@ class _Open:
             self.release()
 
 
+@dataclass(frozen=True)
+class InsertStart:
+    """What begins one INSERT: the call's number, the schema of the rows, how many tasks write, and write options.
+
+    The `number` is for `abort_begun_by`; `query` is the id of the query whose micro-batch it is.
+    """
+
+    number: int
+    schema: StructType
+    tasks: int
+    given: Mapping[str, str]
+    query: str | None = None
+
+
 class Inserts:
     """Thread-safe; a handle is enough to finish an INSERT that another service process began."""
 
@@ -71,44 +86,34 @@ class Inserts:
         self._open: dict[tuple[str, uuid.UUID], _Open] = {}
         self._queries = WritingQueries()
 
-    def begin(
-        self,
-        number: int,
-        catalog: Catalog,
-        table: StreamTable,
-        schema: StructType,
-        tasks: int,
-        options: Mapping[str, str],
-        query: str | None = None,
-    ) -> InsertBegun:
-        """Begin one INSERT of some tasks with write options; return its handle and its tasks' pickled function.
-
-        `number` is that of the call, for `abort_begun_by`; `query` the id of the query whose micro-batch it is.
-        """
-        plain = kind_of(table).plain_writer(catalog.pravega, table, schema, catalog.options(write=options))
+    def begin(self, catalog: Catalog, prepared: TableKind, start: InsertStart) -> InsertBegun:
+        """Begin one INSERT into a table that `prepare_insert` returned; return its handle and its tasks' function."""
+        pravega, table, options = prepared.pravega, prepared.table, prepared.options
+        tasks, given, query = start.tasks, dict(start.given), start.query
+        plain = prepared.plain_writer(start.schema)
         if plain is not None:
-            return InsertBegun(InsertHandle(_NONE, tasks, dict(options)), pickled_write(plain), PYTHON)
+            return InsertBegun(InsertHandle(_NONE, tasks, given), pickled_write(plain), PYTHON)
         with cancellation.shielded():  # a transaction that nobody knows of would stay open until its lease ends
-            settings, seen = write_settings(catalog.options(write=options)), None
-            encoding = begun(partial(encoding_id, catalog.pravega, table))
+            settings, seen = write_settings(options), None
+            encoding = begun(partial(encoding_id, pravega, table))
             if query is None:
-                named = epoch_of_application(catalog.options(write=options))
-                seen = None if named is None else seen_before(catalog.pravega, table, named)
-                insert = Insert.begin(catalog.pravega, table, settings)
+                named = epoch_of_application(options)
+                seen = None if named is None else seen_before(pravega, table, named)
+                insert = Insert.begin(pravega, table, settings)
             else:
                 key = table.stream, writer_of_query(query)
-                insert = self._queries.begin(key, catalog.pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
+                insert = self._queries.begin(key, pravega, table, replace(settings, unit=Unit.MICRO_BATCH))
         transaction = insert.transaction
         with self._lock:
-            self._open[str(table.stream), transaction.id] = _Open(insert, number, catalog.hold())
+            self._open[str(table.stream), transaction.id] = _Open(insert, start.number, catalog.hold())
         try:
-            function = pickled_write(InsertWriter(insert.spec(schema, encoding)))
+            function = pickled_write(InsertWriter(insert.spec(start.schema, encoding)))
             cancellation.check()
         except BaseException:
             for thread in self._abort_in_threads(lambda each: each.insert is insert):
                 thread.join()
             raise
-        return InsertBegun(InsertHandle(str(transaction.id), tasks, dict(options), seen), function, PYTHON)
+        return InsertBegun(InsertHandle(str(transaction.id), tasks, given, seen), function, PYTHON)
 
     def commit(
         self,
@@ -243,5 +248,5 @@ def begin(catalog: Catalog, request: BeginRowChanges) -> RowChangesBegun:
     table = request.table
     with errors_about("Table", subject(catalog, table)):
         options = catalog.options(write=request.options)
-        writer = kind_of(table).row_changes_writer(catalog.pravega, table, request.schema, options)
+        writer = open_table(catalog.pravega, table, options).row_changes_writer(request.schema)
     return RowChangesBegun(pickled_write(writer), PYTHON)

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 from pyspark_pravega.client.cancellation import shielded
 from pyspark_pravega.datasource.changes.row_changes_stream import ChangesMemory
 from pyspark_pravega.datasource.insert.ledger import Epoch
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
@@ -20,7 +20,7 @@ from . import protocol as r
 from .altering.column_changes import takes_change
 from .altering.properties import alter
 from .altering.truncating import truncate
-from .inserts import Inserts
+from .inserts import Inserts, InsertStart
 from .metadata import parts as metadata
 from .metadata.parts import belongs_to_stream
 from .procedures import calling as procedures
@@ -106,7 +106,7 @@ class Operations:
         self._connections.close()
 
     def _answer(self, number: int, catalog: Catalog, request: r.CatalogRequest) -> Reply:
-        if isinstance(request, r.StreamRequest) and request.table.members:
+        if isinstance(request, r.StreamRequest) and kind_of(request.table).of_several:
             return merged_streams.answer(catalog, self._source, request)
         match request:
             case r.DefaultNamespace():
@@ -191,14 +191,13 @@ class Operations:
             case r.PlanChanges():
                 return planning.plan_changes(catalog, request)
             case r.StartOfChanges(table, options):
-                with changes.asked_for(catalog, table, options) as asked:
-                    kind = kind_of(asked.table)
-                    return kind.start_of_changes(catalog.pravega, asked.table, asked.range, asked.options).to_json()
+                with changes.open_changes(catalog, table, options) as (_, opened):
+                    return opened.start_of_changes().to_json()
             case r.EndOfChanges():
                 return planning.end_of_changes(catalog, request, self._source)
             case r.LimitsOfChanges(table, options):
-                with changes.asked_for(catalog, table, options) as asked:
-                    return limits_of(asked.options)
+                with changes.open_changes(catalog, table, options) as (_, opened):
+                    return limits_of(opened.options)
             case r.PlanNewChanges():
                 return planning.plan_new_changes(catalog, request, self._changes)
             case r.StartOfStream():
@@ -243,9 +242,10 @@ class Operations:
             if isinstance(request, r.BeginEpoch):
                 given, query = sink_tables.write_options(table, given), request.query
             options = catalog.options(write=given)
-            table = kind_of(table).prepare_insert(catalog.pravega, table, request.schema, options)
+            prepared = open_table(catalog.pravega, table, options).prepare_insert(request.schema)
         with errors_about_dropped_streams(WRITE_AGAIN):
-            return self._inserts.begin(number, catalog, table, request.schema, request.tasks, given, query)
+            start = InsertStart(number, request.schema, request.tasks, given, query)
+            return self._inserts.begin(catalog, prepared, start)
 
 
 def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:

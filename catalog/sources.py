@@ -146,22 +146,22 @@ def load(catalog: Catalog, conf: Mapping[str, str], request: LoadSource) -> Sour
 
 def _described(catalog: Catalog, conf: Mapping[str, str], table: StreamTable, columns: StructType) -> SourceDescription:
     kind = kind_of(table)
-    name = kind.name(table)
+    name = kind.name_of(table)
     described = TableDescription(
         name=catalog.named(table.stream.scope, name),
         schema=columns,
         properties={},
         metadata_columns=hidden_columns(table, columns),
         table=table,
-        id=merged_streams.identities(catalog, table) if table.members else identity(catalog, table.stream),
+        id=merged_streams.identities(catalog, table) if kind.of_several else identity(catalog, table.stream),
         events_are_rows=kind.events_are_rows,
-        row_key=tuple(kind.row_key(table)),
+        row_key=tuple(kind.row_key_of(table)),
     )
     return SourceDescription(conf, (table.stream.scope, name), described)
 
 
 def _changes(catalog: Catalog, conf: Mapping[str, str], request: LoadSource, table: StreamTable) -> SourceDescription:
-    if table.members:
+    if kind_of(table).of_several:
         raise UnsupportedOperationError(
             f"'{o.CHANGES.key}' is not possible for several streams. Name one of them in '{o.STREAM.key}'."
         )

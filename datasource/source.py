@@ -29,10 +29,11 @@ from pyspark_pravega.sql.refusals import refusal
 from .insert.commit import Insert, WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, seen_before
 from .insert.ledger import Epoch
-from .insert.prepare import epoch_of_application, plain_writer, write_settings
+from .insert.prepare import epoch_of_application, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter
-from .kinds.opening import kind_of
+from .kinds.opening import open_table
 from .scan.event_planning import full_schema
+from .scan.scan_request import ScanRequest
 from .table_of_options import table_of_options
 from .tables.stream_table import StreamTable
 from .workers.connections import client_config
@@ -78,11 +79,12 @@ class PravegaDataSource(DataSource):
 
     @concise
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plan the scan; raises the errors of `TableKind.plan_scan`."""
+        """Plan the scan; raises the errors of `plan_scan`."""
         options = self._read_options()
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
-            return kind_of(table).plan_scan(pravega, table, schema, _reading(self.options, table)).reader
+            opened = open_table(pravega, table, _reading(self.options, table))
+            return opened.plan_scan(ScanRequest(schema)).reader
 
     @concise
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -95,9 +97,10 @@ class PravegaDataSource(DataSource):
         settings = WriteSettings(_LONGEST_LEASE, found.commit_timeout, found.spool_memory)
         with connect(client_config(options)) as pravega:
             table = table_of_options(pravega, options, schema)
-            table = kind_of(table).prepare_insert(pravega, table, schema, options)
-            if (plain := plain_writer(pravega, table, schema, options)) is not None:
+            prepared = open_table(pravega, table, options).prepare_insert(schema)
+            if (plain := prepared.plain_writer(schema)) is not None:
                 return plain
+            table = prepared.table
             if (epoch := epoch_of_application(options)) is not None:
                 epoch = replace(epoch, seen=seen_before(pravega, table, epoch))
             insert = Insert.begin(pravega, table, settings)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
-from pyspark_pravega.datasource.kinds.opening import kind_with_format
+from pyspark_pravega.datasource.kinds.events import Changelog
+from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.loading import (
@@ -19,7 +20,7 @@ from pyspark_pravega.datasource.tables.loading import (
     tags_for,
 )
 from pyspark_pravega.datasource.tables.named_columns import with_columns
-from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, Kind, StreamTable
+from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
@@ -49,7 +50,9 @@ def check_framing(pravega: Pravega, table: StreamTable, framing: str) -> None:
 
     A writer without headers, such as one of Java's serializers that was told so, registers its schema all the same.
     """
-    if find_format(table.format).registry_format is None or table.kind is not Kind.EVENTS or not table.schema_version:
+    if find_format(table.format).registry_format is None or not (
+        kind_of(table).has_schema_versions and table.schema_version
+    ):
         raise InvalidOptionError("'framing' is fixed when such a table is created. Create another table.")
     pieces = take_snapshot(
         pravega, table.stream, start=None, end=None, fail_on_data_loss=False, settled=lambda measure: measure(None)
@@ -84,7 +87,7 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     base, sign, part = name.rpartition(TYPE_SIGN)
     if sign and part == key_value_tables.PART:
         raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown))
-    if sign and part == Kind.CHANGELOG.value:
+    if sign and part == Changelog.PART:
         shown_stream = catalog.named(*namespace, base)
         raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
     if sign:

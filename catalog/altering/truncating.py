@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.key_value.write import remove_entries
+from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 
 from ..storage.connections import Catalog
@@ -22,7 +23,7 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 
     Raises UnsupportedOperationError for tables whose rows are not all the events of a stream, StreamSealedError.
     """
-    if table.kind is Kind.ENTRIES:
+    if not kind_of(table).of_stream:
         remove_entries(catalog.pravega, table)
         return
     check_kind(catalog, table, "TRUNCATE TABLE and DELETE without WHERE are")
@@ -31,18 +32,10 @@ def truncate(catalog: Catalog, table: StreamTable) -> None:
 
 def check_kind(catalog: Catalog, table: StreamTable, statements: str) -> None:
     """Raise UnsupportedOperationError if a table's events cannot be removed; `statements` end with "is" or "are"."""
-    name = table_name(catalog, table)
-    if table.kind is Kind.ENTRIES:
-        raise UnsupportedOperationError(f"{statements} not possible on {name}, a key-value table. Use TRUNCATE TABLE.")
-    if table.kind is Kind.CHANGES:
-        raise UnsupportedOperationError(
-            f"{statements} not possible on {name}: its events are changes of rows, and "
-            "those that follow need the rows before them. Truncate the table in its database, which comes as an event; "
-            "the table property 'retention.type' removes old events."
-        )
-    if table.kind is not Kind.EVENTS:
-        whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
-        raise UnsupportedOperationError(f"{statements} not possible on {name}, a part of a stream. Truncate {whole}.")
+    whole = catalog.named(*(table.called or (table.stream.scope, table.stream.name)))
+    refused = kind_of(table).refusal_to_truncate(table_name(catalog, table), whole)
+    if refused is not None:
+        raise UnsupportedOperationError(f"{statements} not possible on {refused}")
 
 
 def _truncate(catalog: Catalog, table: StreamTable) -> None:

@@ -12,7 +12,7 @@ from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.errors import InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
 
@@ -35,8 +35,8 @@ def append(catalog: Catalog, described: TableDescription, rows: object, given: M
         assert isinstance(columns, StructType)
         batches = _batches(reader, RowsOfTable(reader.schema, described.schema))
         options = catalog.options(write=given)
-        table = kind_of(table).prepare_insert(pravega, table, columns, options)
-        plain = kind_of(table).plain_writer(pravega, table, columns, options)
+        prepared = open_table(pravega, table, options).prepare_insert(columns)
+        table, plain = prepared.table, prepared.plain_writer(columns)
         if plain is not None:
             return _report(plain.write(batches)).rows
         epoch = epoch_of_application(options)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.kind import MicroBatch
+from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.frontier import StreamSegments
@@ -60,7 +61,7 @@ def follow(
     if not kind.events_are_rows:
         raise UnsupportedOperationError(
             f"The rows of {described.name} change, and are not followed as they are. Follow its events: load the table "
-            f"`{kind.name(table)}$changelog`."
+            f"`{kind.name_of(table)}$changelog`."
         )
     with errors_about("Table", subject(catalog, described.table)):
         resolved = catalog.options(read=options, properties=table.scan_properties)
@@ -109,12 +110,6 @@ class _Following:
                 cancellation.sleep(_PAUSE)
 
     def _rows(self, since: SourceOffset, until: SourceOffset) -> pa.Table:
-        planned = kind_of(self.read.table).plan_micro_batch(
-            self.catalog.pravega,
-            self.read.table,
-            self.stream.slices(since, until),
-            self.read.required,
-            self.read.options,
-            self.query,
-        )
+        batch = MicroBatch(self.stream.slices(since, until), self.read.required, self.query)
+        planned = open_table(self.catalog.pravega, self.read.table, self.read.options).plan_micro_batch(batch)
         return read_planned(planned, self.described, self.columns, self.condition)

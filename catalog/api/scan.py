@@ -14,16 +14,12 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_pravega.datasource.changes.appended import is_about_versions
-from pyspark_pravega.datasource.changes.truncations import Search
-from pyspark_pravega.datasource.kinds.kind import WantedRows
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.borders import events_by_log
-from pyspark_pravega.datasource.scan.conditions import taken
 from pyspark_pravega.datasource.scan.counts import counts_of
-from pyspark_pravega.datasource.scan.places import Places, is_about_places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
 from pyspark_pravega.datasource.scan.reader import PlannedReader
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.change_range import TIMESTAMP, VERSION, ChangeRange
 from pyspark_pravega.datasource.tables.hidden_columns import fields_by_name
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
@@ -33,7 +29,7 @@ from pyspark_pravega.sql.identifiers import did_you_mean, nearest
 
 from ..protocol import TimeTravel
 from ..protocol.replies import TableDescription
-from ..queries.changes import asked_for
+from ..queries.changes import open_changes
 from ..storage.connections import Catalog
 from ..storage.naming import errors_about
 from ..storage.spelling import subject
@@ -133,35 +129,22 @@ class Scan:
 
     def _planned(self, required: StructType) -> PlannedScan:
         """Plan what is read: only the segments, offsets and versions that can have rows which the condition keeps."""
-        table, kind = self.described.table, kind_of(self.described.table)
-        limit = None if self.condition is not None else self.limit
+        table = self.described.table
         fields = StructType(list(_fields(self.described).values()))
-        asked = [] if self.condition is None else conditions_of(self.condition, arrow_schema(fields))
-        exact = [each for each in asked if taken([each], fields) == [True]] if kind.events_are_rows else []
+        condition = self.condition
+        request = ScanRequest(
+            required,
+            every=fields,
+            hints=[] if condition is None else conditions_of(condition, arrow_schema(fields)),
+            filtered=condition is not None,
+            limit=self.limit,
+        )
         if table.changes is not None:
-            with asked_for(self.catalog, table, self.options) as changes:
-                return kind.plan_changes(
-                    self.catalog.pravega,
-                    table,
-                    changes.range,
-                    required,
-                    changes.options,
-                    limit=limit,
-                    search=Search(),
-                    conditions=[each for each in exact if is_about_versions(each)],
-                )
+            with open_changes(self.catalog, table, self.options) as (_, opened):
+                return opened.plan_changes(request)
         with errors_about("Table", subject(self.catalog, table)):
             options = self.catalog.options(read=self.options, properties=table.scan_properties)
-            keyed: bool = options.get(o.PUSH_DOWN_ROUTING_KEY)
-            placed: bool = options.get(o.PUSH_DOWN_FILTERS)
-            about_places = [each for each in exact if placed and is_about_places(each, table.schema)]
-            wanted = WantedRows(
-                limit=limit,
-                few=self.condition is not None and self.limit is not None,
-                places=Places(about_places) if about_places else None,
-                conditions=asked if keyed else [],
-            )
-            return kind.plan_scan(self.catalog.pravega, table, required, options, wanted)
+            return open_table(self.catalog.pravega, table, options).plan_scan(request)
 
     def _batches(self, tasks: Sequence[ScanTask], threads: int) -> Generator[Numbered, None, None]:
         left = self.limit
@@ -298,8 +281,7 @@ def _schema(described: TableDescription, columns: Sequence[str]) -> pa.Schema:
 
 def _tasks(planned: PlannedScan, schema: pa.Schema, condition: pc.Expression | None) -> list[ScanTask]:
     reader = _planned_reader(planned)
-    counted = len(planned.output) > len(planned.schema)
-    return [ScanTask(reader, partition, counted, schema, condition) for partition in reader.planned]
+    return [ScanTask(reader, partition, planned.source.counted, schema, condition) for partition in reader.planned]
 
 
 def _in_order(batches: Generator[Numbered, None, None], schema: pa.Schema) -> pa.Table:

@@ -26,12 +26,13 @@ from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, end_rec
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
 from pyspark_pravega.datasource.positions.time_travel import point_now
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, check_target
 from pyspark_pravega.datasource.scan.reader import SegmentScanReader
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table
-from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable, WriterSchemas
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, WriterSchemas
 from pyspark_pravega.errors import DataLossError, MalformedEventError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
 from pyspark_pravega.formats.core.events import EventBuffer
@@ -147,10 +148,8 @@ class _Letters:
 
     def _read(self, columns: StructType, start: StreamCut, end: StreamCut) -> Iterator[dict[str, Any]]:
         read = {o.START_STREAM_CUT.key: start.to_text(), o.END_STREAM_CUT.key: end.to_text()}
-        planned = kind_of(self._letters).plan_scan(
-            self._catalog.pravega, self._letters, columns, self._catalog.options(read=read)
-        )
-        reader = planned.reader
+        letters = open_table(self._catalog.pravega, self._letters, self._catalog.options(read=read))
+        reader = letters.plan_scan(ScanRequest(columns)).reader
         assert isinstance(reader, SegmentScanReader)
         source = str(self._source.stream)
         for partition in reader.planned:
@@ -179,7 +178,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     found = _Letters(catalog, source, letters, part)
     options = catalog.options()
     # Their event times are late: noted, they would hold the watermarks back, as those of a writer that goes on.
-    prepared = replace(kind_of(into).prepare_insert(pravega, into, found.columns, options), event_time=None)
+    prepared = replace(open_table(pravega, into, options).prepare_insert(found.columns).table, event_time=None)
     for _batch in found.rows():
         pass  # before anything is written, it is known which are bad
     if found.bad and not skip_bad and not dry_run:
@@ -200,7 +199,7 @@ def _replay_dead_letter(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
 
 def _table(catalog: Catalog, arguments: Mapping[str, str], name: str) -> StreamTable:
     table = load_table(catalog.pravega, stream_of(catalog, arguments, name)).table
-    if table.kind is not Kind.EVENTS:
+    if not kind_of(table).events_are_rows:
         raise UnsupportedOperationError(
             f"Dead letters of stream {table.stream} cannot be replayed: its events are changes of rows, which count in "
             "their order."

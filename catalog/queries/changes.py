@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.kind import TableKind
+from pyspark_pravega.datasource.kinds.opening import kind_of, open_table
 from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.tables.change_range import ChangeRange
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
@@ -51,23 +52,12 @@ def without_sparks(options: Mapping[str, str]) -> dict[str, str]:
     return ours
 
 
-@dataclass(frozen=True)
-class AskedFor:
-    """The subject of a query with CHANGES: its `name` for a reader, its table, and its options."""
-
-    name: str
-    table: StreamTable
-    range: ChangeRange
-    options: o.Options
-
-
 @contextmanager
-def asked_for(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[AskedFor]:
-    """Resolve the options of a query with CHANGES; errors are told to be about its changes."""
-    assert table.changes is not None
+def open_changes(catalog: Catalog, table: StreamTable, options: Mapping[str, str]) -> Iterator[tuple[str, TableKind]]:
+    """Open the table of a query with CHANGES, with its name for a reader; errors in the body are about its changes."""
     with errors_about("The", f"changes of {subject(catalog, table)}"):
         resolved = catalog.options(read=without_sparks(options), properties=table.scan_properties)
-        yield AskedFor(f"changes of {table_name(catalog, table)}", table, table.changes, resolved)
+        yield f"changes of {table_name(catalog, table)}", open_table(catalog.pravega, table, resolved)
 
 
 def _loaded(catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str]) -> TableDescription:
@@ -97,7 +87,7 @@ def load_changes(
 def described_changes(described: TableDescription, changes: ChangeRange, options: o.Options) -> TableDescription:
     """Describe the changes of a described table in a range. Raises InvalidOptionError for a wrong range."""
     table = described.table
-    schema = kind_of(table).changes_schema(table, permissive=options.get(o.MODE) == PERMISSIVE)
+    schema = kind_of(table).changes_schema_of(table, permissive=options.get(o.MODE) == PERMISSIVE)
     changes.bounds()
     table = replace(table, changes=changes)
     return replace(described, schema=schema, table=table, of_changes=True, metadata_columns=())

@@ -42,7 +42,7 @@ def listed(catalog: Catalog, names: Iterable[str]) -> list[str]:
 
 def table_name(catalog: Catalog, table: StreamTable) -> str:
     """Return how messages and plans name a table: as the statement did that loaded it."""
-    name = kind_of(table).name(table)
+    name = kind_of(table).name_of(table)
     if table.called is None:
         return catalog.named(table.stream.scope, name)
     scope, called = table.called

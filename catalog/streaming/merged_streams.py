@@ -11,10 +11,10 @@ from typing import assert_never
 from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
-from pyspark_pravega.datasource.kinds.merged_streams import check_bounds_of_several
-from pyspark_pravega.datasource.kinds.opening import SEVERAL_STREAMS
+from pyspark_pravega.datasource.kinds.merged_streams import MergedStreams, check_bounds_of_several
 from pyspark_pravega.datasource.scan.event_planning import wants_times
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryMemory, SourceMemory
 from pyspark_pravega.datasource.stream_source.merged_source import Member, TableStreams
@@ -73,7 +73,8 @@ def answer(
             case r.EndOfMicroBatch(since=since, last=last, limits=limits, checkpoint=checkpoint):
                 return reading.end(since, last, limits, checkpoint)
             case r.PlanMicroBatch(since=since, until=until, checkpoint=checkpoint):
-                return planned_read(name, table, request.columns, reading.plan(since, until, checkpoint))
+                planned = reading.plan(since, until, checkpoint)
+                return planned_read(name, table, planned, ScanRequest(request.columns))
         assert_never(request)
 
 
@@ -145,10 +146,8 @@ class _Reading:
         found = reading.slices(reading.read_offset(since), reading.read_offset(until))
         slices = {name: pieces for name, pieces in found.items() if pieces}
         table = replace(self._table, members=tuple(self._streams[name][0] for name in slices))
-        pravega = self._catalog.pravega
-        return SEVERAL_STREAMS.plan_slices(
-            pravega, table, list(slices.values()), self._required, self._options, checkpoint
-        )
+        merged = MergedStreams(self._catalog.pravega, table, self._options)
+        return merged.plan_slices(list(slices.values()), self._required, checkpoint)
 
     def _reading(self, query: QueryMemory | None = None) -> TableStreams:
         query = QueryMemory() if query is None else query

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.kind import MicroBatch
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.event_planning import wants_times
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.stream_source.admission import Limits, limits_of
 from pyspark_pravega.datasource.stream_source.memory import SourceMemory
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.stream_source.reading_queries import ReadingQueries
-from pyspark_pravega.datasource.stream_source.real_time import following
+from pyspark_pravega.datasource.stream_source.real_time import follow
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 
@@ -78,16 +80,9 @@ def plan_micro_batch(
             marks = queries.marks(catalog.pravega, read.stream, request.checkpoint)
             known = marks.end() if until.marks is None else until.marks
             times = marks.times(begin.positions, until.cut.positions, known)
-        planned = kind_of(read.table).plan_micro_batch(
-            catalog.pravega,
-            read.table,
-            stream.slices(since, until),
-            request.columns,
-            read.options,
-            request.checkpoint,
-            times,
-        )
-        return planned_read(table_name(catalog, read.table), read.table, request.columns, planned)
+        batch = MicroBatch(stream.slices(since, until), request.columns, request.checkpoint, times)
+        planned = open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch)
+        return planned_read(table_name(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 
 
 def plan_real_time(
@@ -102,10 +97,9 @@ def plan_real_time(
             )
         since = read.read_offset(request.since)
         _consume(catalog, queries, read, request.checkpoint, since.cut)
-        planned = kind_of(read.table).plan_micro_batch(
-            catalog.pravega, read.table, stream.open_slices(since), request.columns, read.options, request.checkpoint
-        )
-        return planned_read(table_name(catalog, read.table), read.table, request.columns, following(planned))
+        batch = MicroBatch(stream.open_slices(since), request.columns, request.checkpoint)
+        planned = follow(open_table(catalog.pravega, read.table, read.options).plan_micro_batch(batch))
+        return planned_read(table_name(catalog, read.table), read.table, planned, ScanRequest(request.columns))
 
 
 def end_of_real_time(catalog: Catalog, memory: SourceMemory, request: r.EndOfRealTime) -> str:

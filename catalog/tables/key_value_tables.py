@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.commit_log.table import TABLE_NAME as COMMIT_LOG
 from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS
 from pyspark_pravega.datasource.key_value.scan import RAW, entries_of, value_columns
 from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
-from pyspark_pravega.datasource.tables.stream_table import Kind, StreamTable
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -135,20 +135,12 @@ def _undeclared(stream: Stream, configuration: KeyValueTableConfiguration) -> St
         (KeyColumn("key", BINARY, primary),), (KeyColumn("secondary_key", BINARY, secondary),) if secondary else ()
     )
     columns = [StructField(name, BinaryType(), False) for name in (*keys.names, "value")]
-    return StreamTable(stream, RAW, "none", StructType(columns), kind=Kind.ENTRIES, keys=keys)
+    return entries_table(stream, RAW, StructType(columns), keys)
 
 
 def _declared(stream: Stream, row: Mapping[str, Any]) -> StreamTable:
-    return StreamTable(
-        stream=stream,
-        format=row["format"],
-        framing="none",
-        schema=StructType.fromJson(json.loads(row["columns"])),
-        schema_text=row["schema"],
-        kind=Kind.ENTRIES,
-        settings=row["settings"],
-        keys=KeyColumns.from_json(row["keys"]),
-    )
+    columns, keys = StructType.fromJson(json.loads(row["columns"])), KeyColumns.from_json(row["keys"])
+    return entries_table(stream, row["format"], columns, keys, schema_text=row["schema"], settings=row["settings"])
 
 
 def _spelled(columns: Sequence[KeyColumn]) -> str:
@@ -293,7 +285,7 @@ def _asked(
     keys = key_columns(catalog, stream, schema, options, constraints)
     named = set(keys.names)
     columns = StructType([_never_null(each) if each.name in named else each for each in schema])
-    table = StreamTable(stream, format, "none", columns, kind=Kind.ENTRIES, settings=settings, keys=keys)
+    table = entries_table(stream, format, columns, keys, settings=settings)
     values = value_columns(table, columns)
     if not values.fields:
         raise UnsupportedTypeError(

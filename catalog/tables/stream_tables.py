@@ -91,7 +91,7 @@ def describe(
         table=table,
         id=identity(catalog, stream),
         events_are_rows=kind.events_are_rows,
-        row_key=tuple(kind.row_key(table)),
+        row_key=tuple(kind.row_key_of(table)),
     )
 
 

@@ -58,14 +58,15 @@ def check_column_options(catalog: Catalog, table: StreamTable, given: Mapping[st
 
     Spark would then take a column for NOT NULL that has nulls, or show other columns than those that were asked for.
     """
-    if catalog.by_options or table.members or table.keys is not None:
+    kind = kind_of(table)
+    if catalog.by_options or kind.of_several or not kind.of_stream:
         return
     if not {key.lower() for key in given} & {o.MODE.key, o.SCHEMA_VERSION.key}:
         return
     with errors_about("Table", subject(catalog, table)):
         read = without_sparks(table, given)
         options = catalog.options(read=read, properties=table.scan_properties)
-        if kind_of(table).events_are_rows:
+        if kind.events_are_rows:
             _check_mode(table, options)
         _check_version(table, options.get(o.SCHEMA_VERSION))
 

@@ -16,66 +16,46 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.errors import InvalidOptionError
-from pyspark_pravega.sql import options as o
 
 from ..commit_log.commit_log import CommitLog
 from ..commit_log.table import Version
 from ..positions.snapshot import SegmentSlice, end_in, up_to
-from ..scan.bad_events import BadEventRule
 from ..scan.conditions import Condition, Sieve
 from ..scan.event_plan import SegmentVersions
-from ..scan.event_planning import measure_slices, plan_events
-from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.event_planning import EventSelection, Measured, measure_slices, plan_events
+from ..scan.open_table import TableRead
+from ..scan.planned_scan import PlannedScan
+from ..scan.scan_request import WantedRows
 from ..tables.change_range import LAST, TIMESTAMP, Bounds
 from ..tables.hidden_columns import CHANGE_COLUMNS
-from ..tables.stream_table import StreamTable
 from .position import Position
 
 _VERSION = CHANGE_COLUMNS["_commit_version"]
 
 
-def plan_appended(
-    pravega: Pravega,
-    table: StreamTable,
-    bounds: Bounds,
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    *,
-    limit: int | None,
-    earlier: EarlierScan | None,
-    conditions: Sequence[Condition],
-) -> PlannedScan:
+def plan_appended(read: TableRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
-    All `conditions` are about the version alone: events of others are not read.
+    The choosing conditions are about the version alone: events of other versions are not read.
     """
-    log = CommitLog(pravega, table.stream)
+    stream, earlier = read.stream, wanted.earlier
+    log = CommitLog(read.pravega, stream)
     first, last, versions = version_range(log, bounds)
-    cuts = {each.number: each.cut for each in versions}
-    slices = [] if last < first else measure_slices(pravega, table, options, cuts.get(first - 1), cuts.get(last))
+    cuts = {version.number: version.cut for version in versions}
+    slices = [] if last < first else measure_slices(read, cuts.get(first - 1), cuts.get(last))
     if earlier is not None:
         slices = up_to(slices, earlier.tail)
     if last not in cuts:
         # Read after the end was measured, so that every version before it is known.
         versions = log.versions(first)
-        for late in [each for each in versions if each.number == last]:
+        for late in [version for version in versions if version.number == last]:
             slices = up_to(slices, {piece.segment_id: end_in(piece, late.cut) for piece in slices})
     if earlier is not None:
-        versions = [each for each in versions if each.number <= earlier.newest]
-    newest = max((each.number for each in versions), default=0)
-    by_segment = segment_versions(table.stream, slices, versions, first)
-    wanted = _of_versions(table.stream, slices, by_segment, conditions) if conditions else slices
-    return replace(
-        plan_events(pravega, table, wanted, required, options, rule, limit=limit, counted=True, versions=by_segment),
-        newest=newest,
-        tail={piece.segment_id: piece.end for piece in slices},
-    )
-
-
-def is_about_versions(condition: Condition) -> bool:
-    """Tell whether a condition on changes is only about the version that they belong to."""
-    return condition.columns == [_VERSION.name]
+        versions = [version for version in versions if version.number <= earlier.newest]
+    newest = max((version.number for version in versions), default=0)
+    by_segment = segment_versions(stream, slices, versions, first)
+    parts = _of_versions(stream, slices, by_segment, wanted.choosing) if wanted.choosing else None
+    return plan_events(read, Measured(slices, newest=newest), wanted, EventSelection(parts, versions=by_segment))
 
 
 def _of_versions(
@@ -106,21 +86,13 @@ def start_of_appended(pravega: Pravega, stream: Stream, bounds: Bounds) -> Posit
     return Position(before or pravega.controller.head(stream), first - 1)
 
 
-def plan_new_appended(
-    pravega: Pravega,
-    table: StreamTable,
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    since: Position,
-    until: Position,
-) -> PlannedScan:
+def plan_new_appended(read: TableRead, columns: StructType, since: Position, until: Position) -> PlannedScan:
     """Fix what a batch of a stream of changes reads between two positions."""
     first, last = since.version + 1, until.known or until.version
-    versions = CommitLog(pravega, table.stream).versions(first, last) if last >= first else []
-    slices = measure_slices(pravega, table, options, since.cut, until.cut)
-    by_segment = segment_versions(table.stream, slices, versions, first)
-    return plan_events(pravega, table, slices, required, options, rule, limit=None, counted=True, versions=by_segment)
+    versions = CommitLog(read.pravega, read.stream).versions(first, last) if last >= first else []
+    slices = measure_slices(read, since.cut, until.cut)
+    selection = EventSelection(versions=segment_versions(read.stream, slices, versions, first))
+    return plan_events(read, Measured(slices), WantedRows(columns, counted=True), selection)
 
 
 def version_range(log: CommitLog, bounds: Bounds) -> tuple[int, int, list[Version]]:

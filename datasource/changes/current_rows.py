@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import segment_name
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
@@ -19,15 +17,17 @@ from pyspark_pravega.sql import options as o
 from ..scan.bad_events import FAILFAST, PERMISSIVE, BadEventRule, bad_event_rule
 from ..scan.counts import Counts, no_counts
 from ..scan.event_planning import choose_columns, measure_scan, nullable
-from ..scan.planned_scan import PlannedScan
+from ..scan.open_table import TableRead
+from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
+from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.current import CurrentRows
 from .rows.entries import value_name
 from .rows.names import numbers_of
-from .truncations import Search, Unsearched, truncations_in
+from .truncations import Unsearched, truncations_in
 
 
 class CurrentRowsReader(PlannedReader[GroupPlan, GroupPartition]):
@@ -103,37 +103,25 @@ def _column(plan: GroupPlan, entries: pa.Table, field: pa.Field) -> pa.Array:
     return pa.nulls(len(entries), field.type)
 
 
-def plan_current_rows(
-    pravega: Pravega,
-    table: StreamTable,
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    *,
-    limit: int | None,
-    tail: Mapping[int, int] | None,
-    search: Search,
-    counted: bool,
-) -> PlannedScan:
-    """Fix how the current rows are read, now, or up to the tail of an earlier scan.
+def plan_current_rows(read: TableRead, wanted: WantedRows) -> PlannedScan:
+    """Fix how the current rows are read, now, or up to the end of an earlier scan.
 
-    `required` are the columns that Spark needs. With `counted` the tasks tell what they count. Raises
-    InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
+    Raises InvalidOptionError when a start is given, and MalformedEventError when a truncation cannot be read.
     """
-    slices = measure_scan(pravega, table, options, tail)
-    schema, columns = choose_columns(table, required, rule)
-    output = schema if required.fields else nullable(schema)
-    check_whole(options, "current rows")
-    plan = replace(group_plan(pravega, table, output, columns, options, rule), limit=limit, counted=counted)
-    groups = groups_of_keys(pravega, table, slices)
+    slices = measure_scan(read, wanted.earlier).slices
+    schema, columns = choose_columns(read.table, wanted.columns, read.rule)
+    output = schema if wanted.columns.fields else nullable(schema)
+    check_whole(read.options, "current rows")
+    plan = replace(group_plan(read, output, columns), limit=wanted.limit, counted=wanted.counted)
+    groups = groups_of_keys(read, slices)
     if len(groups) > 1:
-        truncations = truncations_in(pravega, plan, slices, search)
+        truncations = truncations_in(read.pravega, plan, slices, wanted.search)
         if isinstance(truncations, Unsearched):
             return PlannedScan.unfinished(output, slices, truncations.reader)
-        for each in truncations:
-            plan.clearings.add(each)
-    reader = CurrentRowsReader(plan, group_partitions(pravega, table, groups))
-    return PlannedScan.of(reader, output, plan.output, slices)
+        for truncation in truncations:
+            plan.clearings.add(truncation)
+    reader = CurrentRowsReader(plan, group_partitions(read.pravega, read.table, groups))
+    return PlannedScan.of(RowSource(reader, output, plan.output), slices)
 
 
 def rule_for_rows(table: StreamTable, options: o.Options) -> BadEventRule:

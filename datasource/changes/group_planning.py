@@ -15,7 +15,7 @@ from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.bad_events import BadEventRule
+from ..scan.open_table import OpenTable, TableRead
 from ..tables.stream_table import StreamTable, WriterSchemas
 from .group_reader import GroupPartition, GroupPlan, whole_snapshots
 from .rows.clearing import Clearings
@@ -69,12 +69,10 @@ class _Groups:
         self._parent[self.root(first)] = self.root(second)
 
 
-def groups_of_keys(
-    pravega: Pravega, table: StreamTable, slices: Sequence[SegmentSlice]
-) -> Sequence[Sequence[SegmentSlice]]:
+def groups_of_keys(opened: OpenTable, slices: Sequence[SegmentSlice]) -> Sequence[Sequence[SegmentSlice]]:
     """Return the slices in groups that share no key: all in one if the table has none."""
-    if key_columns(table.settings):
-        return by_lineage(pravega, table.stream, slices)
+    if key_columns(opened.table.settings):
+        return by_lineage(opened.pravega, opened.stream, slices)
     return [sorted(slices, key=lambda each: each.segment_id)] if slices else []
 
 
@@ -87,27 +85,21 @@ def check_whole(options: o.Options, what: str) -> None:
         )
 
 
-def group_plan(
-    pravega: Pravega,
-    table: StreamTable,
-    schema: StructType,
-    columns: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-) -> GroupPlan:
+def group_plan(read: TableRead, schema: StructType, columns: StructType) -> GroupPlan:
     """Return what all tasks share that fold changes. `schema` is what Spark gets, `columns` the data columns in it."""
+    options = read.options
     return GroupPlan(
-        table=table,
-        config=pravega.config,
+        table=read.table,
+        config=read.pravega.config,
         schema=schema,
         columns=columns,
         limit=None,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         window_bytes=options.get(o.READ_WINDOW),
-        writer_schemas=WriterSchemas(pravega.config, table.stream),
+        writer_schemas=WriterSchemas(read.pravega.config, read.stream),
         memory=options.get(o.CURRENT_ROWS_MEMORY),
-        clearings=Clearings(older_positions(table)),
-        bad_events=rule,
+        clearings=Clearings(older_positions(read.table)),
+        bad_events=read.rule,
         counted=True,
     )
 

@@ -19,6 +19,7 @@ from pyspark_pravega.sql.refusals import refuse_consumer
 from ..commit_log.commit_log import CommitLog
 from ..positions.bounds import check_unbounded
 from ..positions.snapshot import tail_cut
+from ..scan.open_table import OpenTable
 from ..stream_source.admission import Limits, Walker, admitted
 from ..stream_source.frontier import end_within, entered, find_frontier, rest
 from ..stream_source.memory import SourceMemory
@@ -149,14 +150,13 @@ class Wanted:
     memory: SourceMemory
 
 
-def end_of_batch(
-    pravega: Pravega, stream: Stream, options: o.Options, since: Position, wanted: Wanted, *, versioned: bool
-) -> Position:
+def end_of_batch(opened: OpenTable, since: Position, wanted: Wanted, *, versioned: bool) -> Position:
     """Return where the next batch ends: `since` itself if there is nothing new, or not enough.
 
     `versioned`: whether the position tells the newest version before it. Raises InvalidOptionError for positions that
     are none of the stream.
     """
+    pravega, stream, options = opened.pravega, opened.stream, opened.options
     target = wanted.last or end_position(pravega, stream, options, since, versioned=versioned)
     if target.cut == since.cut:
         return since

@@ -14,20 +14,19 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, MalformedEventError
 from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import up_to
-from ..scan.bad_events import BadEventRule
 from ..scan.counts import Counts, no_counts
 from ..scan.event_planning import measure_slices, nullable
-from ..scan.planned_scan import EarlierScan, PlannedScan
+from ..scan.open_table import TableRead
+from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import BATCH_EVENTS, PlannedReader
+from ..scan.scan_request import WantedRows
 from ..tables.change_range import Bounds
-from ..tables.stream_table import StreamTable
 from .group_planning import check_whole, group_partitions, group_plan, groups_of_keys
 from .group_reader import GroupPartition, GroupPlan, group_changes, keyless_rows, report_left_out
 from .rows.clearing import Clearing
@@ -35,7 +34,7 @@ from .rows.entries import value_name
 from .rows.history import RowHistory, Within
 from .rows.names import UNKNOWN, Numbers, numbers_of
 from .states import WHOLE, RowStates, group_of
-from .truncations import Search, Unsearched, truncations_in
+from .truncations import Unsearched, truncations_in
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,32 +178,24 @@ def _column(history: pa.Table, field: pa.Field) -> pa.Array:
     return array if array.type == field.type else array.cast(field.type)
 
 
-def plan_row_changes(
-    pravega: Pravega,
-    table: StreamTable,
-    bounds: Bounds,
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    *,
-    earlier: EarlierScan | None,
-    search: Search,
-) -> PlannedScan:
+def plan_row_changes(read: TableRead, bounds: Bounds, wanted: WantedRows) -> PlannedScan:
     """Fix what a scan of changes reads, now or as an earlier scan of the same changes did.
 
     Raises InvalidOptionError for options that do not fit the changes of rows.
     """
-    plan = row_changes_plan(pravega, table, required, options, rule)
-    slices = measure_slices(pravega, table, options, None, None)
-    if earlier is not None:
-        slices = up_to(slices, earlier.tail)
-    groups = groups_of_keys(pravega, table, slices)
-    keyed = bool(key_columns(table.settings))
-    truncations = truncations_in(pravega, plan, slices, search) if len(slices) > 1 and keyed else None
+    plan = row_changes_plan(read, wanted.columns)
+    slices = measure_slices(read, None, None)
+    if wanted.earlier is not None:
+        slices = up_to(slices, wanted.earlier.tail)
+    groups = groups_of_keys(read, slices)
+    keyed = bool(key_columns(read.table.settings))
+    several = len(slices) > 1 and keyed
+    truncations = truncations_in(read.pravega, plan, slices, wanted.search) if several else None
     if isinstance(truncations, Unsearched):
         return PlannedScan.unfinished(plan.schema, slices, truncations.reader)
-    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), group_partitions(pravega, table, groups))
-    return PlannedScan.of(reader, plan.schema, plan.output, slices)
+    partitions = group_partitions(read.pravega, read.table, groups)
+    reader = ChangesReader(ChangesPlan(plan, bounds, truncations), partitions)
+    return PlannedScan.of(RowSource(reader, plan.schema, plan.output), slices)
 
 
 def check_key_of_table(options: o.Options) -> None:
@@ -213,11 +204,10 @@ def check_key_of_table(options: o.Options) -> None:
         raise InvalidOptionError(f"'{o.PRIMARY_KEY.key}' cannot be given for CHANGES alone. Set the table property.")
 
 
-def row_changes_plan(
-    pravega: Pravega, table: StreamTable, required: StructType, options: o.Options, rule: BadEventRule
-) -> GroupPlan:
+def row_changes_plan(read: TableRead, required: StructType) -> GroupPlan:
     """Return how the changes of rows are read. Raises InvalidOptionError for options that do not fit them."""
-    check_whole(options, "changes of its rows")
+    table = read.table
+    check_whole(read.options, "changes of its rows")
     columns = StructType([field for field in required if field.name in table.schema.names])
     schema = required if required.fields else nullable(StructType([table.schema.fields[0]]))
-    return group_plan(pravega, table, schema, columns, options, rule)
+    return group_plan(read, schema, columns)

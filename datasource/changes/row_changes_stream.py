@@ -19,9 +19,10 @@ from pyspark_pravega.formats.changes.feed import key_columns
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
-from ..scan.bad_events import BadEventRule
 from ..scan.event_planning import measure_slices
-from ..scan.planned_scan import PlannedRows, PlannedScan, TaskFiles
+from ..scan.open_table import TableRead
+from ..scan.planned_scan import PlannedRows, PlannedScan, RowSource, TaskFiles, extent_of
+from ..scan.scan_request import Search
 from ..tables.change_range import ChangeRange
 from ..tables.stream_table import StreamTable
 from ..workers.recent import Recent
@@ -31,7 +32,7 @@ from .position import Position, check_endless
 from .row_changes import NewChangesPartition, NewChangesPlan, NewChangesReader, row_changes_plan
 from .rows.clearing import Clearing
 from .states import KnownRows, digest, is_state, number_of, state_name, trimmed
-from .truncations import Search, Unsearched, truncations_in
+from .truncations import Unsearched, truncations_in
 
 Truncations = tuple[Clearing, ...] | None
 """None where each task sees all of them itself."""
@@ -74,50 +75,52 @@ class Checkpoint:
     retain: int
 
 
-def plan_new_row_changes(
-    pravega: Pravega,
-    table: StreamTable,
-    changes: ChangeRange,
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    since: Position,
-    until: Position,
-    checkpoint: Checkpoint,
-    memory: ChangesMemory,
-    search: Search,
-) -> PlannedScan:
-    """Fix what a batch reads between two positions."""
-    plan = row_changes_plan(pravega, table, required, options, rule)
-    query = digest(str(table.stream), table.schema.json(), table.format, dict(plan.table.settings))
-    known = KnownRows.from_json(checkpoint.known, query)
+@dataclass(frozen=True)
+class ChangesBatch:
+    """What a batch of a stream of changes asks for: columns of the changes between two positions."""
+
+    columns: StructType
+    since: Position
+    until: Position
+    checkpoint: Checkpoint
+    memory: ChangesMemory
+    search: Search
+
+
+def plan_new_row_changes(read: TableRead, changes: ChangeRange, batch: ChangesBatch) -> PlannedScan:
+    """Fix what a batch reads."""
+    pravega, table, stream = read.pravega, read.table, read.stream
+    plan = row_changes_plan(read, batch.columns)
+    query = digest(str(stream), table.schema.json(), table.format, dict(table.settings))
+    since, until = batch.since, batch.until
+    known = KnownRows.from_json(batch.checkpoint.known, query)
     if known is None and since.begin is None:
         known = KnownRows(query)
-    new = measure_slices(pravega, plan.table, options, since.cut, until.cut)
+    new = measure_slices(read, since.cut, until.cut)
     # What scaling made of those where the query began tells groups even if retention has removed what is in between.
     cuts = ((since.begin or since).cut, since.cut, until.cut)
     segments = {piece.segment_id for piece in new}.union(*(cut.positions for cut in cuts))
-    groups = memory.groups.get((table.stream, frozenset(segments)), lambda: _groups(pravega, table.stream, segments))
+    groups = batch.memory.groups.get((stream, frozenset(segments)), lambda: _groups(pravega, stream, segments))
     several = len(segments) > 1
-    found = truncations_in(pravega, plan, new, search) if several else None
+    found = truncations_in(pravega, plan, new, batch.search) if several else None
     if isinstance(found, Unsearched):
-        return PlannedScan.unfinished(required, new, found.reader)
-    states = _States(query, known, checkpoint, since, until, found or ())
+        return PlannedScan.unfinished(batch.columns, new, found.reader)
+    states = _States(query, known, batch, found or ())
     # Where nothing is known, every group is to be known afterwards.
     everyone = bool(found) or known is None
     touched = [group for group in groups if everyone or any(piece.segment_id in group for piece in new)]
     before = {group: states.before(group) for group in touched}
-    past: list[SegmentSlice] = []
+    past: Sequence[SegmentSlice] = []
     old: Truncations = None
     if None in before.values():
-        past = _past(pravega, plan.table, options, since)
-        searched = truncations_in(pravega, plan, past, search) if several else None
+        past = _past(read, since)
+        searched = truncations_in(pravega, plan, past, batch.search) if several else None
         if isinstance(searched, Unsearched):
-            return PlannedScan.unfinished(required, new, searched.reader)
+            return PlannedScan.unfinished(batch.columns, new, searched.reader)
         old = searched
 
     def of_groups(slices: Sequence[SegmentSlice]) -> list[GroupPartition]:
-        parts = [[each for each in slices if each.segment_id in group] for group in touched]
+        parts = [[piece for piece in slices if piece.segment_id in group] for group in touched]
         return group_partitions(pravega, table, parts)
 
     partitions = [
@@ -126,19 +129,23 @@ def plan_new_row_changes(
         for name in [states.after(group, before[group])]
     ]
     reader = NewChangesReader(NewChangesPlan(plan, changes.bounds(), old, found), partitions)
-    scan = PlannedScan.of(reader, plan.schema, plan.output, new, [min(group) for group in touched])
-    tasks = [TaskFiles(tuple(name for files in each.before for name in files), each.after) for each in partitions]
-    return replace(scan, rows=states.planned(tasks))
+    tasks = [TaskFiles(tuple(name for files in part.before for name in files), part.after) for part in partitions]
+    return PlannedScan(
+        RowSource(reader, plan.schema, plan.output),
+        **extent_of(new),
+        affinities=[min(group) for group in touched],
+        rows=states.planned(tasks),
+    )
 
 
-def _past(pravega: Pravega, table: StreamTable, options: o.Options, since: Position) -> list[SegmentSlice]:
+def _past(read: TableRead, since: Position) -> Sequence[SegmentSlice]:
     """Return the events of the query before a batch. Raises DataLossError when some of them are there no more."""
     begin = since.begin or since
     try:
-        return measure_slices(pravega, table, options, begin.cut, since.cut)
+        return measure_slices(read, begin.cut, since.cut)
     except DataLossError:
         raise DataLossError(
-            f"The query's checkpoint does not have the rows of stream {table.stream}, and some of the events that led "
+            f"The query's checkpoint does not have the rows of stream {read.stream}, and some of the events that led "
             "to them were removed. Start the query with a new checkpoint, or set 'fail-on-data-loss' to false to go on "
             "with what is left."
         ) from None
@@ -147,20 +154,12 @@ def _past(pravega: Pravega, table: StreamTable, options: o.Options, since: Posit
 class _States:
     """Chooses the files of the states before and after a batch."""
 
-    def __init__(
-        self,
-        query: str,
-        known: KnownRows | None,
-        checkpoint: Checkpoint,
-        since: Position,
-        until: Position,
-        found: Sequence[Clearing],
-    ) -> None:
-        self._known, self._checkpoint, self._since, self._until = known, checkpoint, since, until
+    def __init__(self, query: str, known: KnownRows | None, batch: ChangesBatch, found: Sequence[Clearing]) -> None:
+        self._known, self._checkpoint, self._since, self._until = known, batch.checkpoint, batch.since, batch.until
         self._found = [[each.origin, each.segment, astuple(each.moment)] for each in found]
         # Executors keep files of several queries, and of several clusters.
-        self._query = digest(query, checkpoint.location)
-        last = max((number_of(name) for name in checkpoint.files if is_state(name)), default=0)
+        self._query = digest(query, self._checkpoint.location)
+        last = max((number_of(name) for name in self._checkpoint.files if is_state(name)), default=0)
         self._next = KnownRows(query, last + 1) if known is None else replace(known, number=known.number + 1)
 
     def before(self, group: frozenset[int]) -> tuple[tuple[str, ...], ...] | None:

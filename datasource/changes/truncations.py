@@ -27,6 +27,7 @@ from pyspark_pravega.formats.changes.feed import PRIMARY_KEY
 from ..commit_log.table import KEY_LENGTH, TABLE_NAME, row_key
 from ..positions.snapshot import SegmentSlice
 from ..scan.reader import PlannedReader
+from ..scan.scan_request import Search
 from ..tables.stream_table import StreamTable
 from ..workers.connections import lent
 from ..workers.recent import Recent
@@ -178,28 +179,10 @@ class TruncationMemory:
         return Searched.from_json(zlib.decompress(entry.value)), entry.version
 
 
-_FEW_BYTES = 16 << 20
-"""What is searched while a scan is planned: it takes less time than to start tasks."""
 _THREADS = 8
 
 FOUND = StructType([StructField("found", StringType())])
 """The rows of a search by tasks, whose texts go back to planning."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """What planning may do to find truncations: search up to `most` bytes (None: any number of them).
-
-    `found` are the rows of a search by tasks that was asked for before.
-    """
-
-    most: int | None = None
-    found: tuple[str, ...] = ()
-
-    @classmethod
-    def of_request(cls, found: tuple[str, ...] | None) -> Search:
-        """Return the search for a request of Spark: none (None) before it runs the scan, few bytes then."""
-        return cls(0) if found is None else cls(_FEW_BYTES, found)
 
 
 @dataclass(frozen=True)

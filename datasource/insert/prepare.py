@@ -11,6 +11,7 @@ from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
 
+from ..scan.open_table import OpenTable
 from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.named_columns import event_time_column, routing_key_column
 from ..tables.stream_table import REGISTRY_CODECS, StreamTable
@@ -23,17 +24,18 @@ TRANSACTIONAL = "transactional"
 BEST_EFFORT = "best-effort"
 
 
-def with_write_options(pravega: Pravega, table: StreamTable, options: o.Options) -> StreamTable:
+def with_write_options(opened: OpenTable) -> StreamTable:
     """Return the table with the routing key, the event time and the codec of one write.
 
     Raises InvalidOptionError for a codec that does not fit.
     """
+    table, options = opened.table, opened.options
     if options.source(o.ROUTING_KEY) is o.Source.QUERY:
         table = replace(table, routing_key=options.get(o.ROUTING_KEY))
     if options.source(o.EVENT_TIME) is o.Source.QUERY:
         table = replace(table, event_time=options.get(o.EVENT_TIME))
     if options.source(o.CODEC) is o.Source.QUERY and options.get(o.CODEC) != table.codec:
-        table = _with_codec(pravega, table, options.get(o.CODEC))
+        table = _with_codec(opened.pravega, table, options.get(o.CODEC))
     return table
 
 
@@ -90,11 +92,12 @@ def write_settings(options: o.Options) -> WriteSettings:
     )
 
 
-def plain_writer(pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> PlainWriter | None:
+def plain_writer(opened: OpenTable, rows: StructType) -> PlainWriter | None:
     """Return the tasks' writer of a write without a transaction, None for one that is a transaction.
 
     It notes no event time, also where the table's property names a column. Raises InvalidOptionError if its own does.
     """
+    pravega, table, options = opened.pravega, opened.table, opened.options
     epoch_of_application(options)
     mode = options.get(o.WRITE_MODE)
     if mode == TRANSACTIONAL:

@@ -19,8 +19,10 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, find_format
 
 from ..scan.conditions import Condition
-from ..scan.planned_scan import PlannedScan
+from ..scan.open_table import OpenTable
+from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
+from ..scan.scan_request import WantedRows
 from ..tables.key_columns import KeyColumns
 from ..tables.stream_table import StreamTable
 from ..workers.connections import lent
@@ -81,18 +83,13 @@ def value_columns(table: StreamTable, columns: StructType) -> StructType:
     return StructType([column for column in columns if column.name not in keys])
 
 
-def plan_entries(
-    pravega: Pravega,
-    table: StreamTable,
-    required: StructType,
-    conditions: Sequence[Condition],
-    limit: int | None,
-) -> PlannedScan:
-    """Plan a scan of the entries that can fulfil the conditions, which somebody evaluates on the rows.
+def plan_entries(opened: OpenTable, wanted: WantedRows) -> PlannedScan:
+    """Plan a scan of the entries that can fulfil the conditions, which others evaluate on the rows.
 
     Without required columns there is one of any values. Raises InvalidSchemaError for columns that the table does not
     have, KeyValueTableNotFoundError, PermissionDeniedError.
     """
+    table, required = opened.table, wanted.columns
     names = table.schema.fieldNames()
     unknown = [name for name in required.fieldNames() if name not in names]
     if unknown:
@@ -102,13 +99,12 @@ def plan_entries(
     keys = keys_of(table)
     schema = strings_for_char_types(required if required.fields else StructType([table.schema[keys.names[0]]]))
     assert isinstance(schema, StructType)
-    entries = same_entries_of(pravega, table)
+    entries = same_entries_of(opened.pravega, table)
     sizes = entries.sizes()
-    partitions = _partitions(entries, keys, sizes, conditions)
+    partitions = _partitions(entries, keys, sizes, wanted.conditions)
+    reader = EntryScanReader(EntryScanPlan(table, opened.pravega.config, schema, wanted.limit), partitions)
     return PlannedScan(
-        EntryScanReader(EntryScanPlan(table, pravega.config, schema, limit), partitions),
-        schema,
-        schema,
+        RowSource(reader, schema, schema),
         sum(sizes[each.partition].bytes for each in partitions),
         len(partitions),
         {},

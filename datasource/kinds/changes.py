@@ -3,159 +3,103 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.feed import WRITTEN_AT, checked_settings, key_columns
-from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..changes.current_rows import plan_current_rows, rule_for_rows
 from ..changes.position import Position, Wanted, check_options, check_positions, end_of_batch
 from ..changes.row_changes import check_key_of_table, plan_row_changes
-from ..changes.row_changes_stream import ChangesMemory, Checkpoint, check_stream_of_rows, plan_new_row_changes
-from ..changes.truncations import Search
+from ..changes.row_changes_stream import ChangesBatch, check_stream_of_rows, plan_new_row_changes
 from ..insert.prepare import checked_for_rows, with_write_options
-from ..positions.snapshot import SegmentSlice
-from ..scan.bad_events import BadEventRule
-from ..scan.conditions import Condition
 from ..scan.dead_letters import check_target
-from ..scan.event_times import EventTimes
-from ..scan.planned_scan import EarlierScan, PlannedScan
-from ..tables.change_range import ChangeRange
+from ..scan.open_table import TableRead
+from ..scan.planned_scan import PlannedScan
+from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import POSITION_COLUMNS, changes_schema
 from ..tables.loading import with_statement_settings
 from ..tables.stream_table import StreamTable
-from .kind import ALL_ROWS, TableKind, WantedRows
+from .kind import MicroBatch, TableKind
 
 
+@dataclass(frozen=True)
 class ChangeTable(TableKind):
     """A table of the current rows. Its changes are those of its rows, by positions in the database's log."""
 
     hidden_columns = POSITION_COLUMNS
     rows_have_keys = True
     columns_in_events = True
-    events_are_rows = False
 
-    def name(self, table: StreamTable) -> str:
-        return table.stream.name
+    @classmethod
+    def row_key_of(cls, table: StreamTable) -> list[str]:
+        return key_columns(table.settings)
 
-    def check_settings(self, columns: StructType, settings: TableSettings) -> TableSettings:
+    @classmethod
+    def check_settings(cls, columns: StructType, settings: TableSettings) -> TableSettings:
         return replace(settings, format_settings=checked_settings(columns, settings.format_settings))
 
-    def plan_scan(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        required: StructType,
-        options: o.Options,
-        wanted: WantedRows = ALL_ROWS,
-    ) -> PlannedScan:
-        table, rule = self._prepare(pravega, table, options)
-        return plan_current_rows(
-            pravega,
-            table,
-            required,
-            options,
-            rule,
-            limit=wanted.limit,
-            tail=wanted.tail,
-            search=wanted.search,
-            counted=wanted.counted,
+    @classmethod
+    def refusal_to_truncate(cls, name: str, whole: str) -> str:
+        return (
+            f"{name}: its events are changes of rows, and those that follow need the rows before them. Truncate the "
+            "table in its database, which comes as an event; the table property 'retention.type' removes old events."
         )
 
-    def plan_micro_batch(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        slices: Sequence[SegmentSlice],
-        required: StructType,
-        options: o.Options,
-        query: str,
-        times: EventTimes | None = None,
-    ) -> PlannedScan:
+    @classmethod
+    def changes_schema_of(cls, table: StreamTable, *, permissive: bool) -> StructType:
+        return changes_schema(table.schema, cls.row_key_of(table))
+
+    def plan_micro_batch(self, batch: MicroBatch) -> PlannedScan:
         raise UnsupportedOperationError(
-            f"The rows of stream {table.stream} change, and are not streamed as they are. Use spark.readStream.changes."
+            f"The rows of stream {self.stream} change, and are not streamed as they are. Use spark.readStream.changes."
         )
 
-    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
-        table = with_write_options(pravega, table, options)
+    def prepare_insert(self, rows: StructType) -> Self:
+        table = with_write_options(self)
         if table.framed and table.schema_version is None:
             raise UnsupportedOperationError(
                 f"The events of stream {table.stream} have schemas of Debezium's envelopes that others register. "
                 "INSERT knows none of them. Write with what writes the others."
             )
-        table = with_statement_settings(table, table.schema, options)
+        table = with_statement_settings(table, table.schema, self.options)
         # Tasks that are run again must write the same bytes.
         now = str(int(time.time() * 1000))
-        return checked_for_rows(replace(table, settings={**table.settings, WRITTEN_AT: now}), rows)
+        table = replace(table, settings={**table.settings, WRITTEN_AT: now})
+        return replace(self, table=checked_for_rows(table, rows))
 
-    def row_key(self, table: StreamTable) -> list[str]:
-        return key_columns(table.settings)
+    def start_of_changes(self) -> Position:
+        check_stream_of_rows(self.table, self.table.changes_range, self.options)
+        self.table.changes_range.bounds()
+        return Position(self.pravega.controller.head(self.stream), 0)
 
-    def changes_schema(self, table: StreamTable, *, permissive: bool) -> StructType:
-        return changes_schema(table.schema, self.row_key(table))
+    def end_of_changes(self, since: Position, wanted: Wanted) -> Position:
+        return end_of_batch(self, since, wanted, versioned=False)
 
-    def plan_changes(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        changes: ChangeRange,
-        required: StructType,
-        options: o.Options,
-        *,
-        limit: int | None = None,
-        earlier: EarlierScan | None = None,
-        search: Search | None = None,
-        conditions: Sequence[Condition] = (),
-    ) -> PlannedScan:
-        check_options(options)
-        bounds = changes.bounds()
-        check_key_of_table(options)
-        table, rule = self._prepare(pravega, table, options)
-        search = search or Search()
-        return plan_row_changes(pravega, table, bounds, required, options, rule, earlier=earlier, search=search)
+    def plan_new_changes(self, batch: ChangesBatch) -> PlannedScan:
+        changes = self.table.changes_range
+        check_stream_of_rows(self.table, changes, self.options)
+        batch = replace(batch, since=check_positions(self.pravega, self.stream, batch.since, batch.until))
+        check_key_of_table(self.options)
+        return plan_new_row_changes(self._read(), changes, batch)
 
-    def start_of_changes(
-        self, pravega: Pravega, table: StreamTable, changes: ChangeRange, options: o.Options
-    ) -> Position:
-        check_stream_of_rows(table, changes, options)
-        changes.bounds()
-        return Position(pravega.controller.head(table.stream), 0)
+    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+        return plan_current_rows(self._read(), wanted)
 
-    def end_of_changes(
-        self, pravega: Pravega, table: StreamTable, options: o.Options, since: Position, wanted: Wanted
-    ) -> Position:
-        return end_of_batch(pravega, table.stream, options, since, wanted, versioned=False)
+    def _plan_changes(self, wanted: WantedRows) -> PlannedScan:
+        check_options(self.options)
+        bounds = self.table.changes_range.bounds()
+        check_key_of_table(self.options)
+        return plan_row_changes(self._read(), bounds, wanted)
 
-    def plan_new_changes(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        changes: ChangeRange,
-        required: StructType,
-        options: o.Options,
-        since: Position,
-        until: Position,
-        checkpoint: Checkpoint,
-        memory: ChangesMemory,
-        search: Search,
-    ) -> PlannedScan:
-        check_stream_of_rows(table, changes, options)
-        since = check_positions(pravega, table.stream, since, until)
-        check_key_of_table(options)
-        table, rule = self._prepare(pravega, table, options)
-        return plan_new_row_changes(
-            pravega, table, changes, required, options, rule, since, until, checkpoint, memory, search
-        )
-
-    def _prepare(self, pravega: Pravega, table: StreamTable, options: o.Options) -> tuple[StreamTable, BadEventRule]:
-        """Return the table as one read sees it, and what becomes of its bad events."""
-        rule = rule_for_rows(table, options)
+    def _read(self) -> TableRead:
+        """Return the table as one read sees it."""
+        rule = rule_for_rows(self.table, self.options)
         if rule.dead_letter is not None:
-            check_target(pravega, rule.dead_letter)
-        return with_statement_settings(table, table.schema, options), rule
+            check_target(self.pravega, rule.dead_letter)
+        table = with_statement_settings(self.table, self.table.schema, self.options)
+        return TableRead(self.pravega, table, self.options, rule)

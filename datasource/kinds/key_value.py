@@ -2,80 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal_of_key_value_table
-from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..key_value.scan import keys_of, plan_entries, same_entries_of
 from ..key_value.write import RowChangesWriter, UpsertSpec, UpsertWriter, encoder_of_values
 from ..scan.planned_scan import PlannedScan
+from ..scan.scan_request import WantedRows
 from ..tables.stream_table import StreamTable
-from .kind import ALL_ROWS, TableKind, WantedRows
+from .kind import TableKind
 
 _KNOWN = (o.PUSH_DOWN_FILTERS, o.PUSH_DOWN_AGGREGATES, o.COLUMNAR_READS)
 """The options of queries that mean something."""
 
 
+@dataclass(frozen=True)
 class KeyValueEntries(TableKind):
     """A table of the entries of a key-value table. It has no versions: a row is what its key has now."""
 
     hidden_columns = ()
     rows_have_keys = True
-    columns_in_events = False
-    events_are_rows = False
     of_stream = False
 
-    def name(self, table: StreamTable) -> str:
-        return table.stream.name
+    @classmethod
+    def row_key_of(cls, table: StreamTable) -> list[str]:
+        return keys_of(table).names
 
-    def check_settings(self, columns: StructType, settings: TableSettings) -> TableSettings:
-        return settings
-
-    def refusal(self, statement: str, name: str) -> str:
+    @classmethod
+    def refusal(cls, statement: str, name: str) -> str:
         return refusal_of_key_value_table(statement, name)
 
-    def plan_scan(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        required: StructType,
-        options: o.Options,
-        wanted: WantedRows = ALL_ROWS,
-    ) -> PlannedScan:
-        _check_options(table, options)
-        return plan_entries(pravega, table, required, wanted.conditions, wanted.limit)
+    @classmethod
+    def format_of(cls, table: StreamTable) -> str:
+        return o.KEY_VALUE_FORMAT
 
-    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
-        _check_options(table, options)
-        missing = [name for name in keys_of(table).names if name not in rows.names]
+    @classmethod
+    def refusal_to_truncate(cls, name: str, whole: str) -> str:
+        return f"{name}, a key-value table. Use TRUNCATE TABLE."
+
+    def prepare_insert(self, rows: StructType) -> Self:
+        _check_options(self.table, self.options)
+        missing = [name for name in keys_of(self.table).names if name not in rows.names]
         if missing:
             raise InvalidSchemaError(
-                f"The rows have no column {', '.join(missing)} of the key of {table.stream}. Give each row its key."
+                f"The rows have no column {', '.join(missing)} of the key of {self.stream}. Give each row its key."
             )
-        encoder_of_values(table, rows)
-        return table
+        encoder_of_values(self.table, rows)
+        return self
 
-    def plain_writer(
-        self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options
-    ) -> DataSourceArrowWriter:
-        same_entries_of(pravega, table).check_writable()
-        return UpsertWriter(UpsertSpec(table, pravega.config, rows))
+    def plain_writer(self, rows: StructType) -> DataSourceArrowWriter:
+        same_entries_of(self.pravega, self.table).check_writable()
+        return UpsertWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
-    def row_changes_writer(
-        self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options
-    ) -> DataSourceArrowWriter:
+    def row_changes_writer(self, rows: StructType) -> DataSourceArrowWriter:
         if rows.fields:
-            self.prepare_insert(pravega, table, rows, options)
-        same_entries_of(pravega, table).check_writable()
-        return RowChangesWriter(UpsertSpec(table, pravega.config, rows))
+            self.prepare_insert(rows)
+        same_entries_of(self.pravega, self.table).check_writable()
+        return RowChangesWriter(UpsertSpec(self.table, self.pravega.config, rows))
 
-    def row_key(self, table: StreamTable) -> list[str]:
-        return keys_of(table).names
+    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+        _check_options(self.table, self.options)
+        return plan_entries(self, wanted)
 
 
 def _check_options(table: StreamTable, options: o.Options) -> None:

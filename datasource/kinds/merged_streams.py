@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.client import Pravega, cancellation
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema, strings_for_char_types
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
 from ..scan.counts import no_counts, with_counts
-from ..scan.planned_scan import PlannedScan
+from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader
+from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import METADATA_COLUMNS
 from ..tables.merged_table import STREAM_COLUMN, no_such_column
-from ..tables.stream_table import Kind, StreamTable
-from .events import EventTable
-from .kind import ALL_ROWS, TableKind, WantedRows
+from ..tables.stream_table import StreamTable
+from .events import EVENT_KINDS, EventTable
+from .kind import MicroBatch
 
 
 @dataclass
@@ -74,28 +75,26 @@ class MergedReader(PlannedReader[MergedPlan, MemberPartition]):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def merged_scan(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
+def merge_scans(members: Sequence[StreamTable], planned: Sequence[PlannedScan], required: StructType) -> PlannedScan:
     """Put the scans of several streams together. `required` are the columns that Spark needs, one at least."""
-    counted = [len(each.output) > len(each.schema) for each in planned]
+    counted = [scan.source.counted for scan in planned]
     output = with_counts(required) if any(counted) else required
     readers: list[PlannedReader[object, InputPartition]] = []
     partitions = []
-    for number, each in enumerate(planned):
-        assert isinstance(each.reader, PlannedReader)
-        readers.append(each.reader)
-        partitions += [MemberPartition(number, one) for one in each.reader.planned]
+    for number, scan in enumerate(planned):
+        assert isinstance(scan.reader, PlannedReader)
+        readers.append(scan.reader)
+        partitions += [MemberPartition(number, partition) for partition in scan.reader.planned]
     named = not any(STREAM_COLUMN.name in member.schema.fieldNames() for member in members)
     plan = MergedPlan(readers, [member.stream.name for member in members], output, counted, named)
     keyed = None
-    if any(each.keyed for each in planned):
-        counts = [each.keyed or (each.segments, each.segments) for each in planned]
+    if any(scan.keyed for scan in planned):
+        counts = [scan.keyed or (scan.segments, scan.segments) for scan in planned]
         keyed = sum(few for few, _ in counts), sum(every for _, every in counts)
     return PlannedScan(
-        MergedReader(plan, partitions),
-        required,
-        output,
-        sum(each.bytes for each in planned),
-        sum(each.segments for each in planned),
+        RowSource(MergedReader(plan, partitions), required, output),
+        sum(scan.bytes for scan in planned),
+        sum(scan.segments for scan in planned),
         {},
         keyed=keyed,
     )
@@ -106,58 +105,38 @@ _THREADS = 8
 """Streams that are planned at the same time."""
 
 
-class SeveralStreams(EventTable):
-    """Tables of the events of several streams, which the kinds of their members read. They are read only."""
+@dataclass(frozen=True)
+class MergedStreams(EventTable):
+    """A table of the events of several streams, which the kinds of their members read. It is read only."""
 
-    def __init__(self, kinds: Mapping[Kind, TableKind]) -> None:
-        self._kinds = kinds
+    of_several = True
+    has_schema_versions = False
 
-    def plan_scan(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        required: StructType,
-        options: o.Options,
-        wanted: WantedRows = ALL_ROWS,
-    ) -> PlannedScan:
-        check_bounds_of_several(table, options)
-        return self._merged(
-            table,
-            required,
-            lambda number, columns: self._kind(table.members[number]).plan_scan(
-                pravega, table.members[number], columns, options, replace(wanted, tail=None)
-            ),
-        )
-
-    def plan_slices(
-        self,
-        pravega: Pravega,
-        table: StreamTable,
-        slices: Sequence[Sequence[SegmentSlice]],
-        required: StructType,
-        options: o.Options,
-        checkpoint: str,
-    ) -> PlannedScan:
-        """Fix how a micro-batch reads these slices, some of each of the table's members."""
-        return self._merged(
-            table,
-            required,
-            lambda number, columns: self._kind(table.members[number]).plan_micro_batch(
-                pravega, table.members[number], slices[number], columns, options, checkpoint
-            ),
-        )
-
-    def prepare_insert(self, pravega: Pravega, table: StreamTable, rows: StructType, options: o.Options) -> StreamTable:
+    def prepare_insert(self, rows: StructType) -> Self:
         raise UnsupportedOperationError(
-            f"Several streams, {table.stream}, cannot be written to as one. Write to one of them."
+            f"Several streams, {self.stream}, cannot be written to as one. Write to one of them."
         )
 
-    def _kind(self, member: StreamTable) -> TableKind:
-        return self._kinds[member.kind]
+    def plan_slices(self, slices: Sequence[Sequence[SegmentSlice]], columns: StructType, query: str) -> PlannedScan:
+        """Fix how a micro-batch reads these slices, some of each of the table's members."""
+        return self._merge(
+            columns,
+            lambda number, columns: self._member(number).plan_micro_batch(MicroBatch(slices[number], columns, query)),
+        )
 
-    def _merged(
-        self, table: StreamTable, required: StructType, plan: Callable[[int, StructType], PlannedScan]
-    ) -> PlannedScan:
+    def _plan_rows(self, wanted: WantedRows) -> PlannedScan:
+        check_bounds_of_several(self.table, self.options)
+        return self._merge(
+            wanted.columns,
+            lambda number, columns: self._member(number)._plan_rows(replace(wanted, columns=columns, earlier=None)),
+        )
+
+    def _member(self, number: int) -> EventTable:
+        member = self.table.members[number]
+        return EVENT_KINDS[member.kind](self.pravega, member, self.options)
+
+    def _merge(self, required: StructType, plan: Callable[[int, StructType], PlannedScan]) -> PlannedScan:
+        table = self.table
         known = {*table.schema.fieldNames(), *METADATA_COLUMNS}
         unknown = [name for name in required.fieldNames() if name not in known]
         if unknown:
@@ -178,7 +157,7 @@ class SeveralStreams(EventTable):
 
         with ThreadPoolExecutor(_THREADS) as threads:
             planned = list(threads.map(cancellation.carried(plan_member), range(len(table.members))))
-        return merged_scan(table.members, planned, strings)
+        return merge_scans(table.members, planned, strings)
 
 
 def check_bounds_of_several(table: StreamTable, options: o.Options) -> None:

@@ -1,4 +1,4 @@
-"""Finds the kind of a table: the one place where a table is loaded, and where its kind is chosen."""
+"""Opens tables: the one place where a table is loaded, and where its kind is chosen."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
 from ..tables.stream_table import Kind, StreamTable, kind_of_format
 from .changes import ChangeTable
-from .events import Changelog, EventTable, TypedEvents
+from .events import EVENT_KINDS, Changelog
 from .key_value import KeyValueEntries
 from .kind import TableKind
-from .merged_streams import SeveralStreams
+from .merged_streams import MergedStreams
 
-_OF_ONE_STREAM: Mapping[Kind, TableKind] = {
-    Kind.EVENTS: EventTable(),
-    Kind.TYPED_EVENTS: TypedEvents(),
-    Kind.CHANGES: ChangeTable(),
-    Kind.CHANGELOG: Changelog(),
-}
-SEVERAL_STREAMS = SeveralStreams(_OF_ONE_STREAM)
-KINDS: Mapping[Kind, TableKind] = {
-    **_OF_ONE_STREAM,
-    Kind.SEVERAL: SEVERAL_STREAMS,
-    Kind.ENTRIES: KeyValueEntries(),
+KINDS: Mapping[Kind, type[TableKind]] = {
+    **EVENT_KINDS,
+    Kind.CHANGES: ChangeTable,
+    Kind.SEVERAL: MergedStreams,
+    Kind.ENTRIES: KeyValueEntries,
 }
 
 
-def kind_of(table: StreamTable) -> TableKind:
-    """Return the kind of a table."""
+def kind_of(table: StreamTable) -> type[TableKind]:
+    """Return the kind of a table, for what needs no connection."""
     return KINDS[table.kind]
 
 
-def kind_with_format(format: str) -> TableKind:
+def open_table(pravega: Pravega, table: StreamTable, options: Options) -> TableKind:
+    """Return a table as one statement with these options uses it."""
+    return KINDS[table.kind](pravega, table, options)
+
+
+def kind_with_format(format: str) -> type[TableKind]:
     """Return the kind of the tables that are made with a format. Raises InvalidOptionError for an unknown format."""
     return KINDS[kind_of_format(format)]
 

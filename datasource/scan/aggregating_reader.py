@@ -6,7 +6,7 @@ A task makes of its Arrow batches one row for each group, and Spark finishes the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 
 from .aggregation import COUNT, COUNT_STAR, MAX, MIN, SUM, Aggregation
 from .counts import COUNTS_COLUMN, counts_batch, counts_of, no_counts
-from .planned_scan import PlannedScan
+from .planned_scan import RowSource
 from .reader import PlannedReader
 
 PENDING_ROWS = 65_536
@@ -253,14 +253,12 @@ class AggregatingReader(PlannedReader[AggregatingPlan, InputPartition]):
         return schema
 
 
-def aggregated(planned: PlannedScan, aggregation: Aggregation, columns: StructType) -> PlannedScan:
-    """Make a scan of the aggregation's operands one that begins the aggregates."""
+def begin_aggregates(source: RowSource, aggregation: Aggregation, columns: StructType) -> RowSource:
+    """Return the groups that tasks begin of the rows of a source, which are the aggregation's operands."""
     rows = aggregation.partial_rows(columns)
-    if not planned.whole:
-        return replace(planned, schema=rows, output=rows)
-    assert isinstance(planned.reader, PlannedReader)
-    counted = len(planned.output) > len(planned.schema)
-    output = StructType([*rows, COUNTS_COLUMN]) if counted else rows
-    reader: PlannedReader[object, InputPartition] = planned.reader
-    plan = AggregatingPlan(reader, aggregation, columns, output, counted)
-    return replace(planned, reader=AggregatingReader(plan, reader.planned), schema=rows, output=output)
+    if not isinstance(source.reader, PlannedReader):
+        return RowSource.unplanned(rows)
+    output = StructType([*rows, COUNTS_COLUMN]) if source.counted else rows
+    reader: PlannedReader[object, InputPartition] = source.reader
+    plan = AggregatingPlan(reader, aggregation, columns, output, source.counted)
+    return RowSource(AggregatingReader(plan, reader.planned), rows, output)

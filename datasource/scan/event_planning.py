@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
@@ -29,9 +29,11 @@ from .bad_events import FAILFAST, PERMISSIVE, BadEventRule
 from .borders import begun_later
 from .event_plan import EventScanPlan, SegmentVersions
 from .event_times import EventTimes, SegmentTimes
+from .open_table import OpenTable, TableRead
 from .places import Places, Span
-from .planned_scan import PlannedScan
+from .planned_scan import EarlierScan, PlannedScan, RowSource, extent_of
 from .reader import SegmentScanReader, SlicePartition
+from .scan_request import WantedRows
 
 LOG = logging.getLogger(__name__)
 
@@ -39,21 +41,25 @@ _LIKELY_SECONDS = 1.0
 """How long the schema registry is asked for what tasks can ask for themselves."""
 
 
-def measure_scan(
-    pravega: Pravega, table: StreamTable, options: o.Options, tail: Mapping[int, int] | None
-) -> list[SegmentSlice]:
-    """Measure as `measure_with_head` does."""
-    return measure_with_head(pravega, table, options, tail)[0]
+@dataclass(frozen=True)
+class Measured:
+    """What a scan covers: slices of segments, as they were measured.
+
+    `head` is the head row that the commit log had then, if the whole stream was measured: all its versions are in the
+    slices. `newest` is the newest version that was known, where versions count.
+    """
+
+    slices: Sequence[SegmentSlice]
+    head: Head | None = None
+    newest: int = 0
 
 
-def measure_with_head(
-    pravega: Pravega, table: StreamTable, options: o.Options, tail: Mapping[int, int] | None
-) -> tuple[list[SegmentSlice], Head | None]:
-    """Measure what lies between the cuts that the options name, now, or up to the tail of an earlier scan.
+def measure_scan(opened: OpenTable, earlier: EarlierScan | None) -> Measured:
+    """Measure what lies between the cuts that the options name, now, or up to the end of an earlier scan.
 
-    The head row of the commit log is returned too, if the whole stream is measured now: all its versions are in it.
     Raises InvalidOptionError for cuts that do not fit, DataLossError, StreamNotFoundError, PermissionDeniedError.
     """
+    pravega, table, options = opened.pravega, opened.table, opened.options
     refuse_consumer(options, "a batch")
     for option, nonsense in ((o.START_STREAM_CUT, "latest"), (o.END_STREAM_CUT, "earliest")):
         if options.get(option) == nonsense:
@@ -65,23 +71,20 @@ def measure_with_head(
         end: StreamCut | None = end_as_of(pravega, table.stream, table.as_of, options)
     else:
         end = end_cut(pravega, table.stream, options)
-    slices, head = _measured(pravega, table, options, start, end)
-    if tail is not None:
-        return up_to(slices, tail), None
-    return slices, head if start is None and end is None else None
+    measured = _measure(opened, start, end)
+    if earlier is not None:
+        return Measured(up_to(measured.slices, earlier.tail))
+    return measured if start is None and end is None else Measured(measured.slices)
 
 
-def measure_slices(
-    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
-) -> list[SegmentSlice]:
+def measure_slices(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Sequence[SegmentSlice]:
     """Measure what lies between two cuts now, whole transactions only; see `take_snapshot`."""
-    return _measured(pravega, table, options, start, end)[0]
+    return _measure(opened, start, end).slices
 
 
-def _measured(
-    pravega: Pravega, table: StreamTable, options: o.Options, start: StreamCut | None, end: StreamCut | None
-) -> tuple[list[SegmentSlice], Head | None]:
-    log = CommitLog(pravega, table.stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
+def _measure(opened: OpenTable, start: StreamCut | None, end: StreamCut | None) -> Measured:
+    pravega, stream, options = opened.pravega, opened.stream, opened.options
+    log = CommitLog(pravega, stream, timeout=options.get(o.TRANSACTION_TIMEOUT).total_seconds())
     head = None
 
     def settled(measure: Callable[[StreamCut | None], list[SegmentSlice]]) -> list[SegmentSlice]:
@@ -91,73 +94,82 @@ def _measured(
 
     slices = take_snapshot(
         pravega,
-        table.stream,
+        stream,
         start=start,
         end=end,
         fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
         settled=settled,
     )
-    return slices, head
+    return Measured(slices, head)
+
+
+@dataclass(frozen=True)
+class EventSelection:
+    """Which of the measured events a scan reads, and as what.
+
+    `parts` are the parts of the slices that are read, if not all. With `versions` the events are changes, with
+    CHANGE_COLUMNS. `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch;
+    without, a scan that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they
+    were asked for. Only events of certain `places` are read, and of certain `segments`.
+    """
+
+    parts: Sequence[SegmentSlice] | None = None
+    versions: Mapping[str, SegmentVersions] | None = None
+    query: str | None = None
+    times: EventTimes | None = None
+    schemas: Callable[[], WriterSchemas] | None = None
+    places: Places | None = None
+    segments: Collection[int] | None = None
+
+
+ALL_EVENTS = EventSelection()
 
 
 def plan_events(
-    pravega: Pravega,
-    table: StreamTable,
-    slices: Sequence[SegmentSlice],
-    required: StructType,
-    options: o.Options,
-    rule: BadEventRule,
-    *,
-    limit: int | None,
-    counted: bool,
-    versions: Mapping[str, SegmentVersions] | None = None,
-    query: str | None = None,
-    times: EventTimes | None = None,
-    schemas: Callable[[], WriterSchemas] | None = None,
-    few: bool = False,
-    places: Places | None = None,
-    segments: Collection[int] | None = None,
+    read: TableRead, measured: Measured, wanted: WantedRows, selection: EventSelection = ALL_EVENTS
 ) -> PlannedScan:
-    """Fix how the events of these slices are read as rows. `versions`: as changes, with CHANGE_COLUMNS.
+    """Fix how measured events are read as rows.
 
-    `query` names the streaming query that reads them, if one does. `times` are those of a micro-batch; without, a scan
-    that asks for times has all watermarks of the stream. `schemas` waits for `likely_schemas`, if they were asked for.
-    `few` rows may be enough, though it is not known how many events have to be read for them. Only events of certain
-    `places` are read, and of certain `segments`.
-
-    `required` are the columns Spark needs, metadata columns among them, nested ones pruned. With `counted` the tasks
-    tell the number of bad events, if the mode lets there be any. Raises InvalidSchemaError for columns that the table
-    does not have.
+    Raises InvalidSchemaError for columns that the table does not have.
     """
-    stream = table.stream
-    more = CHANGE_COLUMNS.names if versions is not None else ()
+    pravega, table, stream, rule = read.pravega, read.table, read.stream, read.rule
+    required, places = wanted.columns, selection.places
+    more = CHANGE_COLUMNS.names if selection.versions is not None else ()
     schema, columns = choose_columns(table, required, rule, more)
+    slices = measured.slices if selection.parts is None else selection.parts
     plan = EventScanPlan(
         table=table,
         config=pravega.config,
         schema=schema if required.fields else nullable(schema),
         columns=columns if rule.mode == FAILFAST else _strings(table.schema),
-        limit=limit,
-        fail_on_data_loss=options.get(o.FAIL_ON_DATA_LOSS),
-        window_bytes=options.get(o.READ_WINDOW),
-        writer_schemas=WriterSchemas(pravega.config, stream) if schemas is None else schemas(),
+        limit=wanted.limit,
+        fail_on_data_loss=read.options.get(o.FAIL_ON_DATA_LOSS),
+        window_bytes=read.options.get(o.READ_WINDOW),
+        writer_schemas=WriterSchemas(pravega.config, stream) if selection.schemas is None else selection.schemas(),
         bad_events=rule,
-        counted=counted and rule.mode != FAILFAST,
-        versions=versions,
-        query=query,
-        few=few,
+        counted=wanted.counted and rule.mode != FAILFAST,
+        versions=selection.versions,
+        query=selection.query,
+        few=wanted.few,
         places=places,
-        times=_times(pravega, table, slices, required, times),
+        times=_times(read, slices, required, selection.times),
     )
     token = pravega.segments.token(stream, Access.READ)
+    segments = selection.segments
     left = slices if segments is None else [piece for piece in slices if piece.segment_id in segments]
-    read = [(piece, None) for piece in left] if places is None else _at_places(pravega, stream, left, places)
-    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in read])
-    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in read]
-    reader = SegmentScanReader(plan, partitions)
-    planned = PlannedScan.of(reader, plan.schema, plan.output, [each.read for each in partitions])
-    keyed = None if segments is None else (len(left), len(slices))
-    return replace(planned, tail={piece.segment_id: piece.end for piece in slices}, keyed=keyed)
+    parts = [(piece, None) for piece in left] if places is None else _at_places(pravega, stream, left, places)
+    endpoints = pravega.segments.locations(stream, [piece.segment_id for piece, _ in parts])
+    partitions = [SlicePartition(piece, endpoints[piece.segment_id], token, span) for piece, span in parts]
+    extent = extent_of([partition.read for partition in partitions])
+    extent["tail"] = extent_of(measured.slices)["tail"]
+    every_event_is_a_row = table.event_type is None and rule.mode == FAILFAST and places is None
+    return PlannedScan(
+        RowSource(SegmentScanReader(plan, partitions), plan.schema, plan.output),
+        **extent,
+        newest=measured.newest,
+        keyed=None if segments is None else (len(left), len(slices)),
+        head=measured.head if every_event_is_a_row else None,
+    )
 
 
 def _at_places(
@@ -168,8 +180,9 @@ def _at_places(
     return begun_later(CommitLog(pravega, stream), [(piece, span) for piece, span in spans if span is not None])
 
 
-def likely_schemas(pravega: Pravega, table: StreamTable, required: StructType) -> WriterSchemas:
+def likely_schemas(opened: OpenTable, required: StructType) -> WriterSchemas:
     """Return the schemas of a scan's events, with those known that most tables have: else each task would ask."""
+    pravega, table = opened.pravega, opened.table
     schemas, stream = WriterSchemas(pravega.config, table.stream), table.stream
     if not table.framed or pravega.config.registry_uri is None or not set(required.names) & set(table.schema.names):
         return schemas
@@ -192,15 +205,11 @@ def wants_times(table: StreamTable, required: StructType) -> bool:
 
 
 def _times(
-    pravega: Pravega,
-    table: StreamTable,
-    slices: Sequence[SegmentSlice],
-    required: StructType,
-    times: EventTimes | None,
+    opened: OpenTable, slices: Sequence[SegmentSlice], required: StructType, times: EventTimes | None
 ) -> dict[str, SegmentTimes] | None:
-    if not wants_times(table, required):
+    if not wants_times(opened.table, required):
         return None
-    stream = table.stream
+    pravega, stream = opened.pravega, opened.stream
     if times is None:
         found = read_watermarks(pravega, stream, 0, marks_end(pravega, stream))
         times = EventTimes(mark for _, mark in found)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import SegmentRange
 from pyspark_pravega.errors import InvalidRowError
@@ -23,8 +22,8 @@ from pyspark_pravega.errors import InvalidRowError
 from ..positions.snapshot import SegmentSlice
 from ..tables.loading import promised_key, stored_properties
 from ..tables.named_columns import key_positions_of, routing_key_column
-from ..tables.stream_table import Kind, StreamTable
 from .conditions import COLUMN, LITERAL, Condition, Term
+from .open_table import OpenTable
 
 Keys: TypeAlias = frozenset[Any]
 
@@ -53,16 +52,17 @@ scale in theirs, and strings with a collation are equal to others. Booleans are 
 
 
 def segments_of_keys(
-    pravega: Pravega, table: StreamTable, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]
+    opened: OpenTable, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]
 ) -> set[int] | None:
     """Return the segments of slices that can have events which fulfil all conditions; None if that cannot be told.
 
     The slices have been measured. Whether the table still promises that all events have its key is looked up after
     that: what breaks the promise is written when it has been taken back, and so behind their ends.
     """
+    pravega, table = opened.pravega, opened.table
     column = table.promised_key
     # The routing key is another where the options of a query say what the events are.
-    if table.kind is not Kind.EVENTS or column is None or column != table.routing_key or len(slices) < 2:
+    if column is None or column != table.routing_key or len(slices) < 2:
         return None
     # It may be spelled in another case than the column, which can be renamed.
     spelled = routing_key_column(column, table.schema)

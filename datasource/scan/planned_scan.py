@@ -1,10 +1,10 @@
-"""Describes a planned scan: the reader of its partitions, and what there is to tell of it."""
+"""Describes a planned scan: where its rows come from, how much it reads, and where that ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import NoReturn, TypedDict
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -43,8 +43,8 @@ class PlannedRows:
 
 
 @dataclass(frozen=True)
-class PlannedScan:
-    """A planned scan: its reader, the schema of its rows, how many bytes of how many segments, and where they end.
+class RowSource:
+    """Where the rows of a scan come from: a reader of partitions, and the schema of the rows.
 
     `output` is what tasks make: the rows, with COUNTS_COLUMN behind them if tasks count anything.
     """
@@ -52,15 +52,32 @@ class PlannedScan:
     reader: DataSourceReader
     schema: StructType
     output: StructType
+
+    @classmethod
+    def unplanned(cls, schema: StructType) -> RowSource:
+        """Return the source of a scan that is to be planned again, of which only the schema is known."""
+        return cls(_Nothing(), schema, schema)
+
+    @property
+    def counted(self) -> bool:
+        """Return whether batches may tell counts."""
+        return len(self.output) > len(self.schema)
+
+
+@dataclass(frozen=True)
+class PlannedScan:
+    """A planned scan: the source of its rows, how many bytes of how many segments it reads, and where these end."""
+
+    source: RowSource
     bytes: int
     segments: int
     tail: Mapping[int, int]
     newest: int = 0
     """The newest version that was known, where versions count."""
     whole: bool = True
-    """False if only what EXPLAIN shows was planned, and `reader` reads nothing."""
+    """False if only what EXPLAIN shows was planned, and the source reads nothing."""
     search: DataSourceReader | None = None
-    """What is to be read before the whole scan can be planned, see `changes/truncation_search.py`."""
+    """What is to be read before the whole scan can be planned, see `changes/truncations.py`."""
     affinities: Sequence[int] = ()
     """For each partition, if given, a number: the same executor should read those of the same number."""
     keyed: tuple[int, int] | None = None
@@ -72,32 +89,39 @@ class PlannedScan:
     known: int | None = None
     """How many rows there are, where that was found without reading them, and only it is asked for."""
 
+    @property
+    def reader(self) -> DataSourceReader:
+        """Return the reader of the partitions."""
+        return self.source.reader
+
     @classmethod
-    def of(
-        cls,
-        reader: DataSourceReader,
-        schema: StructType,
-        output: StructType,
-        slices: Sequence[SegmentSlice],
-        affinities: Sequence[int] = (),
-    ) -> PlannedScan:
-        """Put the reader of these slices together with what they tell."""
-        return cls(
-            reader,
-            schema,
-            output,
-            sum(piece.end - piece.start for piece in slices),
-            len(slices),
-            {piece.segment_id: piece.end for piece in slices},
-            affinities=affinities,
-        )
+    def of(cls, source: RowSource, slices: Sequence[SegmentSlice], affinities: Sequence[int] = ()) -> PlannedScan:
+        """Put the source of the rows of these slices together with what the slices tell."""
+        return cls(source, **extent_of(slices), affinities=affinities)
 
     @classmethod
     def unfinished(
         cls, schema: StructType, slices: Sequence[SegmentSlice], search: DataSourceReader | None
     ) -> PlannedScan:
         """Tell what is known of a scan that is to be planned again."""
-        return replace(cls.of(_Nothing(), schema, schema, slices), whole=False, search=search)
+        return cls(RowSource.unplanned(schema), **extent_of(slices), whole=False, search=search)
+
+
+class Extent(TypedDict):
+    """How much a scan reads, and where that ends, by segment."""
+
+    bytes: int
+    segments: int
+    tail: Mapping[int, int]
+
+
+def extent_of(slices: Sequence[SegmentSlice]) -> Extent:
+    """Return how much lies in slices, and where they end."""
+    return Extent(
+        bytes=sum(piece.end - piece.start for piece in slices),
+        segments=len(slices),
+        tail={piece.segment_id: piece.end for piece in slices},
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from ..tables.hidden_columns import fields_by_name
 from .conditions import Condition, Sieve
 from .counts import counts_of
-from .planned_scan import PlannedScan
+from .planned_scan import RowSource
 from .reader import PlannedReader
 
 
@@ -76,22 +76,18 @@ def columns_to_read(required: StructType, conditions: Sequence[Condition], every
     return StructType([*required.fields, *(known[name] for name in asked)])
 
 
-def sieved(
-    planned: PlannedScan, conditions: Sequence[Condition], required: StructType, limit: int | None
-) -> PlannedScan:
-    """Return a scan of the `columns_to_read` with the required columns of the rows that fulfil the conditions.
+def sieve(source: RowSource, conditions: Sequence[Condition], required: StructType, limit: int | None) -> RowSource:
+    """Return the required columns of those rows of the `columns_to_read` that fulfil the conditions.
 
-    If none are required, it has one column of any values. A `limit` is that of each task.
+    If no column is required, there is one of any values. A `limit` is that of each task.
     """
     if not conditions:
-        return planned
+        return source
     count = max(len(required), 1)
-    schema = StructType(planned.schema.fields[:count])
-    counted = len(planned.output) > len(planned.schema)
-    output = StructType([*planned.output.fields[:count], *planned.output.fields[len(planned.schema) :]])
-    if not planned.whole:
-        return replace(planned, schema=schema, output=output)
-    assert isinstance(planned.reader, PlannedReader)
-    reader: PlannedReader[object, InputPartition] = planned.reader
-    plan = SievingPlan(reader, tuple(conditions), planned.schema, count, counted, limit)
-    return replace(planned, reader=SievingReader(plan, reader.planned), schema=schema, output=output)
+    schema = StructType(source.schema.fields[:count])
+    if not isinstance(source.reader, PlannedReader):
+        return RowSource.unplanned(schema)
+    output = StructType([*schema.fields, *source.output.fields[len(source.schema) :]])
+    reader: PlannedReader[object, InputPartition] = source.reader
+    plan = SievingPlan(reader, tuple(conditions), source.schema, count, source.counted, limit)
+    return RowSource(SievingReader(plan, reader.planned), schema, output)

@@ -25,7 +25,7 @@ from pyspark_pravega.formats.core.batches import Overfull
 
 from ..scan.dead_letters import DeadLetters
 from ..scan.event_plan import EventScanPlan
-from ..scan.planned_scan import PlannedScan
+from ..scan.planned_scan import PlannedScan, RowSource
 from ..scan.reader import PlannedReader, SegmentScanReader, SlicePartition, chunks, slices_of
 from ..scan.slice_decoder import SliceDecoder, event_decoder
 from ..workers.connections import lent
@@ -48,7 +48,7 @@ class FollowPlan:
     segments: tuple[int, ...]
 
 
-def following(planned: PlannedScan) -> PlannedScan:
+def follow(planned: PlannedScan) -> PlannedScan:
     """Return a scan of events from where its slices begin on, without an end.
 
     Raises UnsupportedOperationError for a scan of several streams.
@@ -59,12 +59,8 @@ def following(planned: PlannedScan) -> PlannedScan:
     plan = replace(reader.plan, counted=True, positioned=True)
     partitions = [each for partition in reader.planned for each in slices_of(partition)]
     segments = tuple(each.piece.segment_id for each in partitions)
-    return replace(
-        planned,
-        reader=FollowingReader(FollowPlan(plan, segments), partitions),
-        output=plan.output,
-        affinities=segments,
-    )
+    source = RowSource(FollowingReader(FollowPlan(plan, segments), partitions), planned.source.schema, plan.output)
+    return replace(planned, source=source, affinities=segments)
 
 
 class FollowingReader(PlannedReader[FollowPlan, SlicePartition]):
@@ -165,4 +161,4 @@ class _Events:
         )
 
 
-__all__ = ["FollowPlan", "FollowingReader", "following"]
+__all__ = ["FollowPlan", "FollowingReader", "follow"]

@@ -27,7 +27,7 @@ from pyspark_pravega.formats.core.format import Format, find_format, format_of_r
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
 
-from .stream_table import RAW_SCHEMA, Kind, StreamTable, kind_of_format
+from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
 
 LOG = logging.getLogger(__name__)
 
@@ -116,21 +116,19 @@ def load_table(
     settings = _settings(stored)
     columns = found.spark_schema(schema.schema.text)
     tell_unread(stream, found, schema.schema.text)
-    kind = kind_of_format(found.name)
-    if kind is Kind.EVENTS and event_type is not None:
-        kind = Kind.TYPED_EVENTS
+    of_changes = is_change_format(found.name)
     table = StreamTable(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=table_schema(columns, settings) if kind is Kind.CHANGES else columns,
+        schema=table_schema(columns, settings) if of_changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
         routing_key=stored.get("routing-key"),
-        promised_key=None if kind is Kind.CHANGES else promised_key(stored),
+        promised_key=None if of_changes else promised_key(stored),
         event_time=stored.get("event-time"),
-        kind=kind,
+        kind=kind_of_events(found.name, event_type),
         settings=settings,
         scan_properties=_scan_properties(stored),
         event_type=None if event_type is None else schema.version.type,

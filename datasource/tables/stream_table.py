@@ -50,6 +50,17 @@ class Kind(StrEnum):
     """Every entry of a key-value table is a row. Then `stream` has the scope and the name of that table."""
 
 
+def entries_table(stream: Stream, format: str, columns: StructType, keys: KeyColumns, **more: Any) -> StreamTable:
+    """Return a key-value table of some columns; `format` is that of its values."""
+    return StreamTable(stream, format, "none", columns, kind=Kind.ENTRIES, keys=keys, **more)
+
+
+def kind_of_events(format: str, event_type: str | None) -> Kind:
+    """Return the kind of a table of a format that has the events of one type, or all (None)."""
+    kind = kind_of_format(format)
+    return Kind.TYPED_EVENTS if kind is Kind.EVENTS and event_type is not None else kind
+
+
 def kind_of_format(format: str) -> Kind:
     """Return the kind of table that events of a format make. Raises InvalidOptionError for an unknown format."""
     return Kind.CHANGES if is_change_format(format) else Kind.EVENTS
@@ -103,6 +114,12 @@ class StreamTable:
     def framed(self) -> bool:
         """Tell whether events carry the registry's header."""
         return self.framing == "registry" and find_format(self.format).registry_format is not None
+
+    @property
+    def changes_range(self) -> ChangeRange:
+        """Return the range of a table that stands for its changes."""
+        assert self.changes is not None
+        return self.changes
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal table."""

@@ -10,16 +10,23 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from pyspark_pravega.catalog.inserts import Inserts
+from pyspark_pravega.catalog.inserts import Inserts, InsertStart
 from pyspark_pravega.catalog.protocol.replies import InsertHandle
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.tables.stream_tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
+from pyspark_pravega.datasource.kinds.opening import open_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import ServerUnavailableError, TransactionOutcomeUnknownError
 from tests.datasource.insert.test_atomicity import wait_until
 
 SCHEMA = StructType([StructField("id", IntegerType())])
+
+
+def begin(inserts: Inserts, catalog: Catalog, table: StreamTable) -> InsertHandle:
+    prepared = open_table(catalog.pravega, table, catalog.options()).prepare_insert(SCHEMA)
+    return inserts.begin(catalog, prepared, InsertStart(1, SCHEMA, 1, {})).insert
 
 
 @pytest.mark.parametrize("service", [lambda inserts: inserts, lambda inserts: Inserts()], ids=["same", "another"])
@@ -31,7 +38,7 @@ def test_a_commit_that_fails_by_a_defect_leaves_the_rest_to_the_lease(
     with connect(client_config) as pravega:
         catalog, inserts = Catalog(conf, pravega), Inserts()
         table = create(catalog, [scope], "t", SCHEMA, [], {}, adopt=False).table
-        insert = inserts.begin(1, catalog, table, SCHEMA, 1, {}).insert
+        insert = begin(inserts, catalog, table)
         finishing = service(inserts)
         with pytest.raises(pickle.UnpicklingError):
             finishing.commit(catalog, table, insert, [base64.b64encode(b"junk").decode()], again=False)
@@ -47,7 +54,7 @@ def test_an_outcome_that_no_server_tells_is_called_unknown(client_config: Client
     with connect(client_config) as pravega, connect(dead) as nobody:
         inserts = Inserts()
         table = create(Catalog(conf, pravega), [scope], "t", SCHEMA, [], {}, adopt=False).table
-        insert = inserts.begin(1, Catalog(conf, pravega), table, SCHEMA, 1, {}).insert
+        insert = begin(inserts, Catalog(conf, pravega), table)
         for again, error in ((True, TransactionOutcomeUnknownError), (False, ServerUnavailableError)):
             with pytest.raises(error):
                 Inserts().commit(Catalog(conf, nobody), table, insert, [], again=again)

@@ -12,12 +12,11 @@ from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
-from pyspark_pravega.datasource.kinds.kind import WantedRows
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.conditions import Condition
 from pyspark_pravega.datasource.scan.event_planning import full_schema, nullable
-from pyspark_pravega.datasource.scan.places import Places
 from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.sql.options import resolve
@@ -67,8 +66,7 @@ def scan(
     *,
     limit: int | None = None,
     counted: bool = False,
-    places: Places | None = None,
-    conditions: Sequence[Condition] = (),
+    hints: Sequence[Condition] = (),
     **options: str,
 ) -> PlannedScan:
     """Plan a scan of some columns (None: all, with the positions); options with _ for -."""
@@ -77,8 +75,9 @@ def scan(
     fields |= {field.name: field for field in (nullable(table.schema) if permissive else table.schema)}
     required = full_schema(table) if columns is None else StructType([fields[name] for name in columns])
     read = {name.replace("_", "-"): value for name, value in options.items()}
-    wanted = WantedRows(limit=limit, counted=counted, places=places, conditions=conditions)
-    return kind_of(table).plan_scan(pravega, table, required, resolve(read=read, env={}), wanted)
+    every = StructType(list(fields.values()))
+    request = ScanRequest(required, every=every, hints=hints, limit=limit, counted=counted)
+    return open_table(pravega, table, resolve(read=read, env={})).plan_scan(request)
 
 
 def batches(planned: PlannedScan) -> list[list[pa.RecordBatch]]:

@@ -14,11 +14,11 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.changes.truncations import Search, TruncationMemory
+from pyspark_pravega.datasource.changes.truncations import TruncationMemory
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.kinds.kind import WantedRows
-from pyspark_pravega.datasource.kinds.opening import kind_of
-from pyspark_pravega.datasource.scan.planned_scan import PlannedScan
+from pyspark_pravega.datasource.kinds.opening import open_table
+from pyspark_pravega.datasource.scan.planned_scan import EarlierScan, PlannedScan
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest, Search
 from pyspark_pravega.datasource.tables.stream_table import StreamTable, kind_of_format
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
@@ -46,7 +46,7 @@ def event(op: str, at: int, key: int | None = None, v: str = "x") -> Record:
 
 def planned(pravega: Pravega, table: StreamTable, search: Search = SEARCH, **options: str) -> PlannedScan:
     read = resolve(read={name.replace("_", "-"): value for name, value in options.items()}, env={})
-    return kind_of(table).plan_scan(pravega, table, SCHEMA, read, WantedRows(search=search))
+    return open_table(pravega, table, read).plan_scan(ScanRequest(SCHEMA, search=search))
 
 
 def found(scan: PlannedScan) -> list[tuple[Any, ...]]:
@@ -125,8 +125,8 @@ def test_the_end_of_a_scan_hides_later_truncations(pravega: Pravega, table: Stre
     before = planned(pravega, table)
     write(pravega, table.stream, [event("t", 40)])
     assert found(planned(pravega, table)) == []
-    read = resolve(env={})
-    earlier = kind_of(table).plan_scan(pravega, table, SCHEMA, read, WantedRows(tail=before.tail))
+    request = ScanRequest(SCHEMA, earlier=EarlierScan(before.tail, before.newest))
+    earlier = open_table(pravega, table, resolve(env={})).plan_scan(request)
     assert found(earlier) == rest(range(10, 20))
 
 

@@ -22,9 +22,10 @@ from pyspark_pravega.client.segments.append import SegmentAppender
 from pyspark_pravega.client.segments.event_frames import frame
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
 from pyspark_pravega.client.stream_cut import StreamCut
-from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import open_table
 from pyspark_pravega.datasource.scan.bad_events import BadEventRule, bad_event_rule
 from pyspark_pravega.datasource.scan.dead_letters import COLUMNS, DeadLetters, Letter, create_target
+from pyspark_pravega.datasource.scan.scan_request import ScanRequest
 from pyspark_pravega.datasource.tables.loading import load_table, stored_properties, tags_for
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
 from pyspark_pravega.errors import (
@@ -166,7 +167,7 @@ class TestNumbers:
         planned = scan(pravega, table, ["k"], mode="dropmalformed")
         assert sorted(row["k"] for row in rows(planned)) == self.GOOD  # type: ignore[type-var]
         counted = scan(pravega, table, ["k"], counted=True, mode="dropmalformed")
-        assert counted.output.fieldNames() == ["k", "_counts"]
+        assert counted.source.output.fieldNames() == ["k", "_counts"]
         found = rows(counted)
         assert sorted(row["k"] for row in found if row["_counts"] is None) == self.GOOD  # type: ignore[type-var]
         bad = [row["_counts"] for row in found if row["_counts"] is not None]
@@ -183,7 +184,7 @@ class TestNumbers:
         assert sum(value for batch in every for value in batch.column(1).drop_null().to_pylist()) > 5000
 
     def test_nothing_is_counted_where_nothing_can_be_bad(self, pravega: Pravega, table: StreamTable) -> None:
-        assert scan(pravega, table, ["k"], counted=True).output.fieldNames() == ["k"]
+        assert scan(pravega, table, ["k"], counted=True).source.output.fieldNames() == ["k"]
 
     @pytest.mark.parametrize("limit", [1, 255, 257, 5000, 100_000])
     def test_a_limit_counts_rows(self, pravega: Pravega, table: StreamTable, limit: int) -> None:
@@ -442,5 +443,5 @@ def test_a_struct_is_checked_whole(pravega: Pravega, new_stream: Callable[..., S
         ("dropmalformed", [({"a": 1}, [{"a": 1}, None]), (None, None)]),
         ("permissive", [({"a": 1}, [{"a": 1}, None]), (None, None), (None, None), (None, None)]),
     ]:
-        planned = kind_of(whole).plan_scan(pravega, whole, table("a"), resolve(read={"mode": mode}, env={}))
+        planned = open_table(pravega, whole, resolve(read={"mode": mode}, env={})).plan_scan(ScanRequest(table("a")))
         assert [(row["s"], row["l"]) for row in rows(planned)] == expected

@@ -91,14 +91,14 @@ def test_exactly_the_rows_of_a_scan_of_all_segments(pravega: Pravega, table: Str
     for _ in range(200):
         conditions = [Condition(written(chance)) for _ in range(chance.choice([1, 1, 2]))]
         assert all(taken(conditions, KEYED))
-        planned = scan(pravega, table, conditions=conditions)
+        planned = scan(pravega, table, hints=conditions)
         assert fulfilling(rows(planned), conditions) == fulfilling(whole, conditions), conditions
         assert planned.tail == every.tail
         assert planned.keyed in (None, (planned.segments, segments))
         fewer += planned.segments < segments
     assert fewer > 100
     for key in range(KEYS):  # one segment of each epoch, most of which are of several
-        planned = scan(pravega, table, conditions=[Condition(compared("=", column("k"), literal("int", key)))])
+        planned = scan(pravega, table, hints=[Condition(compared("=", column("k"), literal("int", key)))])
         held = {row["_segment"] for row in whole if row["k"] == key}
         assert len(held) <= planned.segments < segments * 2 / 3
 
@@ -106,15 +106,15 @@ def test_exactly_the_rows_of_a_scan_of_all_segments(pravega: Pravega, table: Str
 def test_a_promise_that_was_taken_back_meanwhile(pravega: Pravega, table: StreamTable) -> None:
     """A table may be loaded before, and the scan planned after what was written with another key."""
     conditions = [Condition(compared("=", column("k"), literal("int", 7)))]
-    keyed = scan(pravega, table, conditions=conditions)
+    keyed = scan(pravega, table, hints=conditions)
     promise(pravega, table.stream, None)
     by_value = replace(table, routing_key="v", promised_key=None)
     insert_numbers(pravega, by_value, 0, 8 * KEYS, 8)
-    planned = scan(pravega, table, conditions=conditions)
+    planned = scan(pravega, table, hints=conditions)
     assert keyed.keyed is not None and planned.keyed is None
     assert len(fulfilling(rows(planned), conditions)) == len(fulfilling(rows(keyed), conditions)) + KEYS
     promise(pravega, table.stream, "v")  # of another column
-    assert scan(pravega, table, conditions=conditions).keyed is None
+    assert scan(pravega, table, hints=conditions).keyed is None
 
 
 def test_which_keys_conditions_leave() -> None:

@@ -18,6 +18,7 @@ from pyspark_pravega.datasource.positions.snapshot import SegmentSlice
 from pyspark_pravega.datasource.scan.borders import begun_later
 from pyspark_pravega.datasource.scan.conditions import Condition, Term
 from pyspark_pravega.datasource.scan.event_planning import measure_scan
+from pyspark_pravega.datasource.scan.open_table import OpenTable
 from pyspark_pravega.datasource.scan.places import Places, Span, is_about_places
 from pyspark_pravega.errors import MalformedEventError
 from pyspark_pravega.sql.options import resolve
@@ -114,8 +115,7 @@ def test_exactly_the_events_that_are_wanted(pravega: Pravega, new_stream: Callab
     tails = scan(pravega, table).tail
     for _ in range(150):
         conditions = [written(chance, given) for _ in range(chance.choice([1, 1, 2, 3]))]
-        places = Places([Condition(terms) for terms, _ in conditions])
-        planned = scan(pravega, table, places=places)
+        planned = scan(pravega, table, hints=[Condition(terms) for terms, _ in conditions])
         wanted = [row for row in given if all(says(row) for _, says in conditions)]
         assert of(rows(planned)) == of(wanted)
         assert planned.tail == tails
@@ -144,7 +144,7 @@ def test_reading_begins_at_the_end_of_a_version(pravega: Pravega, new_stream: Ca
     for version in log.versions():
         for segment, offset in version.cut.positions.items():
             ends[segment_name(table.stream, segment)].add(offset)
-    slices = measure_scan(pravega, table, resolve(env={}), None)
+    slices = measure_scan(OpenTable(pravega, table, resolve(env={})), None).slices
     saved = 0
     for row in given:
         name, offset = row["_segment"], row["_offset"] + random.Random(row["_offset"]).choice([-1, 0, 1])
@@ -198,8 +198,7 @@ def test_bad_events_elsewhere_are_not_met(pravega: Pravega, new_stream: Callable
     places = [row["_offset"] for row in whole]
 
     def found(*terms: tuple[Term, ...]) -> list[Row]:
-        given = Places([Condition(each) for each in terms])
-        return rows(scan(pravega, table, ["v"], places=given, mode=mode))
+        return rows(scan(pravega, table, ["v"], hints=[Condition(each) for each in terms], mode=mode))
 
     good = (*column("_offset"), *number(places[1]), *number(places[3]), Term("IN", 3, None, None))
     assert [row["v"] for row in found(good)] == [1, 2]

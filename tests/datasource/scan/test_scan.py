@@ -307,7 +307,7 @@ class TestWhatIsAskedFor:
     def test_no_column(self, pravega: Pravega, stream: Stream) -> None:
         """A batch without columns would lose its number of rows, so it carries one."""
         planned = scan(pravega, keyed_table(stream), [])
-        assert len(planned.schema.fields) == 1
+        assert len(planned.source.schema.fields) == 1
         found = [batch for partition in batches(planned) for batch in partition]
         assert sum(batch.num_rows for batch in found) == 3000
         assert all(batch.num_columns == 1 and batch.column(0).null_count == batch.num_rows for batch in found)

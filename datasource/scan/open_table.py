@@ -1,0 +1,38 @@
+"""A table as one statement uses it: the values that planning, reading and writing share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.sql.options import Options
+
+from ..tables.stream_table import StreamTable
+from .bad_events import BadEventRule
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A connection, a table, and the resolved options of one statement.
+
+    The kinds of tables in `datasource/kinds` are its subclasses. The options of a read have the table's
+    `scan_properties` in them.
+    """
+
+    pravega: Pravega
+    table: StreamTable
+    options: Options
+
+    @property
+    def stream(self) -> Stream:
+        """Return the stream; of a key-value table its scope and name."""
+        return self.table.stream
+
+
+@dataclass(frozen=True)
+class TableRead(OpenTable):
+    """A table as one read sees it, with the settings of its statement."""
+
+    rule: BadEventRule
+    """What becomes of its bad events."""

@@ -1,0 +1,89 @@
+"""Decides once, for Spark and for Python programs, which part of a query a scan does, and puts the scan together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.sql import options as o
+
+from ..tables.hidden_columns import CHANGE_COLUMNS
+from .aggregating_reader import begin_aggregates
+from .borders import events_by_log
+from .conditions import Condition, taken
+from .open_table import OpenTable
+from .planned_scan import PlannedScan, RowSource
+from .reader import SegmentScanReader
+from .scan_request import ScanRequest, WantedRows
+from .sieving_reader import columns_to_read, sieve
+
+_VERSION = CHANGE_COLUMNS["_commit_version"]
+
+
+def is_about_versions(condition: Condition) -> bool:
+    """Return whether a condition on changes is only about the version that they belong to."""
+    return condition.columns == [_VERSION.name]
+
+
+@dataclass(frozen=True)
+class PushDown:
+    """What a scan does for a query: the rows that it reads, and what tasks make of them."""
+
+    opened: OpenTable
+    request: ScanRequest
+    wanted: WantedRows
+    sieved: Sequence[Condition]
+    """Conditions that tasks evaluate on the rows."""
+
+    @classmethod
+    def of(cls, opened: OpenTable, request: ScanRequest, chooses: Callable[[Condition], bool]) -> PushDown:
+        """Decide it. `chooses` tells whether a condition can choose events before they are decoded."""
+        exact = _exact_hints(request) if opened.options.get(o.PUSH_DOWN_FILTERS) else []
+        sieved = tuple(condition for condition in request.conditions if not chooses(condition))
+        required, limit = _rows_asked_for(request)
+        filtered = bool(sieved) or request.filtered
+        by_key = opened.options.get(o.PUSH_DOWN_ROUTING_KEY)
+        wanted = WantedRows(
+            columns=required if request.every is None else columns_to_read(required, sieved, request.every),
+            limit=None if filtered else limit,
+            few=filtered and limit is not None,
+            choosing=[condition for condition in (*request.conditions, *exact) if chooses(condition)],
+            conditions=(*sieved, *request.hints) if by_key else (),
+            earlier=request.earlier,
+            search=request.search,
+            counted=request.counted,
+        )
+        return cls(opened, request, wanted, sieved)
+
+    def finish(self, planned: PlannedScan) -> PlannedScan:
+        """Put together the plan of the wanted rows and what tasks make of them."""
+        request, known, aggregation = self.request, None, self.request.aggregation
+        source = sieve(self._for_cores(planned.source), self.sieved, *_rows_asked_for(request))
+        if aggregation is not None:
+            if aggregation.only_counts_rows and not request.conditions:
+                known = events_by_log(self.opened.pravega, self.opened.stream, planned)
+            source = begin_aggregates(source, aggregation, request.columns)
+        return replace(planned, source=source, known=known)
+
+    def _for_cores(self, source: RowSource) -> RowSource:
+        """Let small slices share as few tasks as keep the cores busy."""
+        cores = self.request.cores
+        if cores is None or not isinstance(source.reader, SegmentScanReader):
+            return source
+        return replace(source, reader=source.reader.for_cores(cores))
+
+
+def _rows_asked_for(request: ScanRequest) -> tuple[StructType, int | None]:
+    """Return the columns of the rows before they are aggregated, and how many rows are wanted, None: all."""
+    if request.aggregation is None:
+        return request.columns, request.limit
+    # A limit of groups is not one of rows.
+    return request.aggregation.operands(request.columns), None
+
+
+def _exact_hints(request: ScanRequest) -> list[Condition]:
+    """Return the hints that a scan evaluates exactly as their caller does."""
+    every = request.columns if request.every is None else request.every
+    return [condition for condition in request.hints if taken([condition], every) == [True]]
