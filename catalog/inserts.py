@@ -18,8 +18,9 @@ from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.transaction import Transaction
-from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, Insert, outcome_unknown
+from pyspark_pravega.datasource.insert.commit import CLEAN_UP_SECONDS, NO_ANSWER, CommitRequest, outcome_unknown
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, writer_of_query
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit, encoding_id
@@ -148,7 +149,7 @@ class Inserts:
             if named is not None:
                 named = replace(named, seen=None if again else handle.seen)
                 return commit_epoch(catalog.pravega, table, insert, reports, named)
-            return insert.commit(reports, again=again)
+            return insert.commit(reports, CommitRequest(again=again))
 
     def _commit_epoch(
         self, catalog: Catalog, table: StreamTable, insert: Insert, reports: Sequence[InsertMessage], epoch: Epoch

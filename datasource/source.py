@@ -26,8 +26,9 @@ from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal
 
-from .insert.commit import Insert, WriteSettings, clean_up
+from .insert.commit import WriteSettings, clean_up
 from .insert.epoch_commit import commit_epoch, seen_before
+from .insert.insert import Insert
 from .insert.ledger import Epoch
 from .insert.prepare import epoch_of_application, write_settings
 from .insert.task import InsertMessage, InsertSpec, InsertWriter

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.prepare import epoch_of_application, write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.datasource.kinds.opening import open_table

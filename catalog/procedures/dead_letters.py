@@ -21,8 +21,8 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 from pyspark_pravega.client.controller.transactions import TransactionStatus
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import Insert
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, end_recorded
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded, recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter

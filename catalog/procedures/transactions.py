@@ -12,7 +12,8 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.commit import CommitRequest
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import recorded
 from pyspark_pravega.datasource.insert.prepare import write_settings
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
@@ -65,7 +66,7 @@ def _commit_transaction(catalog: Catalog, arguments: Mapping[str, str]) -> Rows:
     transaction.keep_alive()
     try:
         events = _sealed_events(catalog, transaction)
-        insert.publish(events, "COMMIT", CommitLog(pravega, stream, timeout=settings.commit_timeout), None)
+        insert.publish(events, CommitRequest("COMMIT", again=True))
     finally:
         transaction.stop()
     yield str(transaction_id), events, transaction.status().name.lower()

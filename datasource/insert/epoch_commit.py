@@ -16,7 +16,8 @@ from pyspark_pravega.errors import TransactionNotOpenError, TransactionOutcomeUn
 
 from ..commit_log.commit_log import CommitLog
 from ..tables.stream_table import StreamTable
-from .commit import Insert, WriteSettings, clean_up
+from .commit import CommitRequest, WriteSettings, clean_up
+from .insert import Insert
 from .ledger import Epoch, LedgerEntry, Recorded
 from .task import InsertMessage
 
@@ -72,9 +73,7 @@ def commit_epoch(
     except BaseException:
         clean_up(insert.abort)
         raise
-    return insert.commit(
-        messages, "STREAM" if epoch.run is not None else "INSERT", log=log, beside=entry, writer=epoch.writer
-    )
+    return insert.commit(messages, CommitRequest(_operation(epoch), log=log, beside=entry, writer=epoch.writer))
 
 
 def end_recorded(pravega: Pravega, table: StreamTable, settings: WriteSettings, log: CommitLog, row: Recorded) -> bool:
@@ -130,9 +129,8 @@ class _Former:
             )
         transaction.keep_alive()
         try:
-            Insert(self._pravega, self._table, transaction, self._settings).publish(
-                row.rows, "STREAM" if self._entry.epoch.run is not None else "INSERT", log=self._log, beside=self._entry
-            )
+            request = CommitRequest(_operation(self._entry.epoch), again=True, log=self._log, beside=self._entry)
+            Insert(self._pravega, self._table, transaction, self._settings).publish(row.rows, request)
         except TransactionNotOpenError as error:
             LOG.warning("Stream %s, %s: %s. It is replaced.", stream, self._entry.epoch, error.message)
             return False
@@ -151,6 +149,10 @@ class _Former:
                 self._log.replace_beside(
                     self._entry.number, lambda stored, origin: self._entry.published(_id(row), stored)
                 )
+
+
+def _operation(epoch: Epoch) -> str:
+    return "STREAM" if epoch.run is not None else "INSERT"
 
 
 def _id(row: Recorded) -> uuid.UUID:

@@ -30,6 +30,7 @@ from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log import commit_log
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
+from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry
 from pyspark_pravega.datasource.positions.snapshot import tail_cut, take_snapshot
 from pyspark_pravega.errors import ServerTimeoutError, TransactionNotOpenError
@@ -148,7 +149,8 @@ class TestOneWriter:
         assert log.enter(insert.transaction.id, rows=3, operation="TEST")
         insert.transaction.commit(60)
         pravega.controller.seal_stream(stream)
-        insert.publish(3, "TEST", log, LedgerEntry(stream, Epoch("test", 0), 3))
+        entry = LedgerEntry(stream, Epoch("test", 0), 3)
+        insert.publish(3, CommitRequest("TEST", again=True, log=log, beside=entry))
         before, last = (version.cut for version in log.versions())
         assert before == first
         assert last.positions.keys() == end.positions.keys()

@@ -20,7 +20,8 @@ from pyspark_pravega.client.segments.range_reader import SegmentRangeReader
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import Insert, WriteSettings
+from pyspark_pravega.datasource.insert.commit import CommitRequest, WriteSettings
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter, Unit
 from pyspark_pravega.datasource.tables.loading import load_table
 from pyspark_pravega.datasource.tables.stream_table import RAW_SCHEMA, StreamTable
@@ -202,7 +203,7 @@ def test_a_commit_that_another_process_may_have_done(
             transaction.commit(60)
     rejoined = Transaction.rejoin(pravega.controller, stream, transaction.id, 30_000)
     again = Insert(pravega, raw_table(stream), rejoined, SETTINGS)
-    assert again.commit([message], again=True) == len(ROWS)
+    assert again.commit([message], CommitRequest(again=True)) == len(ROWS)
     assert visible(pravega, stream) == sorted(ROWS)
     head = CommitLog(pravega, stream).head()
     assert head is not None
@@ -228,10 +229,10 @@ def test_a_controller_that_does_not_tell_at_first_what_another_process_has_done(
     again = Insert(pravega, raw_table(transaction.stream), rejoined, SETTINGS)
     monkeypatch.setattr(Transaction, "status", unreachable)
     if committed:
-        assert again.commit([message], again=True) == len(ROWS)
+        assert again.commit([message], CommitRequest(again=True)) == len(ROWS)
     else:
         with pytest.raises(TransactionNotOpenError, match="was aborted: .*cannot be reached.*Nothing of this INSERT"):
-            again.commit([message], again=True)
+            again.commit([message], CommitRequest(again=True))
     assert visible(pravega, transaction.stream) == (sorted(ROWS) if committed else [])
 
 
@@ -241,7 +242,7 @@ def test_a_commit_that_another_process_may_have_copied(pravega: Pravega, begin: 
     message = write(insert, ROWS)
     leave_behind(pravega, insert, [b"never seen"])
     with pytest.raises(TransactionOutcomeUnknownError, match="look at the table"):
-        insert.commit([message], again=True)
+        insert.commit([message], CommitRequest(again=True))
     assert visible(pravega, insert.transaction.stream) == []
 
 

@@ -23,7 +23,7 @@ from pyspark_pravega.client import Pravega, connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Access, Stream, StreamConfiguration
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.task import InsertMessage, InsertWriter
 from pyspark_pravega.local.state import ClusterInfo
 from tests.client.conftest import MintedTokens

@@ -22,8 +22,9 @@ from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.client.transaction import Transaction
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.insert import ledger
-from pyspark_pravega.datasource.insert.commit import Insert
+from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.insert.epoch_commit import commit_epoch, seen_before
+from pyspark_pravega.datasource.insert.insert import Insert
 from pyspark_pravega.datasource.insert.ledger import Epoch, LedgerEntry, Recorded
 from pyspark_pravega.datasource.insert.task import InsertMessage
 from pyspark_pravega.datasource.scan.borders import events_by_log
@@ -189,7 +190,8 @@ def test_a_zombie_that_has_recorded_its_epoch(pravega: Pravega, new_stream: Call
     assert recorded(pravega, stream, epoch(0, "new")).transaction == zombie.id
     awake = Insert(pravega, raw_table(stream), zombie, SETTINGS)
     log = CommitLog(pravega, stream)
-    awake.publish(1, "STREAM", log, LedgerEntry(stream, epoch(0, "zombie"), 1))
+    entry = LedgerEntry(stream, epoch(0, "zombie"), 1)
+    awake.publish(1, CommitRequest("STREAM", again=True, log=log, beside=entry))
     check(pravega, stream, 1)
     with pytest.raises(QueryFencedError):
         write(pravega, stream, epoch(1, "zombie"))
@@ -201,10 +203,10 @@ def test_two_runs_record_one_epoch_at_once(pravega: Pravega, new_stream: Callabl
     both = [begun(pravega, stream, rows_of(0)) for _ in range(2)]
     entries = [LedgerEntry(stream, epoch(0, run), len(rows_of(0))) for run in ("a", "b")]
     first, messages = both[0]
-    assert first.commit(messages, "STREAM", beside=entries[0]) == len(rows_of(0))
+    assert first.commit(messages, CommitRequest("STREAM", beside=entries[0])) == len(rows_of(0))
     second, messages = both[1]
     with pytest.raises(QueryFencedError, match="just recorded"):
-        second.commit(messages, "STREAM", beside=entries[1])
+        second.commit(messages, CommitRequest("STREAM", beside=entries[1]))
     assert second.transaction.status() in (TransactionStatus.ABORTING, TransactionStatus.ABORTED)
     check(pravega, stream, 1)
 
@@ -220,7 +222,7 @@ def test_a_run_that_was_overtaken_between_its_look_and_its_record(
     for number in range(2):
         write(pravega, stream, epoch(number, "new"))
     with pytest.raises(QueryFencedError, match="Another run"):
-        sleeping.commit(messages, "STREAM", beside=entry)
+        sleeping.commit(messages, CommitRequest("STREAM", beside=entry))
     check(pravega, stream, 2)
 
 

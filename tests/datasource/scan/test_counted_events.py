@@ -16,6 +16,7 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.client.stream_cut import StreamCut
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.commit_log.table import TABLE_NAME, row_key
+from pyspark_pravega.datasource.insert.commit import CommitRequest
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
 from pyspark_pravega.datasource.scan.borders import events_by_log
 from tests.datasource.scans import rows, scan
@@ -47,7 +48,7 @@ def test_all_that_was_committed(pravega: Pravega, new_stream: Callable[..., Stre
     left, _ = begun(pravega, stream, [b"left"] * 4)
     ids = [segment.segment_id for segment in left.transaction.segments]
     pravega.segments.seal_segments(stream, ids, left.transaction.id)
-    left.publish(4, "STREAM", CommitLog(pravega, stream), None)
+    left.publish(4, CommitRequest("STREAM", again=True, log=CommitLog(pravega, stream)))
     assert known(pravega, stream) == 22
     # What is entered, and what is committed and not published, is not in the count of all versions.
     insert, _ = begun(pravega, stream, [b"x"] * 5)

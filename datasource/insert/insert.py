@@ -1,0 +1,96 @@
+"""One INSERT, as the driver sees it: its transaction, what its tasks need, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql.types import StructType
+
+from pyspark_pravega.client import Pravega
+from pyspark_pravega.client.transaction import Transaction
+
+from ..tables.stream_table import StreamTable
+from .commit import Commit, CommitRequest, WriteSettings
+from .task import InsertMessage, InsertSpec, encoding_id
+
+
+class Insert:
+    """One INSERT from its transaction's begin to its commit or abort."""
+
+    def __init__(self, pravega: Pravega, table: StreamTable, transaction: Transaction, settings: WriteSettings) -> None:
+        self._pravega = pravega
+        self._table = table
+        self._transaction = transaction
+        self._settings = settings
+
+    @classmethod
+    def begin(cls, pravega: Pravega, table: StreamTable, settings: WriteSettings) -> Insert:
+        """Begin the transaction; it is kept alive until commit or abort.
+
+        Raises StreamNotFoundError, StreamSealedError, PermissionDeniedError naming the right to write.
+        """
+        transaction = Transaction.begin(pravega.controller, table.stream, round(settings.lease * 1000))
+        transaction.keep_alive()
+        return cls(pravega, table, transaction, settings)
+
+    @property
+    def transaction(self) -> Transaction:
+        """Return the shared transaction."""
+        return self._transaction
+
+    def spec(self, schema: StructType, encoding: Callable[[], int | None] | None = None) -> InsertSpec:
+        """Return what the tasks need. `schema` is that of the rows Spark will send.
+
+        `encoding` waits for the `encoding_id` if it was asked for before.
+        """
+        table, transaction = self._table, self._transaction
+        ids = [segment.segment_id for segment in transaction.segments]
+        endpoints = self._pravega.segments.locations(table.stream, ids)
+        return InsertSpec(
+            table=table,
+            config=self._pravega.config,
+            schema=schema,
+            transaction=transaction.id,
+            segments=tuple(transaction.segments),
+            endpoints=endpoints,
+            token=transaction.token,
+            lease_ms=round(self._settings.lease * 1000),
+            spool_memory=self._settings.spool_memory,
+            encoding_id=encoding_id(self._pravega, table) if encoding is None else encoding(),
+            unit=self._settings.unit,
+        )
+
+    @property
+    def table(self) -> StreamTable:
+        """Return the table that is written to."""
+        return self._table
+
+    @property
+    def settings(self) -> WriteSettings:
+        """Return how it is written."""
+        return self._settings
+
+    def commit(self, messages: Sequence[InsertMessage], request: CommitRequest | None = None) -> int:
+        """Make all rows of the messages visible at once and return their number.
+
+        Raises TransactionNotOpenError when the transaction was aborted or ran out, TransactionMismatchError when it
+        holds bytes that no report explains (either way nothing is visible and the transaction is gone),
+        TransactionOutcomeUnknownError when servers, or the other process, leave it open what has become of it.
+        """
+        rows = sum(message.rows for message in messages)
+        if rows == 0:
+            self.abort()
+        else:
+            Commit(self._pravega, self._transaction, self._settings, request or CommitRequest()).run(messages)
+        return rows
+
+    def publish(self, rows: int, request: CommitRequest) -> None:
+        """Commit a transaction that another process found complete, whatever that process has done of the commit.
+
+        Its segments are sealed, and each of its `rows` is one event. The row beside its entry is recorded.
+        """
+        Commit(self._pravega, self._transaction, self._settings, request).complete(rows)
+
+    def abort(self) -> None:
+        """Give the transaction up; nothing of it is visible. Does nothing when it has ended."""
+        self._transaction.abort()
