@@ -20,6 +20,7 @@ from . import protocol as r
 from .altering.column_changes import takes_change
 from .altering.properties import alter
 from .altering.truncating import truncate
+from .creation.making import create
 from .inserts import Inserts, InsertStart
 from .metadata import parts as metadata
 from .metadata.parts import belongs_to_stream
@@ -146,7 +147,7 @@ class Operations:
             case r.TableExists(namespace, name, creating):
                 return stream_tables.exists(catalog, namespace, name, creating)
             case r.CreateTable():
-                return _create_table(catalog, request)
+                return create(catalog, request)
             case r.SettleTable(table, schema, options, output_mode):
                 with shielded():
                     return sink_tables.settle(catalog, table, schema, options, output_mode)
@@ -246,20 +247,6 @@ class Operations:
         with errors_about_dropped_streams(WRITE_AGAIN):
             start = InsertStart(number, request.schema, request.tasks, given, query)
             return self._inserts.begin(catalog, prepared, start)
-
-
-def _create_table(catalog: Catalog, request: r.CreateTable) -> TableDescription:
-    return stream_tables.create(
-        catalog,
-        request.namespace,
-        request.name,
-        request.schema,
-        request.partitions,
-        request.properties,
-        request.adopt,
-        request.constraints,
-        request.defaults,
-    )
 
 
 __all__ = ["Operations", "Reply"]

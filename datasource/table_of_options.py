@@ -17,9 +17,10 @@ from pyspark_pravega.sql.identifiers import is_internal
 
 from .kinds.opening import kind_of, load
 from .tables.hidden_columns import METADATA_COLUMNS
-from .tables.loading import TYPE_SIGN, declared_settings, promised_key, stored_properties
+from .tables.loading import declared_settings, promised_key, stored_properties
 from .tables.merged_table import STREAM_COLUMN, merged_table
 from .tables.stream_table import FIXED_COLUMNS, RAW_SCHEMA, StreamTable, kind_of_format
+from .tables.table_name import TableName
 
 _THREADS = 8
 """Streams that are looked at at the same time."""
@@ -84,11 +85,11 @@ def member_tables(
 
 def named_table(pravega: Pravega, options: o.Options, given: str, schema: StructType | None) -> StreamTable:
     """Return the table of one stream, whatever stream the options name."""
-    name, _, part = given.partition(TYPE_SIGN)
-    stream = Stream(options.require(o.SCOPE), name)
+    name = TableName.parse(given)
+    stream = Stream(options.require(o.SCOPE), name.stream)
     version = options.get(o.SCHEMA_VERSION)
     if not (options.is_set(o.FORMAT) or options.is_set(o.FRAMING)):
-        return load(pravega, stream, part, schema_version=version).table
+        return load(pravega, stream, name.part, schema_version=version).table
     settings = declared_settings(options)
     configuration = pravega.controller.stream_configuration(stream)  # StreamNotFoundError, whatever the options say
     promised = promised_key(stored_properties(configuration.tags))
@@ -100,7 +101,7 @@ def named_table(pravega: Pravega, options: o.Options, given: str, schema: Struct
     if settings.format == "raw":
         return StreamTable(stream, "raw", "none", RAW_SCHEMA, routing_key=settings.routing_key, promised_key=promised)
     if settings.framing == "registry":
-        return load(pravega, stream, part, schema_version=version).table
+        return load(pravega, stream, name.part, schema_version=version).table
     if schema is None and settings.format in FIXED_COLUMNS:
         schema = FIXED_COLUMNS[settings.format]
     if schema is None:

@@ -26,6 +26,7 @@ from tests.scopes import Sweeper
 from tests.servers import DIRECTORY, Keeper, fallen, named, set_environment_aside, shared_cluster
 from tests.spark_fixtures import ended, quick_spark, secure_spark, spark
 from tests.spark_versions import VERSION, SparkVersions, read_changes_by_options
+from tests.without_servers import WithoutServers
 
 __all__ = ["quick_spark", "secure_spark", "spark"]
 
@@ -84,13 +85,16 @@ class Announcer:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `make spark41` and the others keep what they found."""
+    """Let `make spark41` and the others keep what they found, and `make check` be quick."""
     parser.addoption("--spark-results", help="a folder for the numbers of tests that passed, by feature")
+    parser.addoption("--without-servers", action="store_true", help="only the tests that need nothing but Python")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run's processes a place for their servers, and leave out what this version of Spark lacks."""
     config.pluginmanager.register(SparkVersions(config.getoption("--spark-results")))
+    if config.getoption("--without-servers"):
+        config.pluginmanager.register(WithoutServers())
     if VERSION < (4, 2):
         read_changes_by_options()
         # Its Python workers leave sockets to the collector.

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 from pyspark_pravega.client import Pravega
 from pyspark_pravega.client.segments.tail import read_tail
-from pyspark_pravega.datasource.kinds.events import Changelog
 from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
 from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
 from pyspark_pravega.datasource.tables.loading import (
     SCHEMA_KEY,
-    TYPE_SIGN,
     LoadedTable,
     declared_settings,
     load_table,
@@ -21,6 +19,7 @@ from pyspark_pravega.datasource.tables.loading import (
 )
 from pyspark_pravega.datasource.tables.named_columns import with_columns
 from pyspark_pravega.datasource.tables.stream_table import REGISTRY_CODECS, StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
@@ -29,11 +28,11 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..creation.making import undo_on_failure
 from ..protocol import TableChange
 from ..protocol.replies import TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
+from ..storage.dropping import undo_on_failure
 from ..storage.naming import errors_about
 from ..storage.spelling import stream_named, with_stream
 from ..tables import key_value_tables
@@ -84,13 +83,13 @@ def alter(catalog: Catalog, namespace: Sequence[str], name: str, changes: Sequen
     what `change_columns` does.
     """
     shown = catalog.named(*namespace, name)
-    base, sign, part = name.rpartition(TYPE_SIGN)
-    if sign and part == key_value_tables.PART:
+    asked_name = TableName.parse(name)
+    if asked_name.is_key_value_table:
         raise UnsupportedOperationError(refusal_of_key_value_table("ALTER TABLE", shown))
-    if sign and part == Changelog.PART:
-        shown_stream = catalog.named(*namespace, base)
+    if asked_name.is_changelog:
+        shown_stream = catalog.named(*namespace, asked_name.stream)
         raise UnsupportedOperationError(f"{shown} is a part of the table {shown_stream}. ALTER TABLE {shown_stream}.")
-    if sign:
+    if asked_name.part is not None:
         raise UnsupportedOperationError(
             f"{shown} is one type of the events of a stream, which has no properties of its own. Alter the stream's "
             "retention, scaling and policy with Pravega's own tools."

@@ -15,6 +15,8 @@ from pyspark_pravega.sql.connection_settings import settings_from_keywords
 from pyspark_pravega.sql.identifiers import check_catalog_name, parts_of, quote_all
 from pyspark_pravega.sql.options import resolve
 
+from ..creation.making import create
+from ..protocol.tables import CreateTable
 from ..queries.relations import naming_near_tables
 from ..storage.connections import Catalog
 from ..storage.naming import errors_about
@@ -134,7 +136,7 @@ class PravegaCatalog:
             columns = spark_columns(schema)
         given = dict(properties or {}) if comment is None else {**(properties or {}), "comment": comment}
         try:
-            stream_tables.create(self._catalog, namespace, table, columns, (), given, adopt=True)
+            create(self._catalog, CreateTable.of(namespace, table, columns, given, adopt=True))
         except StreamExistsError:  # another program has made it just now
             if not if_not_exists:
                 raise

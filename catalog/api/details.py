@@ -13,8 +13,8 @@ from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
 from pyspark_pravega.datasource.kinds.opening import kind_of
 from pyspark_pravega.datasource.positions.snapshot import take_snapshot
-from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, PravegaError, UnsupportedOperationError
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql.identifiers import did_you_mean, is_internal, nearest, quote_all
@@ -126,7 +126,7 @@ def inspected(catalog: Catalog, namespace: Sequence[str], table: str, name: str)
 
     Raises StreamNotFoundError, and InvalidNameError if there is no metadata table of this name.
     """
-    place = (*namespace, table.partition(TYPE_SIGN)[0])
+    place = (*namespace, TableName.parse(table).stream)
     if len(place) != 2 or name.lower() not in TABLES:
         raise InvalidNameError(
             f"There is no metadata table {name}.{did_you_mean(nearest(name, TABLES))} A table has {', '.join(TABLES)}."

@@ -1,20 +1,119 @@
-"""What CREATE TABLE declares beside columns: constraints and defaults, and which tables can have them."""
+"""What CREATE TABLE declares of a stream: columns, constraints, defaults and settings, checked before it is made."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_pravega.client.stream import Stream
+from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.kinds.opening import kind_with_format
-from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
+from pyspark_pravega.datasource.scan.bad_events import bad_event_rule
+from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
+from pyspark_pravega.datasource.tables.loading import LoadedTable, declared_settings, load_table
+from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns
+from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    UnsupportedOperationError,
+    UnsupportedTypeError,
+    shorten,
+)
+from pyspark_pravega.errors.streams import StreamNotFoundError
+from pyspark_pravega.formats.changes.debezium.avro import columns_of_envelope
 from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat
-from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.formats.core.format import Format, find_format, format_names
 from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
 
-from ..protocol import Constraint
+from ..protocol import Constraint, CreateTable
+from ..storage.connections import Catalog
+from ..tables.stream_tables import has_envelopes
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A table of a stream, as CREATE TABLE declares it."""
+
+    stream: Stream
+    columns: StructType
+    settings: TableSettings
+    options: o.Options
+    comment: str | None
+    adopt: bool
+    """A stream that exists without a schema may become the table."""
+
+    @property
+    def format(self) -> Format:
+        """Return the format of the events."""
+        return find_format(self.settings.format)
+
+    @property
+    def schema_text(self) -> str:
+        """Return the schema of the events; empty for a format that needs none. Raises UnsupportedTypeError."""
+        if not self.columns.fields:
+            return ""
+        stream, settings = self.stream, self.settings.format_settings
+        return self.format.schema_text(self.columns, stream.name, stream.scope, self.comment, settings)
+
+
+def declare(catalog: Catalog, stream: Stream, shown: str, request: CreateTable) -> Declaration:
+    """Check what a statement declares. `shown` names the table in messages.
+
+    Raises InvalidNameError, InvalidOptionError, UnsupportedOperationError, UnsupportedTypeError naming the column.
+    """
+    properties, columns = request.properties, request.schema
+    if request.constraints:
+        format = catalog.options(properties=properties).get(o.FORMAT)
+        properties = with_primary_key(shown, properties, format, request.constraints)
+    options = catalog.options(properties=properties)
+    if (format := options.get(o.FORMAT)) not in format_names():
+        names = ", ".join(sorted((*format_names(), o.KEY_VALUE_FORMAT)))
+        raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
+    settings = declared_settings(options)
+    if kind_with_format(settings.format).columns_in_events and not columns.fields and request.adopt:
+        columns = columns_of_events(catalog, stream, settings)
+    settings = _check_columns(columns, settings)
+    columns = with_defaults(shown, columns, request.defaults, settings.format)
+    bad_event_rule(options, stream)
+    return Declaration(stream, columns, settings, options, properties.get("comment"), request.adopt)
+
+
+def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
+    """Check the columns; return the settings with the routing key spelled as its column."""
+    names = schema.fieldNames()
+    fixed = FIXED_COLUMNS.get(settings.format)
+    if fixed is not None:
+        if names and [(field.name, field.dataType) for field in schema] != [
+            (field.name, field.dataType) for field in fixed
+        ]:
+            declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+            column = f"{fixed[0].name} {fixed[0].dataType.simpleString().upper()}"
+            raise UnsupportedTypeError(
+                f"It declares the columns {declared}, but one of 'format'='{settings.format}' has the one column "
+                f"`{column}`. Declare no columns, or choose 'format'='avro' or 'json'."
+            )
+    elif not names:
+        raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
+    for name in all_names(schema):
+        if "\0" in name:
+            raise InvalidNameError(
+                f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
+            )
+    for name in names:
+        if not name:
+            raise InvalidNameError("A column has an empty name. Give it one.")
+        if name.lower() in METADATA_COLUMNS:
+            raise InvalidNameError(
+                f"The column name {name} is that of a hidden column which every table has. Give it another name."
+            )
+    settings = kind_with_format(settings.format).check_settings(schema, settings)
+    return with_columns(settings, fixed or schema)
 
 
 def with_primary_key(
@@ -73,3 +172,27 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
             "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
     return with_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
+
+
+def find_table(catalog: Catalog, stream: Stream) -> LoadedTable | None:
+    """Load the table that a stream is now, None if there is none."""
+    try:
+        return load_table(catalog.pravega, stream)
+    except StreamNotFoundError:
+        return None
+
+
+def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings) -> StructType:
+    """Return the columns that the events' schemas tell. Raises UnsupportedTypeError if they tell none."""
+    columns = None
+    found = find_table(catalog, stream)
+    if found is not None and has_envelopes(found):
+        columns = columns_of_envelope(found.table.schema_text or "")
+    elif found is not None:
+        columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
+    if columns is None:
+        raise UnsupportedTypeError(
+            "It declares no columns, and no event of its stream has a schema that tells them. Declare them, or have "
+            "them told by the values of events with the table property 'infer-columns'='sample' (JSON only)."
+        )
+    return columns

@@ -1,81 +1,83 @@
-"""Makes the stream and the schema of a new table, or nothing; or the rest of what was cut off before."""
+"""CREATE TABLE: declares, judges, makes, registers and publishes a table, or leaves nothing behind."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
-
-from pyspark.sql.types import StructType
 
 from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.datasource.kinds.opening import load as load_part
-from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, format_traits, load_table, tags_for
+from pyspark_pravega.datasource.tables.loading import SCHEMA_KEY, LoadedTable, load_table, tags_for
 from pyspark_pravega.errors import (
-    PravegaError,
+    InvalidNameError,
     SchemaNotFoundError,
     ServerFailedError,
     ServerTimeoutError,
     ServerUnavailableError,
-    StreamExistsError,
 )
-from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import check_new_stream
-from pyspark_pravega.sql.table_settings import TableSettings
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
 
+from ..protocol import CreateTable
+from ..protocol.replies import TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
-from ..storage.dropping import delete_if_there, delete_stream
-from .adopting import adoptable, being_made, check_envelopes, continued, existing, has_envelopes
-from .mark import CreationMark, is_left_to, mark_of, remove_mark, seconds_to_make, seconds_to_undo
+from ..storage.creation_mark import (
+    CreationMark,
+    is_left_to,
+    mark_of,
+    remove_mark,
+    seconds_to_make,
+    seconds_to_undo,
+)
+from ..storage.dropping import Undo, delete_if_there, delete_stream, undo_on_failure
+from ..storage.naming import errors_about
+from ..storage.spelling import stream_named, with_stream
+from ..tables import views
+from ..tables.stream_tables import describe
+from .declaration import declare
+from .judging import New, Rest, being_made, judge
+from .key_value import check_name, create_entries, is_key_value_table
 from .registering import register
 
-LOG = logging.getLogger(__name__)
-Undo: TypeAlias = Callable[[], None]
-_CREATION_SECONDS, _PAUSE = 1.0, 0.1
-"""How long a stream may be there before its schema, and the pause between looks."""
 
+def create(catalog: Catalog, request: CreateTable) -> TableDescription:
+    """Create a table as one unit: the stream, its schema group and its schema, or nothing.
 
-def make_table(
-    catalog: Catalog,
-    stream: Stream,
-    schema: StructType,
-    settings: TableSettings,
-    options: o.Options,
-    comment: str | None,
-    adopt: bool,
-) -> LoadedTable:
-    """Make a table as one unit: the stream, its schema group and its schema, or nothing.
-
-    With `adopt` a stream that exists without a schema gets one. Raises StreamExistsError, and what `register` does.
+    With `adopt` a stream that exists without a schema gets one and keeps its events and settings. Raises
+    StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
+    column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
     """
-    format = find_format(settings.format)
-    text = ""
-    if schema.fields:
-        text = format.schema_text(schema, stream.name, stream.scope, comment, settings.format_settings)
-    try:
-        found = existing(catalog, stream) if adopt or catalog.pravega.controller.stream_exists(stream) else None
-    except SchemaNotFoundError:
-        return _continue(catalog, stream, settings, options, comment, text)
-    if found is not None and not (adopt and adoptable(found)):
-        raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    registered = found is not None and has_envelopes(found)
-    if found is not None and registered:
-        check_envelopes(found, settings)
-    if settings.routing_key_of_all is None and found is None and not format_traits(format.name).changes:
-        # All events come after the property, and what writes here keeps to it.
-        settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
-    kept = table_properties.stored(settings, comment)
-    registering = format.registry_format is not None and not registered
+    namespace, name, properties = request.namespace, request.name, request.properties
+    if not name or len(name) > MAX_STREAM_NAME:
+        check_new_stream(name)
+    shown, called = catalog.named(*namespace, name), (namespace[0], name)
+    with errors_about("Table", shown):
+        stream = stream_named(catalog, namespace, name)
+    with errors_about("Table", with_stream(shown, called, stream)):
+        if is_internal(stream.scope):
+            raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
+        table_properties.check_reserved(shown, properties)
+        table_properties.check_partitions(shown, request.partitions)
+        views.check_no_view(catalog, namespace, name)
+        check_name(catalog, stream, properties)
+        if is_key_value_table(properties):
+            return create_entries(catalog, stream, request)
+        judged = judge(catalog, declare(catalog, stream, shown, request))
+        loaded = _make(catalog, judged) if isinstance(judged, New) else _make_rest(catalog, judged)
+        return describe(catalog, stream, loaded, called=called)
+
+
+def _make(catalog: Catalog, new: New) -> LoadedTable:
+    """Make the stream and the schema of a table, or nothing."""
+    declared, found, pravega = new.declared, new.found, catalog.pravega
+    stream, settings, text = declared.stream, declared.settings, declared.schema_text
+    kept = table_properties.stored(settings, declared.comment)
+    registering = declared.format.registry_format is not None and not new.has_schema
     if not registering and text:
         kept[SCHEMA_KEY] = text
-    mark = CreationMark.new(catalog.pravega.config, text) if registering else None
+    mark = CreationMark.new(pravega.config, text) if registering else None
     with _undone_on_failure(catalog, stream, mark) as undo:
         # A server carries out a request whose answer nobody waits for: each comes to its end before it is undone.
         with cancellation.shielded():
@@ -84,47 +86,34 @@ def make_table(
                 check_new_stream(stream.name)
                 _create_stream(catalog, stream, table_properties.stream_configuration(settings, begun), undo)
             else:
-                table_properties.check_adoption(options)
+                table_properties.check_adoption(declared.options)
                 _set_tags(catalog, stream, found.configuration, begun)
-                undo.append(lambda: catalog.pravega.controller.update_stream(stream, found.configuration))
+                undo.append(lambda: pravega.controller.update_stream(stream, found.configuration))
         cancellation.check()
         if registering:
             with cancellation.shielded():
-                register(catalog, stream, settings, text, undo)
+                register(catalog, declared, undo)
             cancellation.check()
-    return _finished(catalog, stream)
+    return _publish(catalog, stream)
 
 
-def _continue(
-    catalog: Catalog,
-    stream: Stream,
-    settings: TableSettings,
-    options: o.Options,
-    comment: str | None,
-    text: str,
-) -> LoadedTable:
-    """Do the rest of a CREATE TABLE that was cut off, unless somebody else comes to its end in time."""
-    try:
-        wait_for_schema(catalog, stream, "", None)
-    except SchemaNotFoundError:
-        if catalog.pravega.config.registry_uri is None:
-            raise
-    else:
-        raise StreamExistsError(f"The stream {stream} exists and has a schema.")
-    settings, configuration = continued(catalog, stream, settings, comment, options, text)
-    mark = CreationMark.new(catalog.pravega.config, text)
+def _make_rest(catalog: Catalog, rest: Rest) -> LoadedTable:
+    """Do the rest of a CREATE TABLE that was cut off."""
+    declared, stream, configuration = rest.declared, rest.declared.stream, rest.configuration
+    mark = CreationMark.new(catalog.pravega.config, declared.schema_text)
     with _undone_on_failure(catalog, stream, mark) as undo, cancellation.shielded():
         undo.append(lambda: catalog.pravega.controller.update_stream(stream, configuration))
-        _set_tags(catalog, stream, configuration, table_properties.stored(settings, comment) | mark.stored)
+        stored = table_properties.stored(declared.settings, declared.comment)
+        _set_tags(catalog, stream, configuration, stored | mark.stored)
         other = mark_of(catalog, stream)
         if other is not None and other != mark:
             raise SchemaNotFoundError(being_made(stream, other))
         # What it makes is not undone: two statements that take over at the same time make the same.
-        register(catalog, stream, settings, text, [], begun=True)
-    return _finished(catalog, stream)
+        register(catalog, declared, [], begun=True)
+    return _publish(catalog, stream)
 
 
-def _finished(catalog: Catalog, stream: Stream) -> LoadedTable:
+def _publish(catalog: Catalog, stream: Stream) -> LoadedTable:
     """Load a table that others may use by now, and take its mark away. Nothing is undone any more."""
     with cancellation.shielded():
         loaded = load_table(catalog.pravega, stream)
@@ -160,42 +149,3 @@ def _create_stream(catalog: Catalog, stream: Stream, configuration: StreamConfig
 def _set_tags(catalog: Catalog, stream: Stream, configuration: StreamConfiguration, kept: Mapping[str, str]) -> None:
     tags = tags_for(kept, configuration.tags)
     catalog.pravega.controller.update_stream(stream, replace(configuration, tags=tags))
-
-
-def wait_for_schema(catalog: Catalog, stream: Stream, part: str, version: int | None) -> LoadedTable:
-    """Load a table; one without its schema is waited for, while somebody may be creating it just now."""
-    until = time.monotonic() + _CREATION_SECONDS
-    while True:
-        try:
-            return load_part(catalog.pravega, stream, part, schema_version=version)
-        except SchemaNotFoundError:
-            if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
-                raise
-            mark = mark_of(catalog, stream)
-            if mark is None or mark.is_over:
-                return load_part(catalog.pravega, stream, part, schema_version=version)  # it may be made by now
-        cancellation.sleep(_PAUSE)
-
-
-@contextmanager
-def undo_on_failure(
-    statement: str, is_ours: Callable[[], bool] = lambda: True, seconds: float = float("inf")
-) -> Iterator[list[Undo]]:
-    """Run the collected steps backwards when the body fails; the body's error is the one that counts.
-
-    Each only while `is_ours` says that what it undoes is the statement's own. All together take `seconds` at most.
-    """
-    steps: list[Undo] = []
-    try:
-        yield steps
-    except BaseException:
-        with cancellation.shielded(), at_most(seconds):
-            for step in reversed(steps):
-                try:
-                    if not is_ours():
-                        LOG.warning("A failed %s is not undone: the stream is not its own, or not any more.", statement)
-                        break
-                    step()
-                except PravegaError as error:
-                    LOG.warning("Undoing a failed %s: %s", statement, error)
-        raise

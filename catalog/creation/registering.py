@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark_pravega.client.registry.schema_registry import SchemaRegistry
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream
@@ -15,25 +13,19 @@ from pyspark_pravega.sql.table_settings import TableSettings
 
 from ..storage import table_properties
 from ..storage.connections import Catalog
+from ..storage.dropping import Undo
+from .declaration import Declaration
 
 
-def register(
-    catalog: Catalog,
-    stream: Stream,
-    settings: TableSettings,
-    text: str,
-    undo: list[Callable[[], None]],
-    *,
-    begun: bool = False,
-) -> None:
+def register(catalog: Catalog, declared: Declaration, undo: list[Undo], *, begun: bool = False) -> None:
     """Register the schema of a new table; append to `undo` what takes that back.
 
     `begun`: a CREATE TABLE that was cut off may have made the group, whose policy is not yet the one asked for. Raises
     IncompatibleSchemaError or InvalidOptionError when others have a group for the stream that it does not fit.
     """
     catalog.options().require(o.SCHEMA_REGISTRY_URI)
+    stream, settings, format, text = declared.stream, declared.settings, declared.format, declared.schema_text
     registry = catalog.pravega.registry(stream.scope)
-    format = find_format(settings.format)
     wanted = format.registry_format
     assert wanted is not None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
     InvalidNameError,
     InvalidOptionError,
@@ -115,7 +115,7 @@ def _part(
 ) -> TableDescription:
     _check_stream(catalog, scope, stream)
     try:
-        return stream_tables.load(catalog, (scope,), f"{stream}{TYPE_SIGN}{name}", options, writing)
+        return stream_tables.load(catalog, (scope,), str(TableName(stream, name)), options, writing)
     except SchemaNotFoundError as error:
         like = METADATA_TABLES.get(name.lower())
         hint = f" Did you mean {catalog.named(scope, stream, like)}?" if like is not None else ""

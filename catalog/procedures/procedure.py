@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.client.stream import Stream
-from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, StreamNotFoundError, UnsupportedOperationError
 from pyspark_pravega.sql.identifiers import parts_of
 from pyspark_pravega.sql.refusals import refusal_of_key_value_table
@@ -29,7 +29,7 @@ from ..metadata.table import Rows
 from ..protocol.replies import Parameter
 from ..storage.connections import Catalog
 from ..storage.spelling import stream_named
-from ..tables import key_value_tables, stream_tables, views
+from ..tables import stream_tables, views
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TAKEN: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -145,9 +145,10 @@ def table_parts(catalog: Catalog, arguments: Mapping[str, str], name: str = TABL
             f"'{text}' does not name a table. Write '<namespace>.<table>', with backticks around a part that has other "
             "characters than letters, digits and '_'."
         )
-    whole, sign, part = parts[1].partition(TYPE_SIGN)
-    if part == key_value_tables.PART:
+    table = TableName.parse(parts[1])
+    if table.is_key_value_table:
         raise UnsupportedOperationError(refusal_of_key_value_table("CALL", catalog.named(*parts)))
-    if sign:
-        raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{catalog.named(parts[0], whole)}'.")
+    if table.part is not None:
+        whole = catalog.named(parts[0], table.stream)
+        raise InvalidNameError(f"'{text}' is a part of a stream. Name the whole: '{whole}'.")
     return parts[0], parts[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as declared
 from typing import TypeAlias
@@ -128,6 +128,13 @@ class CreateTable:
     properties: Mapping[str, str]
     adopt: bool
     defaults: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, namespace: Sequence[str], name: str, schema: StructType, properties: Mapping[str, str], *, adopt: bool
+    ) -> CreateTable:
+        """Return the request for a table without partitions, constraints and defaults."""
+        return cls(tuple(namespace), name, schema, (), (), properties, adopt, {})
 
 
 @dataclass(frozen=True)

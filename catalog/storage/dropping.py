@@ -1,17 +1,23 @@
-"""Streams that are dropped with all that belongs to them."""
+"""Takes back what there is: drops streams with all that belongs to them, and undoes statements that fail."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
 
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.consumers.consumer import drop_consumers_of
+from pyspark_pravega.client.retry import at_most
 from pyspark_pravega.client.stream import Stream
 from pyspark_pravega.datasource.commit_log.commit_log import CommitLog
-from pyspark_pravega.errors import SchemaNotFoundError, StreamNotFoundError
+from pyspark_pravega.errors import PravegaError, SchemaNotFoundError, StreamNotFoundError
 
 from .connections import Catalog
 
 LOG = logging.getLogger(__name__)
+Undo: TypeAlias = Callable[[], None]
 
 
 def drop_stream(catalog: Catalog, stream: Stream) -> bool:
@@ -61,3 +67,27 @@ def _seal(catalog: Catalog, stream: Stream) -> bool:
         return False
     catalog.pravega.controller.seal_stream(stream)
     return True
+
+
+@contextmanager
+def undo_on_failure(
+    statement: str, is_ours: Callable[[], bool] = lambda: True, seconds: float = float("inf")
+) -> Iterator[list[Undo]]:
+    """Run the collected steps backwards when the body fails; the body's error is the one that counts.
+
+    Each only while `is_ours` says that what it undoes is the statement's own. All together take `seconds` at most.
+    """
+    steps: list[Undo] = []
+    try:
+        yield steps
+    except BaseException:
+        with cancellation.shielded(), at_most(seconds):
+            for step in reversed(steps):
+                try:
+                    if not is_ours():
+                        LOG.warning("A failed %s is not undone: the stream is not its own, or not any more.", statement)
+                        break
+                    step()
+                except PravegaError as error:
+                    LOG.warning("Undoing a failed %s: %s", statement, error)
+        raise

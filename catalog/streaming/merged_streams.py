@@ -20,9 +20,9 @@ from pyspark_pravega.datasource.stream_source.memory import FoundStreams, QueryM
 from pyspark_pravega.datasource.stream_source.merged_source import Member, TableStreams
 from pyspark_pravega.datasource.stream_source.planning import StreamedTable, TableStream
 from pyspark_pravega.datasource.table_of_options import member_tables, names_of_streams
-from pyspark_pravega.datasource.tables.loading import TYPE_SIGN
 from pyspark_pravega.datasource.tables.merged_table import check_member
 from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
     InvalidOptionError,
     SchemaNotFoundError,
@@ -169,7 +169,7 @@ class _Reading:
         names = names_of_streams(pravega, self._options)
         if self._options.is_set(o.STREAMS):
             there = set(pravega.controller.list_streams(self._table.stream.scope))
-            names = [name for name in names if name.partition(TYPE_SIGN)[0] in there]
+            names = [name for name in names if TableName.parse(name).stream in there]
         found = {name: before.streams[name] for name in names if name in before.streams}
         for name in names:
             if name not in found and (member := self._new_member(name, before.unfinished)) is not None:

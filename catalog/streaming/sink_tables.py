@@ -16,11 +16,14 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.options import SettableAs, find_option
 from pyspark_pravega.sql.refusals import refusal, refusal_of_key_value_table
 
+from ..creation.key_value import is_key_value_table
+from ..creation.making import create
 from ..protocol.replies import TableDescription
+from ..protocol.tables import CreateTable
 from ..storage.connections import Catalog
 from ..storage.dropping import drop_stream
 from ..storage.naming import errors_about
-from ..tables import key_value_tables, stream_tables
+from ..tables import stream_tables
 
 _APPEND, _UPDATE = "append", "update"
 _FIXED = (o.FORMAT, o.FRAMING)
@@ -45,7 +48,7 @@ def settle(
         if (option := find_option(key)) is not None and SettableAs.PROPERTY in option.allowed
     }
     properties = {option.key: options[key] for key, option in given.items()}
-    modes = (_APPEND, _UPDATE) if key_value_tables.is_asked_for(properties) else (_APPEND,)
+    modes = (_APPEND, _UPDATE) if is_key_value_table(properties) else (_APPEND,)
     try:
         if output_mode not in modes:
             refused = refusal_of_key_value_table if len(modes) > 1 else refusal
@@ -65,7 +68,7 @@ def settle(
             f"{', '.join(sorted(properties))}. Drop it, or leave these options out."
         )
     drop_stream(catalog, stream)
-    return stream_tables.create(catalog, (scope,), name, schema, (), properties, adopt=False)
+    return create(catalog, CreateTable.of((scope,), name, schema, properties, adopt=False))
 
 
 def _is_written(catalog: Catalog, stream: Stream) -> bool:

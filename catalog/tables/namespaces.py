@@ -23,10 +23,9 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import check_new_scope, is_internal, quote_all
 from pyspark_pravega.sql.refusals import refusal
 
-from ..creation.making import undo_on_failure
 from ..protocol import NamespaceChange
 from ..storage.connections import Catalog
-from ..storage.dropping import drop_stream
+from ..storage.dropping import drop_stream, undo_on_failure
 from ..storage.scope_table import TABLE_NAME as SCOPE_TABLE
 from ..storage.scope_table import RowKind, ScopeTable
 from ..storage.spelling import as_in_pravega, listed, scope_named

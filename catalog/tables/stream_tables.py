@@ -1,54 +1,50 @@
-"""Streams as tables: list, load, create, adopt, drop."""
+"""Streams as tables: list, describe, load, drop."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from types import MappingProxyType
 
 from pyspark.sql.types import StructType
 
+from pyspark_pravega.client import cancellation
 from pyspark_pravega.client.cancellation import begun
 from pyspark_pravega.client.stream import Stream, segment_name
 from pyspark_pravega.datasource.commit_log.table import origin_of
-from pyspark_pravega.datasource.kinds.opening import kind_of, kind_with_format
+from pyspark_pravega.datasource.kinds.opening import kind_of
+from pyspark_pravega.datasource.kinds.opening import load as load_part
 from pyspark_pravega.datasource.positions.snapshot import tail_cut
-from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE, bad_event_rule
+from pyspark_pravega.datasource.scan.bad_events import PERMISSIVE
 from pyspark_pravega.datasource.scan.event_planning import nullable
 from pyspark_pravega.datasource.tables.hidden_columns import METADATA_COLUMNS
-from pyspark_pravega.datasource.tables.loading import TYPE_SIGN, LoadedTable, declared_settings, load_table
-from pyspark_pravega.datasource.tables.named_columns import all_names, with_columns
-from pyspark_pravega.datasource.tables.stream_table import FIXED_COLUMNS, StreamTable
+from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table
+from pyspark_pravega.datasource.tables.stream_table import StreamTable
+from pyspark_pravega.datasource.tables.table_name import TableName
 from pyspark_pravega.errors import (
-    InvalidNameError,
-    InvalidOptionError,
     PermissionDeniedError,
     SchemaNotFoundError,
     StreamNotFoundError,
     UnsupportedOperationError,
-    UnsupportedTypeError,
 )
-from pyspark_pravega.formats.core.format import format_names
+from pyspark_pravega.formats.changes.debezium.avro import is_envelope
 from pyspark_pravega.sql import options as o
-from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
-from pyspark_pravega.sql.table_settings import TableSettings
+from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, is_internal
 
-from ..creation.adopting import adoptable, columns_of_events
-from ..creation.declaration import with_defaults, with_primary_key
-from ..creation.making import make_table, wait_for_schema
-from ..creation.mark import remove_mark
-from ..protocol import Constraint
 from ..protocol.replies import HiddenColumn, KeySpace, TableDescription
 from ..storage import table_properties
 from ..storage.connections import Catalog
+from ..storage.creation_mark import mark_of, remove_mark
 from ..storage.dropping import drop_stream
 from ..storage.naming import errors_about
 from ..storage.spelling import listed, scope_named, stream_named, table_name, with_stream
-from . import key_value_tables, views
+from . import key_value_tables
 
 LOG = logging.getLogger(__name__)
+_CREATION_SECONDS, _PAUSE = 1.0, 0.1
+"""How long a stream may be there before its schema, and the pause between looks."""
 
 
 def _impossible(namespace: Sequence[str], name: str) -> bool:
@@ -126,39 +122,66 @@ def load(
     changes. A key-value table is found by its name where there is no stream of it, and as `name$kvtable`. Raises
     StreamNotFoundError and the errors of `load_table`.
     """
-    stream_name, sign, part = name.partition(TYPE_SIGN)
-    stream = stream_named(catalog, namespace, stream_name)
-    shown = catalog.named(*namespace, name)
-    if _impossible(namespace, stream_name) or (sign and not part):
-        raise StreamNotFoundError(f"There is no table {shown}.")
-    if part == key_value_tables.PART:
-        if (entries := key_value_tables.load(catalog, stream, (namespace[0], stream_name))) is not None:
+    asked = TableName.parse(name)
+    stream = stream_named(catalog, namespace, asked.stream)
+    if _impossible(namespace, asked.stream) or asked.part == "":
+        raise StreamNotFoundError(f"There is no table {catalog.named(*namespace, name)}.")
+    called = namespace[0], asked.stream
+    if asked.is_key_value_table:
+        if (entries := key_value_tables.load(catalog, stream, called)) is not None:
             return entries
-        raise StreamNotFoundError(f"There is no key-value table {catalog.named(*namespace, stream_name)}.")
+        raise StreamNotFoundError(f"There is no key-value table {catalog.named(*namespace, asked.stream)}.")
     try:
-        return _load_stream(catalog, namespace, name, options, writing)
+        return _load_stream(catalog, namespace, asked, options, writing)
     except (StreamNotFoundError, PermissionDeniedError):
-        entries = None if sign else key_value_tables.load(catalog, stream, (namespace[0], stream_name))
+        entries = None if asked.part else key_value_tables.load(catalog, stream, called)
         if entries is None:
             raise
         return entries
 
 
 def _load_stream(
-    catalog: Catalog, namespace: Sequence[str], name: str, options: Mapping[str, str] | None, writing: bool
+    catalog: Catalog, namespace: Sequence[str], asked: TableName, options: Mapping[str, str] | None, writing: bool
 ) -> TableDescription:
-    stream_name, sign, part = name.partition(TYPE_SIGN)
-    stream, shown = stream_named(catalog, namespace, stream_name), catalog.named(*namespace, name)
-    read, called = {} if writing else options or {}, (namespace[0], stream_name)
-    with errors_about("Table", with_stream(shown, called, stream)) if read or sign else nullcontext():
+    stream, shown = stream_named(catalog, namespace, asked.stream), catalog.named(*namespace, str(asked))
+    read, called = {} if writing else options or {}, (namespace[0], asked.stream)
+    with errors_about("Table", with_stream(shown, called, stream)) if read or asked.part else nullcontext():
         version = catalog.options(read=read).get(o.SCHEMA_VERSION)
-        loaded = wait_for_schema(catalog, stream, part, version)
+        loaded = wait_for_schema(catalog, stream, asked.part, version)
         mode = catalog.options(read=read, properties=loaded.table.scan_properties).get(o.MODE)
     try:
         return describe(catalog, stream, loaded, permissive=mode == PERMISSIVE and not writing, called=called)
     except StreamNotFoundError:
         catalog.pravega.controller.current_segments(stream)  # which says so when the stream was not made to its end
         raise
+
+
+def wait_for_schema(
+    catalog: Catalog, stream: Stream, part: str | None = None, version: int | None = None
+) -> LoadedTable:
+    """Load a table; one without its schema is waited for, while somebody may be creating it just now."""
+    until = time.monotonic() + _CREATION_SECONDS
+    while True:
+        try:
+            return load_part(catalog.pravega, stream, part, schema_version=version)
+        except SchemaNotFoundError:
+            if part or catalog.pravega.config.registry_uri is None or time.monotonic() > until:
+                raise
+            mark = mark_of(catalog, stream)
+            if mark is None or mark.is_over:
+                return load_part(catalog.pravega, stream, part, schema_version=version)  # it may be made by now
+        cancellation.sleep(_PAUSE)
+
+
+def is_adoptable(found: LoadedTable) -> bool:
+    """Tell whether a stream can become another table: it has no schema, or that of Debezium's envelopes."""
+    return "format" not in found.stored and (found.table.format == "raw" or has_envelopes(found))
+
+
+def has_envelopes(found: LoadedTable) -> bool:
+    """Tell whether others registered a schema of Debezium's envelopes for its events."""
+    table = found.table
+    return table.format == "avro" and table.schema_text is not None and is_envelope(table.schema_text)
 
 
 def _stream_exists(catalog: Catalog, stream: Stream) -> bool:
@@ -186,7 +209,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
     """
     if _impossible(namespace, name):
         return False
-    if TYPE_SIGN in name:
+    if TableName.parse(name).part is not None:
         return not creating and _part_exists(catalog, namespace, name)
     stream = stream_named(catalog, namespace, name)
     if not _stream_exists(catalog, stream):
@@ -198,7 +221,7 @@ def exists(catalog: Catalog, namespace: Sequence[str], name: str, creating: bool
         loaded = load_table(catalog.pravega, stream)
     except SchemaNotFoundError:
         return False
-    if adoptable(loaded):
+    if is_adoptable(loaded):
         return False
     # Who is told that it exists may go on to write: a statement that is still making it must not undo it.
     remove_mark(catalog, loaded)
@@ -214,89 +237,6 @@ def _part_exists(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     return True
 
 
-def create(
-    catalog: Catalog,
-    namespace: Sequence[str],
-    name: str,
-    schema: StructType,
-    partitions: Sequence[str],
-    properties: Mapping[str, str],
-    adopt: bool,
-    constraints: Sequence[Constraint] = (),
-    defaults: Mapping[str, str] = MappingProxyType({}),
-) -> TableDescription:
-    """Create a table as one unit: the stream, its schema group and its schema, or nothing.
-
-    With `adopt` a stream that exists without a schema gets one and keeps its events and settings. `defaults` are those
-    of columns, as text. Raises
-    StreamExistsError, ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the
-    column, IncompatibleSchemaError when a schema group of that name exists and refuses the schema.
-    """
-    if not name or len(name) > MAX_STREAM_NAME:
-        check_new_stream(name)
-    shown = catalog.named(*namespace, name)
-    with errors_about("Table", shown):
-        stream = stream_named(catalog, namespace, name)
-    with errors_about("Table", with_stream(shown, (namespace[0], name), stream)):
-        if is_internal(stream.scope):
-            raise InvalidNameError("Its namespace belongs to Pravega. Create it in another one.")
-        table_properties.check_reserved(shown, properties)
-        table_properties.check_partitions(shown, partitions)
-        views.check_no_view(catalog, namespace, name)
-        key_value_tables.check_name(catalog, stream, properties)
-        if key_value_tables.is_asked_for(properties):
-            return key_value_tables.create(
-                catalog, stream, (namespace[0], name), schema, properties, constraints, defaults, adopt
-            )
-        if constraints:
-            format = catalog.options(properties=properties).get(o.FORMAT)
-            properties = with_primary_key(shown, properties, format, constraints)
-        options = catalog.options(properties=properties)
-        if (format := options.get(o.FORMAT)) not in format_names():
-            names = ", ".join(sorted((*format_names(), o.KEY_VALUE_FORMAT)))
-            raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
-        settings = declared_settings(options)
-        if kind_with_format(settings.format).columns_in_events and not schema.fields and adopt:
-            schema = columns_of_events(catalog, stream, settings)
-        settings = _check_columns(schema, settings)
-        schema = with_defaults(shown, schema, defaults, settings.format)
-        bad_event_rule(options, stream)
-        loaded = make_table(catalog, stream, schema, settings, options, properties.get("comment"), adopt)
-        return describe(catalog, stream, loaded, called=(namespace[0], name))
-
-
-def _check_columns(schema: StructType, settings: TableSettings) -> TableSettings:
-    """Check the columns; return the settings with the routing key spelled as its column."""
-    names = schema.fieldNames()
-    fixed = FIXED_COLUMNS.get(settings.format)
-    if fixed is not None:
-        if names and [(field.name, field.dataType) for field in schema] != [
-            (field.name, field.dataType) for field in fixed
-        ]:
-            declared = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
-            column = f"{fixed[0].name} {fixed[0].dataType.simpleString().upper()}"
-            raise UnsupportedTypeError(
-                f"It declares the columns {declared}, but one of 'format'='{settings.format}' has the one column "
-                f"`{column}`. Declare no columns, or choose 'format'='avro' or 'json'."
-            )
-    elif not names:
-        raise UnsupportedTypeError("It has no columns. Declare them, or set 'format'='raw'.")
-    for name in all_names(schema):
-        if "\0" in name:
-            raise InvalidNameError(
-                f"The column name {name!a} has the character U+0000, which formats cannot hold. Leave it out."
-            )
-    for name in names:
-        if not name:
-            raise InvalidNameError("A column has an empty name. Give it one.")
-        if name.lower() in METADATA_COLUMNS:
-            raise InvalidNameError(
-                f"The column name {name} is that of a hidden column which every table has. Give it another name."
-            )
-    settings = kind_with_format(settings.format).check_settings(schema, settings)
-    return with_columns(settings, fixed or schema)
-
-
 def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """Drop a table: its events, its stream, its schema group; or its entries. False when there is none.
 
@@ -304,11 +244,11 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     """
     if _impossible(namespace, name):
         return False
-    whole, sign, part = name.partition(TYPE_SIGN)
-    if part == key_value_tables.PART:
-        return key_value_tables.drop(catalog, stream_named(catalog, namespace, whole))
-    if sign and _part_exists(catalog, namespace, name):
-        shown = catalog.named(*namespace, whole)
+    asked = TableName.parse(name)
+    if asked.is_key_value_table:
+        return key_value_tables.drop(catalog, stream_named(catalog, namespace, asked.stream))
+    if asked.part is not None and _part_exists(catalog, namespace, name):
+        shown = catalog.named(*namespace, asked.stream)
         raise UnsupportedOperationError(
             f"{catalog.named(*namespace, name)} is a part of {shown}, and cannot be dropped alone. Drop {shown}."
         )
@@ -319,7 +259,7 @@ def drop(catalog: Catalog, namespace: Sequence[str], name: str) -> bool:
     except PermissionDeniedError:
         if _stream_exists(catalog, stream):
             raise
-    return not sign and key_value_tables.drop(catalog, stream)
+    return asked.part is None and key_value_tables.drop(catalog, stream)
 
 
 def undo_creation(catalog: Catalog, table: StreamTable, id: str | None) -> None:

@@ -29,8 +29,9 @@ from ..scan.planned_scan import PlannedScan
 from ..scan.push_down import is_about_versions
 from ..scan.scan_request import WantedRows
 from ..tables.hidden_columns import METADATA_COLUMNS, changes_schema
-from ..tables.loading import TYPE_SIGN, with_statement_settings
+from ..tables.loading import with_statement_settings
 from ..tables.stream_table import Kind, StreamTable
+from ..tables.table_name import CHANGELOG, TableName
 from .kind import MicroBatch, TableKind
 
 
@@ -113,7 +114,7 @@ class TypedEvents(EventTable):
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
-        return f"{table.stream.name}{TYPE_SIGN}{table.event_type}"
+        return str(TableName(table.stream.name, table.event_type))
 
     def _segments(self, slices: Sequence[SegmentSlice], conditions: Sequence[Condition]) -> None:
         """Return None: nothing promises the routing key of the events of one type."""
@@ -123,8 +124,6 @@ class TypedEvents(EventTable):
 class Changelog(EventTable):
     """A table of the events of a table of changes, one row for each, whatever it says: `stream$changelog`."""
 
-    PART = "changelog"
-    """What follows TYPE_SIGN in its name."""
     has_schema_versions = False
 
     @staticmethod
@@ -134,7 +133,7 @@ class Changelog(EventTable):
 
     @classmethod
     def name_of(cls, table: StreamTable) -> str:
-        return f"{table.stream.name}{TYPE_SIGN}{cls.PART}"
+        return str(TableName(table.stream.name, CHANGELOG))
 
     def prepare_insert(self, rows: StructType) -> Self:
         raise UnsupportedOperationError(

@@ -11,6 +11,7 @@ from pyspark_pravega.sql.options import Options
 
 from ..tables.loading import LoadedTable, load_table
 from ..tables.stream_table import Kind, StreamTable, kind_of_format
+from ..tables.table_name import CHANGELOG
 from .changes import ChangeTable
 from .events import EVENT_KINDS, Changelog
 from .key_value import KeyValueEntries
@@ -45,9 +46,9 @@ def load(
 ) -> LoadedTable:
     """Read the table of a stream, or of a part of it: its changelog, or the events of one type.
 
-    `part` is what follows TYPE_SIGN in the table's name. Raises the errors of `load_table`.
+    `part` is that of a `TableName`. Raises the errors of `load_table`.
     """
-    if part == Changelog.PART:
+    if part == CHANGELOG:
         loaded = load_table(pravega, stream, schema_version=schema_version)
         if loaded.table.kind is Kind.CHANGES:
             return replace(loaded, table=Changelog.of(loaded.table))

@@ -28,6 +28,7 @@ from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
 
 from .stream_table import RAW_SCHEMA, StreamTable, kind_of_events, kind_of_format
+from .table_name import TableName
 
 LOG = logging.getLogger(__name__)
 
@@ -62,8 +63,6 @@ def tell_unread(stream: Stream, format: Format, schema_text: str) -> None:
         )
 
 
-TYPE_SIGN = "$"
-"""Between the name of a stream and that of a type, in the name of the table of the stream's events of that type."""
 SCHEMA_KEY = "schema"
 """The tag of a table whose schema no registry has: the schema text of its format."""
 CREATING_KEY = "creating"
@@ -222,7 +221,7 @@ def _schema(
     chosen = latest[0] if event_type is None else _of_type(stream, latest, event_type)
     if event_type is None and len(latest) > 1:
         names = sorted(one.version.type for one in latest)
-        tables = ", ".join(f"`{stream.name}{TYPE_SIGN}{name}`" for name in names)
+        tables = ", ".join(f"`{TableName(stream.name, name)}`" for name in names)
         raise UnsupportedOperationError(
             f"Stream {stream} holds events of several types ({', '.join(names)}), which do not make one table. Each "
             f"type is a table of its own: {tables}. All events' bytes can be read with "
@@ -236,7 +235,7 @@ def _schema(
 def _of_type(stream: Stream, latest: Sequence[SchemaVersion], event_type: str) -> SchemaVersion:
     """Find the schema of the type of this full name, or whose name ends so, if that is only one."""
     exact = [one for one in latest if one.version.type == event_type]
-    ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"{TYPE_SIGN}{event_type}"))]
+    ending = [one for one in latest if one.version.type.endswith((f".{event_type}", f"${event_type}"))]
     found = exact or ending
     if len(found) != 1:
         names = ", ".join(sorted(one.version.type for one in latest))

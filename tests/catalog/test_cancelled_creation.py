@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyspark_pravega.catalog.creation import making
+from pyspark_pravega.catalog.creation.making import create
+from pyspark_pravega.catalog.protocol.tables import CreateTable
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.storage.scope_table import ScopeTable
-from pyspark_pravega.catalog.tables.stream_tables import create, drop, exists, list_tables, load
+from pyspark_pravega.catalog.tables import stream_tables
+from pyspark_pravega.catalog.tables.stream_tables import drop, exists, list_tables, load
 from pyspark_pravega.client import cancellation, connect
 from pyspark_pravega.client.cancellation import Cancellation, Cancelled, check, under
 from pyspark_pravega.client.config import ClientConfig
@@ -67,7 +69,7 @@ def test_a_new_table(
     catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation], client: type, request_name: str
 ) -> None:
     with under(cancelled_in(client, request_name)), pytest.raises(Cancelled):
-        create(catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
+        create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
     assert list_tables(catalog, [scope]) == []
     assert "t" not in catalog.pravega.registry(scope).groups()
 
@@ -78,7 +80,7 @@ def test_a_stream_that_becomes_a_table(
     catalog.pravega.controller.create_stream(Stream(scope, "t"), StreamConfiguration(ScalingPolicy(min_segments=1)))
     before = load(catalog, [scope], "t")
     with under(cancelled_in(Controller, "update_stream")), pytest.raises(Cancelled):
-        create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+        create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
     assert load(catalog, [scope], "t") == before
     assert "t" not in catalog.pravega.registry(scope).groups()
 
@@ -93,7 +95,7 @@ def _die_in(config: ClientConfig, conf: dict[str, str], scope: str, client: type
 
     setattr(client, request, last)
     with connect(config) as pravega:
-        create(Catalog(conf, pravega), [scope], "t", SCHEMA, [], {}, adopt=False)
+        create(Catalog(conf, pravega), CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
 
 
 @pytest.mark.parametrize(("client", "request_name"), [(Controller, "create_stream"), (SchemaRegistry, "create_group")])
@@ -109,14 +111,14 @@ def test_one_that_is_killed(
     with pytest.raises(SchemaNotFoundError, match="Its CREATE TABLE .* was cut off.* DROP TABLE removes it"):
         load(catalog, [scope], "t")
     with pytest.raises(SchemaNotFoundError, match=r"with other properties \(codec, rollover-size\)"):
-        create(catalog, [scope], "t", SCHEMA, [], {"codec": "gzip", "rollover-size": "1g"}, adopt=True)
+        create(catalog, CreateTable.of([scope], "t", SCHEMA, {"codec": "gzip", "rollover-size": "1g"}, adopt=True))
     with pytest.raises(SchemaNotFoundError, match="with other columns"):
-        create(catalog, [scope], "t", OTHER, [], {}, adopt=True)
+        create(catalog, CreateTable.of([scope], "t", OTHER, {}, adopt=True))
     with pytest.raises(SchemaNotFoundError, match=r"The same statement does the rest from 20\S+Z on"):
-        create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+        create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
     assert drop(catalog, [scope], "t")
     assert "t" not in catalog.pravega.registry(scope).groups()
-    assert create(catalog, [scope], "t", OTHER, [], {}, adopt=False).schema == OTHER
+    assert create(catalog, CreateTable.of([scope], "t", OTHER, {}, adopt=False)).schema == OTHER
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -133,24 +135,24 @@ def test_one_that_is_slow(catalog: Catalog, scope: str, monkeypatch: pytest.Monk
         return add_schema(registry, group, schema)
 
     monkeypatch.setattr(SchemaRegistry, "add_schema", slow)
-    monkeypatch.setattr(making, "_CREATION_SECONDS", 0.0)
+    monkeypatch.setattr(stream_tables, "_CREATION_SECONDS", 0.0)
     stream, controller = Stream(scope, "t"), catalog.pravega.controller
     with ThreadPoolExecutor(1) as threads:
-        created = threads.submit(create, catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
+        created = threads.submit(create, catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
         assert begun.wait(30)
         monkeypatch.setattr(SchemaRegistry, "add_schema", add_schema)
         try:
             assert not exists(catalog, [scope], "t", creating=True)
             with pytest.raises(SchemaNotFoundError, match="is being made a table by another CREATE TABLE"):
-                create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+                create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
             [mark] = controller.stream_configuration(stream).tags[:1]
             assert mark.startswith("spark.creating=")
             others = controller.stream_configuration(stream).tags[1:]
             over = replace(controller.stream_configuration(stream), tags=(f"{mark.rpartition(' ')[0]} 1", *others))
             controller.update_stream(stream, over)
             with pytest.raises(SchemaNotFoundError, match="with other columns"):
-                create(catalog, [scope], "t", OTHER, [], {}, adopt=True)
-            made = create(catalog, [scope], "t", SCHEMA, [], {}, adopt=True)
+                create(catalog, CreateTable.of([scope], "t", OTHER, {}, adopt=True))
+            made = create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=True))
         finally:
             others_done.set()
         if fails:
@@ -178,11 +180,13 @@ def test_others_wait_for_the_schema(catalog: Catalog, scope: str, monkeypatch: p
         waited.set()
         sleep(seconds)
 
-    monkeypatch.setattr(making, "_CREATION_SECONDS", 30.0)  # a busy machine may need more than a second for the rest
+    monkeypatch.setattr(
+        stream_tables, "_CREATION_SECONDS", 30.0
+    )  # a busy machine may need more than a second for the rest
     monkeypatch.setattr(SchemaRegistry, "create_group", later)
     monkeypatch.setattr(cancellation, "sleep", seen_sleeping)
     with ThreadPoolExecutor(1) as threads:
-        created = threads.submit(create, catalog, [scope], "t", SCHEMA, [], {}, adopt=False)
+        created = threads.submit(create, catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False))
         assert between.wait(30)
         assert load(catalog, [scope], "t").schema == SCHEMA
         assert created.result(30).schema == SCHEMA
@@ -192,7 +196,7 @@ def test_a_key_value_table_that_is_cancelled_is_whole(
     catalog: Catalog, scope: str, cancelled_in: Callable[[type, str], Cancellation]
 ) -> None:
     with under(cancelled_in(Controller, "create_key_value_table")), pytest.raises(Cancelled):
-        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+        create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
     assert load(catalog, [scope], "k").schema.names == ENTRIES.names
 
 
@@ -206,15 +210,15 @@ def test_a_key_value_table_whose_creation_is_answered(
     def answered(*args: Any, **kwargs: Any) -> bool:
         made = real(*args, **kwargs)
         if made and answer == "late":
-            create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+            create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
         return made and answer == "late"
 
     monkeypatch.setattr(Controller, "create_key_value_table", answered)
     if answer == "lost":
-        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+        create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
     else:
         with pytest.raises(StreamExistsError, match="The key-value table .*k exists"):
-            create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+            create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
     assert load(catalog, [scope], "k").schema.names == ENTRIES.names
 
 
@@ -226,5 +230,5 @@ def test_a_key_value_table_whose_columns_cannot_be_kept(
 
     monkeypatch.setattr(ScopeTable, "change", full)
     with pytest.raises(ServerFailedError):
-        create(catalog, [scope], "k", ENTRIES, [], KEYED, adopt=True)
+        create(catalog, CreateTable.of([scope], "k", ENTRIES, KEYED, adopt=True))
     assert list_tables(catalog, [scope]) == []

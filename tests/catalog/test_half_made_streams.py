@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from pyspark_pravega.catalog.creation.making import create
+from pyspark_pravega.catalog.protocol.tables import CreateTable
 from pyspark_pravega.catalog.storage import table_properties
 from pyspark_pravega.catalog.storage.connections import Catalog
 from pyspark_pravega.catalog.tables.namespaces import drop_namespace
-from pyspark_pravega.catalog.tables.stream_tables import create, drop, exists, list_tables, load
+from pyspark_pravega.catalog.tables.stream_tables import drop, exists, list_tables, load
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import ScalingPolicy, Stream, StreamConfiguration
@@ -63,8 +65,8 @@ def test_create_table_leaves_none(catalog: Catalog, scope: str, monkeypatch: pyt
     )
     schema = StructType([StructField("id", IntegerType())])
     with pytest.raises(ServerFailedError):
-        create(catalog, [scope], "half", schema, [], {}, adopt=False)
+        create(catalog, CreateTable.of([scope], "half", schema, {}, adopt=False))
     assert list_tables(catalog, [scope]) == []
     monkeypatch.undo()
-    create(catalog, [scope], "half", schema, [], {}, adopt=False)
+    create(catalog, CreateTable.of([scope], "half", schema, {}, adopt=False))
     assert list_tables(catalog, [scope]) == ["half"]

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.inserts import Inserts, InsertStart
 from pyspark_pravega.catalog.protocol.replies import InsertHandle
+from pyspark_pravega.catalog.protocol.tables import CreateTable
 from pyspark_pravega.catalog.storage.connections import Catalog
-from pyspark_pravega.catalog.tables.stream_tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.datasource.kinds.opening import open_table
@@ -37,7 +38,7 @@ def test_a_commit_that_fails_by_a_defect_leaves_the_rest_to_the_lease(
     conf = {"controller-uri": client_config.controller_uri, "schema-registry-uri": str(client_config.registry_uri)}
     with connect(client_config) as pravega:
         catalog, inserts = Catalog(conf, pravega), Inserts()
-        table = create(catalog, [scope], "t", SCHEMA, [], {}, adopt=False).table
+        table = create(catalog, CreateTable.of([scope], "t", SCHEMA, {}, adopt=False)).table
         insert = begin(inserts, catalog, table)
         finishing = service(inserts)
         with pytest.raises(pickle.UnpicklingError):
@@ -53,7 +54,7 @@ def test_an_outcome_that_no_server_tells_is_called_unknown(client_config: Client
     dead = ClientConfig("tcp://localhost:1", retry_timeout=0.1)
     with connect(client_config) as pravega, connect(dead) as nobody:
         inserts = Inserts()
-        table = create(Catalog(conf, pravega), [scope], "t", SCHEMA, [], {}, adopt=False).table
+        table = create(Catalog(conf, pravega), CreateTable.of([scope], "t", SCHEMA, {}, adopt=False)).table
         insert = begin(inserts, Catalog(conf, pravega), table)
         for again, error in ((True, TransactionOutcomeUnknownError), (False, ServerUnavailableError)):
             with pytest.raises(error):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyspark_pravega.catalog import protocol as r
+from pyspark_pravega.catalog.creation.making import create
 from pyspark_pravega.catalog.protocol.replies import MicroBatchEnd, PlannedRead
 from pyspark_pravega.catalog.storage.connections import BY_OPTIONS, Catalog
 from pyspark_pravega.catalog.storage.dropping import drop_stream
 from pyspark_pravega.catalog.streaming import merged_streams
-from pyspark_pravega.catalog.tables.stream_tables import create
 from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.stream import Stream
@@ -29,7 +29,7 @@ def test_a_stream_that_is_dropped_before_its_micro_batch_is_planned(
     with connect(client_config) as pravega:
         catalog, memory = Catalog({**conf, BY_OPTIONS: "true"}, pravega), SourceMemory()
         for name in "abc":
-            made = create(catalog, [scope], name, KEYED, [], {"format": "json"}, adopt=False)
+            made = create(catalog, r.CreateTable.of([scope], name, KEYED, {"format": "json"}, adopt=False))
             insert_numbers(pravega, made.table, 0, 10)
         table = table_of_options(pravega, catalog.options(read=options), None)
         query = (table, merged_streams.identities(catalog, table), table.schema, options)

@@ -61,3 +61,17 @@ def test_what_is_imported_is_required_and_the_other_way_round() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "jvm").rglob("*.java")), ids=lambda path: path.name)
 def test_the_adapter_stays_thin(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
+
+
+def test_only_the_kinds_ask_what_kind_a_table_is() -> None:
+    """Others ask `kind_of(table)`, or an open table; descriptions in datasource/tables say which kind they are."""
+    asking = re.compile(r"\bKind\.[A-Z]+\b|\.kind is\b|\bkind is Kind\b")
+    folders = [path.resolve() for path in FOLDERS]
+    allowed = (ROOT / "datasource" / "kinds", ROOT / "datasource" / "tables")
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in [*folders, ROOT / "pyspark_pravega"]
+        for path in folder.rglob("*.py")
+        if not any(path.is_relative_to(place) for place in allowed) and asking.search(path.read_text())
+    ]
+    assert found == []

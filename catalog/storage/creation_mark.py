@@ -22,7 +22,7 @@ from pyspark_pravega.datasource.tables.loading import CREATING_KEY, LoadedTable,
 from pyspark_pravega.errors import PravegaError, StreamNotFoundError
 from pyspark_pravega.sql.table_settings import TAG_PREFIX
 
-from ..storage.connections import Catalog
+from .connections import Catalog
 
 LOG = logging.getLogger(__name__)
 _LEAST_PATIENCE = 10.0

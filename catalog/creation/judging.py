@@ -1,0 +1,118 @@
+"""Judges what stands where a new table is to be: nothing, a stream that can become it, or what was cut off before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark_pravega.client.stream import Stream, StreamConfiguration
+from pyspark_pravega.datasource.tables.loading import LoadedTable, format_traits, stored_properties
+from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError
+from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.table_settings import TableSettings
+
+from ..storage import table_properties
+from ..storage.connections import Catalog
+from ..storage.creation_mark import CreationMark, mark_in
+from ..tables.stream_tables import has_envelopes, is_adoptable, wait_for_schema
+from .declaration import Declaration, find_table
+
+
+@dataclass(frozen=True)
+class New:
+    """There is no stream, or one that becomes the table: `found`, with its schema if that is one of envelopes."""
+
+    declared: Declaration
+    found: LoadedTable | None
+
+    @property
+    def has_schema(self) -> bool:
+        """Return whether others registered the schema of the events."""
+        return self.found is not None and has_envelopes(self.found)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """There is a stream with its mark, as a CREATE TABLE of the same table left it."""
+
+    declared: Declaration
+    configuration: StreamConfiguration
+
+
+def judge(catalog: Catalog, declared: Declaration) -> New | Rest:
+    """Return what a statement has to make. Raises StreamExistsError if there is a table, and what `judge_rest` does."""
+    stream, settings = declared.stream, declared.settings
+    there = declared.adopt or catalog.pravega.controller.stream_exists(stream)
+    try:
+        found = find_table(catalog, stream) if there else None
+    except SchemaNotFoundError:
+        # Somebody else may come to its end in time.
+        try:
+            wait_for_schema(catalog, stream)
+        except SchemaNotFoundError:
+            if catalog.pravega.config.registry_uri is None:
+                raise
+        else:
+            raise StreamExistsError(f"The stream {stream} exists and has a schema.") from None
+        return judge_rest(catalog, declared)
+    if found is not None and not (declared.adopt and is_adoptable(found)):
+        raise StreamExistsError(f"The stream {stream} exists and has a schema.")
+    if found is not None and has_envelopes(found):
+        check_envelopes(found, settings)
+    if settings.routing_key_of_all is None and found is None and not format_traits(settings.format).changes:
+        # All events come after the property, and what writes here keeps to it.
+        settings = replace(settings, routing_key_of_all=settings.routing_key is not None)
+    return New(replace(declared, settings=settings), found)
+
+
+def check_envelopes(found: LoadedTable, settings: TableSettings) -> None:
+    """Raise StreamExistsError unless the table is made of these envelopes."""
+    if (settings.format, settings.framing) != (DebeziumAvroFormat.name, "registry"):
+        raise StreamExistsError(
+            f"The stream {found.table.stream} exists, and its schema is one of Debezium's envelopes. Its rows are the "
+            f"table with 'format'='{DebeziumAvroFormat.name}', 'framing'='registry'."
+        )
+
+
+def judge_rest(catalog: Catalog, declared: Declaration) -> Rest:
+    """Judge whether a statement may do the rest of a CREATE TABLE that was cut off.
+
+    Raises SchemaNotFoundError, saying what to do, unless it was the same statement, and cannot be running any more.
+    """
+    stream, settings = declared.stream, declared.settings
+    controller, config = catalog.pravega.controller, catalog.pravega.config
+    configuration = controller.stream_configuration(stream)
+    there = stored_properties(configuration.tags)
+    lacking = f"the schema registry at {config.registry_uri} has no schema for it. Check 'schema-registry-uri'"
+    if not controller.current_segments(stream):
+        raise SchemaNotFoundError(
+            f"The stream {stream} is a sealed table, and {lacking}. Streams are sealed by CALL seal_stream, and by a "
+            "DROP TABLE that was cut off: given again, it removes the stream with its events."
+        )
+    if (mark := mark_in(there)) is None:
+        # Rather this than to give its events the schemas of a registry that is the wrong one.
+        raise SchemaNotFoundError(
+            f"The stream {stream} is a table, but {lacking}. DROP TABLE removes it with its events."
+        )
+    if settings.routing_key_of_all is None:
+        settings = replace(settings, routing_key_of_all=there.get(o.ROUTING_KEY_OF_ALL.key) == "true")
+    differing = table_properties.differing(settings, declared.comment, declared.options, configuration)
+    if differing or not mark.is_for(config, declared.schema_text):
+        others = f"with other properties ({', '.join(differing)})" if differing else "with other columns"
+        raise SchemaNotFoundError(
+            f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off, "
+            f"{others} or with another 'schema-registry-uri'. Give that statement again, or DROP TABLE it, which "
+            "removes its events too."
+        )
+    if not mark.is_over:
+        raise SchemaNotFoundError(being_made(stream, mark))
+    return Rest(replace(declared, settings=settings), configuration)
+
+
+def being_made(stream: Stream, mark: CreationMark) -> str:
+    """Say that another statement may be running."""
+    return (
+        f"The stream {stream} is being made a table by another CREATE TABLE, or was when that was cut off. The same "
+        f"statement does the rest from {mark.end} on, when the other one cannot be running any more. DROP TABLE "
+        "removes it at any time."
+    )

@@ -1,0 +1,277 @@
+"""CREATE TABLE of a key-value table: its key columns, the table in Pravega, and what the scope keeps of its columns."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+
+from pyspark_pravega.client.cancellation import shielded
+from pyspark_pravega.client.stream import KeyValueTableConfiguration, Stream
+from pyspark_pravega.datasource.key_value.keys import BINARY, NUMBERS, STRING
+from pyspark_pravega.datasource.key_value.scan import RAW, entries_of, value_columns
+from pyspark_pravega.datasource.tables.key_columns import KeyColumn, KeyColumns
+from pyspark_pravega.datasource.tables.stream_table import StreamTable, entries_table
+from pyspark_pravega.errors import (
+    InvalidNameError,
+    InvalidOptionError,
+    PermissionDeniedError,
+    StreamExistsError,
+    UnsupportedOperationError,
+    UnsupportedTypeError,
+    counted,
+    shorten,
+)
+from pyspark_pravega.formats.core.arrow_types import strings_for_char_types
+from pyspark_pravega.formats.core.columns import find_column
+from pyspark_pravega.formats.core.format import find_format
+from pyspark_pravega.sql import options as o
+from pyspark_pravega.sql.identifiers import check_new_stream
+
+from ..protocol import Constraint, CreateTable
+from ..protocol.replies import TableDescription
+from ..storage.connections import Catalog
+from ..storage.scope_table import RowKind, ScopeTable
+from ..tables.key_value_tables import OWN, describe, drop, find_configuration, load_declaration
+
+_PROPERTIES = (o.FORMAT, o.PRIMARY_KEY, o.SECONDARY_KEY, o.VALUE_FORMAT, o.PARTITIONS)
+MAX_KEY_LENGTH = 8 * 1024
+"""Most bytes of a key (server constant)."""
+
+_KEY_COLUMN = re.compile(r"\s*([^(),]+?)\s*(?:\(\s*(\d+)\s*\))?\s*")
+
+
+def is_key_value_table(properties: Mapping[str, str]) -> bool:
+    """Tell whether the properties of CREATE TABLE are those of a key-value table."""
+    return any(
+        o.find_option(key) is o.FORMAT and text.strip().lower() == o.KEY_VALUE_FORMAT
+        for key, text in properties.items()
+    )
+
+
+def check_name(catalog: Catalog, stream: Stream, properties: Mapping[str, str]) -> None:
+    """Raise InvalidNameError if a new table would have the name of a hidden one, or hide or be hidden by another."""
+    if is_key_value_table(properties):
+        if stream.name in OWN:
+            raise InvalidNameError(
+                f"{stream.name} is the key-value table in which the catalog keeps what it knows of the scope. Give "
+                "the table another name."
+            )
+        if catalog.pravega.controller.stream_exists(stream):
+            raise InvalidNameError(
+                f"There is a stream {stream}, which has the name. Give the key-value table another one, or drop the "
+                "stream first."
+            )
+    elif find_configuration(catalog, stream) is not None and not catalog.pravega.controller.stream_exists(stream):
+        raise InvalidNameError(
+            f"There is a key-value table {stream}, which a stream of its name would hide. Declare the table with "
+            f"'{o.FORMAT.key}'='{o.KEY_VALUE_FORMAT}' and the keys that it has, or give it another name."
+        )
+
+
+def create_entries(catalog: Catalog, stream: Stream, request: CreateTable) -> TableDescription:
+    """Create a key-value table with its columns, or nothing.
+
+    With `adopt` one that another program made gets columns, if its keys have their lengths. Raises StreamExistsError,
+    ScopeNotFoundError, InvalidNameError, InvalidOptionError, UnsupportedTypeError naming the column.
+    """
+    check_new_stream(stream.name)
+    table, options = _declare(catalog, stream, request)
+    with shielded():
+        _make(catalog, table, options, request)
+    configuration = catalog.pravega.controller.key_value_table_configuration(stream.scope, stream.name)
+    return describe(catalog, stream, configuration, (request.namespace[0], request.name))
+
+
+def _make(catalog: Catalog, table: StreamTable, options: o.Options, request: CreateTable) -> None:
+    """Make or adopt a key-value table, and keep its columns."""
+    assert table.keys is not None
+    stream, entries = table.stream, entries_of(catalog.pravega, table)
+    partitions = options.get(o.PARTITIONS)
+    found = find_configuration(catalog, stream)
+    made = False
+    if found is None:
+        made = entries.create(partitions, table.keys.primary_length, table.keys.secondary_length)
+        found = None if made else find_configuration(catalog, stream)  # somebody made it just now, or this, unanswered
+    if not made:
+        if not request.adopt or found is None or load_declaration(catalog, stream, found)[1] is not None:
+            raise StreamExistsError(f"The key-value table {stream} exists.")
+        _check_adoption(found, table.keys, partitions if options.is_set(o.PARTITIONS) else None)
+    row = {
+        "segment": entries.segments()[0],
+        "declaration": uuid.uuid4().hex,
+        "name": stream.name,
+        "format": table.format,
+        "columns": table.schema.json(),
+        "schema": table.schema_text,
+        "keys": table.keys.to_json(),
+        "settings": dict(table.settings),
+        "comment": request.properties.get("comment"),
+    }
+    try:
+        ScopeTable(catalog.pravega, stream.scope).change(
+            RowKind.KEY_VALUE_TABLE, stream.name, partial(_declaration, stream, row)
+        )
+    except BaseException:
+        if made:
+            _undo(catalog, stream, row)
+        raise
+
+
+def _declaration(stream: Stream, row: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row of a table that nobody else has declared meanwhile."""
+    if _is_of_others(before, row):
+        raise StreamExistsError(f"The key-value table {stream} exists.")
+    return row
+
+
+def _undo(catalog: Catalog, stream: Stream, row: Mapping[str, Any]) -> None:
+    """Drop a table that was made, unless somebody else has declared its columns, or made another, meanwhile."""
+    before: Mapping[str, Any] | None = None
+    with suppress(PermissionDeniedError):
+        before = ScopeTable(catalog.pravega, stream.scope).read(RowKind.KEY_VALUE_TABLE, stream.name)
+    if before is None or not _is_of_others(before, row):
+        drop(catalog, stream, row["segment"])
+
+
+def _is_of_others(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Tell whether what is kept is another declaration of the same table."""
+    return bool(before.get("segment") == row["segment"]) and before.get("declaration") != row["declaration"]
+
+
+def _declare(catalog: Catalog, stream: Stream, request: CreateTable) -> tuple[StreamTable, o.Options]:
+    """Return the table that CREATE TABLE asks for, with its options."""
+    schema, properties = request.schema, request.properties
+    if request.defaults:
+        shown = catalog.named(stream.scope, stream.name)
+        raise UnsupportedOperationError(
+            f"DEFAULT of column {next(iter(request.defaults))} is not possible on {shown}: "
+            "a key-value table keeps no defaults. Leave it out."
+        )
+    others = {key: text for key, text in properties.items() if o.find_option(key) is not o.FORMAT}
+    options = catalog.options(properties=others)
+    format = options.get(o.VALUE_FORMAT)
+    settings = {}
+    for option in o.OPTIONS.values():
+        if options.source(option) is o.Source.PROPERTY and option not in _PROPERTIES:
+            text = options.text(option)
+            if text is None or not option.known_to(format, False):
+                raise InvalidOptionError(
+                    f"'{option.key}' has no meaning with 'format'='{o.KEY_VALUE_FORMAT}'"
+                    + (f" and '{o.VALUE_FORMAT.key}'='{format}'. " if option.of_formats else ". ")
+                    + "Leave it out."
+                )
+            settings[option.key] = text
+    keys = key_columns(catalog, stream, schema, options, request.constraints)
+    named = set(keys.names)
+    columns = StructType([_never_null(each) if each.name in named else each for each in schema])
+    table = entries_table(stream, format, columns, keys, settings=settings)
+    values = value_columns(table, columns)
+    if not values.fields:
+        raise UnsupportedTypeError(
+            "All of its columns are in the key, but an entry needs a value. Declare a column that is not in the key."
+        )
+    if format != RAW:
+        text = find_format(format).schema_text(values, stream.name, stream.scope, properties.get("comment"), settings)
+        return replace(table, schema_text=text), options
+    if len(values) != 1 or not isinstance(values[0].dataType, BinaryType):
+        declared = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in values)
+        raise UnsupportedTypeError(
+            f"'{o.VALUE_FORMAT.key}'='{RAW}' needs one column of type BINARY beside the keys, but there is {declared}. "
+            f"Declare it, or choose '{o.VALUE_FORMAT.key}'='json' or 'avro'."
+        )
+    return table, options
+
+
+def _never_null(field: StructField) -> StructField:
+    """Return a column that is never null."""
+    return StructField(field.name, field.dataType, False, field.metadata)
+
+
+def _check_adoption(found: KeyValueTableConfiguration, keys: KeyColumns, partitions: int | None) -> None:
+    asked = KeyValueTableConfiguration(partitions or found.partitions, keys.primary_length, keys.secondary_length)
+    if asked != found:
+        has, key = counted(found.partitions, "partition"), counted(found.primary_key_length, "byte")
+        raise InvalidOptionError(
+            f"There is a key-value table of this name with {has}, primary keys of {key} and secondary "
+            f"keys of {found.secondary_key_length}. The table that is declared has {asked.partitions}, "
+            f"{asked.primary_key_length} and {asked.secondary_key_length}. Declare keys of these lengths."
+        )
+
+
+def key_columns(
+    catalog: Catalog, stream: Stream, schema: StructType, options: o.Options, constraints: Sequence[Constraint]
+) -> KeyColumns:
+    """Return the columns of the keys that CREATE TABLE asks for by properties, or by a PRIMARY KEY.
+
+    Raises InvalidOptionError, UnsupportedTypeError, UnsupportedOperationError for other constraints.
+    """
+    shown = catalog.named(stream.scope, stream.name)
+    given = options.get(o.PRIMARY_KEY)
+    for each in constraints:
+        if each.kind != "PrimaryKey" or each.enforced:
+            raise UnsupportedOperationError(
+                f"{each.text} is not possible on {shown}: nothing checks what is written. Leave it out."
+            )
+        given = given or ",".join(each.columns)
+    if given is None:
+        raise InvalidOptionError(
+            f"'format'='{o.KEY_VALUE_FORMAT}' needs '{o.PRIMARY_KEY.key}', the columns of the primary key with the "
+            "bytes of strings, for example 'id' or 'country(2),id'."
+        )
+    keys = KeyColumns(
+        _parsed(o.PRIMARY_KEY.key, given, schema), _parsed(o.SECONDARY_KEY.key, options.get(o.SECONDARY_KEY), schema)
+    )
+    twice = {name for name in keys.names if keys.names.count(name) > 1}
+    if twice:
+        raise InvalidOptionError(f"The column {min(twice)} is named twice in the keys. Name each once.")
+    for each in constraints:
+        if list(each.columns) != keys.names:
+            raise InvalidOptionError(
+                f"{each.text} and the keys {', '.join(keys.names)} differ. Leave the constraint out: the properties "
+                f"'{o.PRIMARY_KEY.key}' and '{o.SECONDARY_KEY.key}' are the key."
+            )
+    if keys.length > MAX_KEY_LENGTH:
+        raise InvalidOptionError(f"A key has {keys.length:,} bytes; Pravega allows at most {MAX_KEY_LENGTH:,}.")
+    return keys
+
+
+def _parsed(option: str, given: str | None, schema: StructType) -> tuple[KeyColumn, ...]:
+    columns = []
+    for part in [] if given is None else given.split(","):
+        match = _KEY_COLUMN.fullmatch(part)
+        if match is None:
+            raise InvalidOptionError(
+                f"'{option}'='{shorten(given or '')}' is no list of columns such as 'id' or 'country(2),id'."
+            )
+        field = find_column(option, match[1], schema)
+        columns.append(_key_column(option, field.name, strings_for_char_types(field.dataType), match[2]))
+    return tuple(columns)
+
+
+def _key_column(option: str, name: str, type: DataType, given: str | None) -> KeyColumn:
+    text = type.simpleString()
+    if text in NUMBERS:
+        width = NUMBERS[text][0]
+        if given is not None and int(given) != width:
+            raise InvalidOptionError(
+                f"'{option}' gives the column {name} {given} bytes, but a {text} has {width}. Leave the number out."
+            )
+        return KeyColumn(name, text, width)
+    if text not in (STRING, BINARY):
+        raise UnsupportedTypeError(
+            f"'{option}' names the column {name} of type {text}, which has no fixed number of bytes. Keys can be "
+            f"{', '.join(NUMBERS)}, and string and binary with a length."
+        )
+    if given is None or not 0 < int(given) <= MAX_KEY_LENGTH:
+        raise InvalidOptionError(
+            f"'{option}' needs the number of bytes of the column {name}, a {text}: Pravega's keys have a fixed length. "
+            f"Write for example '{name}(16)', with a number from 1 to {MAX_KEY_LENGTH:,}."
+        )
+    return KeyColumn(name, text, int(given))
