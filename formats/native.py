@@ -76,7 +76,7 @@ class NativeReader(PayloadReader):
         wanted = [array.type for array in reference.arrays(nothing, False, Problems())]
         self._empty = not wanted
         if not self._empty and [array.type for array in self.arrays(nothing, False, Problems())] != wanted:
-            raise Unplanned("a column has a type that the native decoder does not give exactly")
+            raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         batch, unread = self.decoder.decode(*payloads.octets(), padded)

@@ -41,7 +41,7 @@ def _load() -> tuple[ModuleType | None, Status]:
             return None, Status(False, "not built: events are decoded by the reference decoder in Python", built)
         return None, Status(False, f"cannot be loaded ({error}): events are decoded in Python", built)
     if _native.INTERFACE != INTERFACE:
-        text = f"built from other sources (interface {_native.INTERFACE}, needed is {INTERFACE})"
+        text = f"built from other sources (interface {_native.INTERFACE}, but {INTERFACE} is needed)"
         return None, Status(False, f"{text}: events are decoded in Python", "Run `make native`.")
     return _native, Status(True, f"{_native.__version__} ({_native.__file__})")
 

@@ -28,7 +28,7 @@ def edited_avro(text: str, columns: Sequence[EditedColumn], revision: int | None
     """
     record = json.loads(text)
     if not isinstance(record, dict) or record.get("type") != "record":
-        raise UnsupportedOperationError("Its Avro schema is no record, and so has no columns that could be changed.")
+        raise UnsupportedOperationError("Its Avro schema is not a record, so it has no columns that could be changed.")
     record = _record(record, columns, timestamps, "", "")
     if revision is not None:
         record[REVISION] = revision
@@ -114,9 +114,9 @@ def _container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namesp
     for container, inner, name in (("array", "items", ELEMENT), ("map", "values", VALUE)):
         if kind == container:
             return node | {inner: _type(node[inner], parts[-1], timestamps, namespace, child_path(path, name))}
-    what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema have too"
+    what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema share"
     raise UnsupportedOperationError(
-        f"Column {path} {what}, in a schema made by another program, and so nothing in it can be changed here."
+        f"Column {path} {what}, in a schema made by another program, so nothing in it can be changed here."
     )
 
 

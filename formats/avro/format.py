@@ -122,7 +122,7 @@ class AvroDecoder(BatchDecoder):
         node = self._table if writer is None else avro.parse_avro(writer.schema_text)
         if isinstance(self._table, avro.Record):
             if not isinstance(node, avro.Record):
-                raise InvalidSchemaError("it is no record, unlike the table's schema")
+                raise InvalidSchemaError("it is not a record, unlike the table's schema")
             if not self._any_name and not self._table.called(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
             read, columns = record_columns(node, self._table, self._struct, "")

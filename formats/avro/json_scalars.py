@@ -145,7 +145,7 @@ def _timestamp_of(micros: int, zoned: bool) -> str:
 
 def _known(text: str | None, kind: str) -> str:
     if text is None:
-        raise Misfit(f"the {kind} is outside the years 0001 to 9999, which JSON's dates cannot tell")
+        raise Misfit(f"the {kind} is outside the years 0001 to 9999, the range of dates in JSON")
     return text
 
 
@@ -214,13 +214,13 @@ def _string(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is no character") from None
+        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
     return value
 
 
 def _found(number: int | None, value: Any, what: str) -> int:
     if number is None:
-        raise Misfit(f"the string '{shortened(value)}' is no {what}")
+        raise Misfit(f"the string '{shortened(value)}' is not a {what}")
     return number
 
 
@@ -246,7 +246,7 @@ def _uuid(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
     try:
         octets = uuid.UUID(text).bytes
     except ValueError:
-        raise Misfit(f"the string '{shortened(text)}' is no UUID") from None
+        raise Misfit(f"the string '{shortened(text)}' is not a UUID") from None
     return octets if isinstance(node, avro.Fixed) else _with_length(text.encode())
 
 
@@ -254,7 +254,7 @@ def _sized(node: avro.Primitive | avro.Fixed, octets: bytes) -> bytes:
     if not isinstance(node, avro.Fixed):
         return _with_length(octets)
     if len(octets) != node.size:
-        raise Misfit(f"it has {len(octets)} bytes, unlike {named(node)}")
+        raise Misfit(f"it has {len(octets)} bytes, which does not fit {named(node)}")
     return octets
 
 

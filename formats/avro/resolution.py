@@ -139,14 +139,16 @@ def _members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: st
     """Resolve a union of several types in the table: a struct of which one member is set."""
     wanted = targets(reader)
     if not isinstance(data_type, StructType):
-        raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, to be read as a struct")
+        raise InvalidSchemaError(
+            f"column '{path}' is a union in the table's schema, which can only be read as a struct"
+        )
     union = writer if isinstance(writer, avro.Union) else avro.Union([writer])
     readers, columns, refused = _branches(union, reader, data_type, path)
     members = {}
     for field in data_type.fields:
         place = _member_place(field.name, len(wanted))
         if place is None:
-            raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, without '{field.name}'")
+            raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
         here = child_path(path, field.name)
         members[place] = BranchColumn(here, arrow_type_of(field.dataType), columns.get(place, {}), {})
     known = {branch: place for place, found in columns.items() for branch in found}

@@ -223,7 +223,7 @@ class _Parser:
             ending.update(map(id, found))
         for each in records:
             if id(each) not in ending:
-                _wrong("", f"each value of the record '{each.name}' contains another one, without end")
+                _wrong("", f"each value of the record '{each.name}' contains another one, endlessly")
 
     def node(self, value: Any, namespace: str, where: str) -> Node:
         if isinstance(value, str):
@@ -231,7 +231,7 @@ class _Parser:
         if isinstance(value, list):
             return self._union(value, namespace, where)
         if not isinstance(value, dict):
-            _wrong(where, f"{value!r} is no type")
+            _wrong(where, f"{value!r} is not a type")
         kind = value.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, where)
@@ -291,7 +291,7 @@ class _Parser:
         full_name = full_name.removeprefix(".")
         # Namespaces may hold anything in the Avro 1.11 that the registry and its serializers have.
         if not valid_name(full_name.rpartition(".")[2], _MARKS):
-            _wrong(where, f"'{full_name}' is no valid name")
+            _wrong(where, f"'{full_name}' is not a valid name")
         if full_name in self._names:
             _wrong(where, f"the type '{full_name}' is defined twice")
         inner = full_name.rpartition(".")[0]
@@ -310,7 +310,7 @@ class _Parser:
         for each in fields:
             field_name = each.get("name") if isinstance(each, dict) else None
             if not isinstance(field_name, str) or not valid_name(field_name, _MARKS):
-                _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is no valid name")
+                _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is not a valid name")
             here = f"{where}.{field_name}" if where else field_name
             if field_name in seen:
                 _wrong(here, f"the record '{name}' has this field twice")

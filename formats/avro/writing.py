@@ -230,7 +230,7 @@ class _Uuid(_String):
             try:
                 cells.append(uuid.UUID(text).bytes)
             except ValueError:
-                self.refuse(row, f"'{text[:40]}', which is no UUID")
+                self.refuse(row, f"'{text[:40]}', which is not a UUID")
         return [pa.array(cells, BINARY)] if self._as_bytes else super().parts(array, rows)
 
 
@@ -246,7 +246,7 @@ class _Enum(ValueCells):
             place = pc.index(numbers.is_null(), True).as_py()
             symbols = ", ".join(self._enum.symbols[:20])
             self.refuse(
-                rows[place], f"'{array[place].as_py()[:40]}', which is no symbol of {named(self._enum)}: {symbols}"
+                rows[place], f"'{array[place].as_py()[:40]}', which is not a symbol of {named(self._enum)}: {symbols}"
             )
         return [varint_cells(numbers.to_numpy().astype(np.int64))]
 
@@ -258,7 +258,7 @@ class _Fixed(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         wrong = pc.binary_length(array).to_numpy() != self._size
-        self.refuse_first(wrong, rows, f"binary of another length than {self._size}, as the schema's fixed wants")
+        self.refuse_first(wrong, rows, f"binary of a length other than the {self._size} bytes of the schema's fixed")
         return [array.cast(BINARY)]
 
 

@@ -60,7 +60,7 @@ class LetterCase:
             wanted = self._folded.get(name.lower())
             if wanted is not None and wanted not in there:
                 return (
-                    f"it has no column '{wanted}', but '{name}', and names count with their case; name the table's "
+                    f"it has no column '{wanted}', but '{name}', and the case of names matters; name the table's "
                     f"column `{name}`, which SQL finds as {wanted} too"
                 )
         return None

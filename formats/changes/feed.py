@@ -162,7 +162,7 @@ def time_units(settings: Settings) -> dict[str, str]:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise InvalidOptionError(f"'{TIME_UNITS}' is no JSON object: {error}") from None
+            raise InvalidOptionError(f"'{TIME_UNITS}' is not a JSON object: {error}") from None
         pairs = {str(column): str(unit) for column, unit in found.items()}
     else:
         for part in filter(None, map(str.strip, text.split(","))):
@@ -196,8 +196,8 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
         checked[PRIMARY_KEY] = ",".join(key)
     elif settings.get(SNAPSHOTS, "").lower() == "partial":
         raise InvalidOptionError(
-            f"'{SNAPSHOTS}'='partial' is not possible without a primary key: which rows a snapshot reads again "
-            f"cannot be told. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
+            f"'{SNAPSHOTS}'='partial' is not possible without a primary key, which identifies the rows that a "
+            f"snapshot reads again. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
         )
     for column in time_units(settings):
         find_column(TIME_UNITS, column, columns)
@@ -207,9 +207,9 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
 def _check_key_type(name: str, data_type: DataType) -> None:
     if isinstance(data_type, _ATOMIC_BUT_NO_KEY):
         raise UnsupportedTypeError(
-            f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, by whose values rows cannot "
-            "be told apart. A primary key is made of strings, whole numbers, decimals, booleans, dates, timestamps or "
-            "bytes."
+            f"'{PRIMARY_KEY}' names the column {name} of type {data_type.simpleString()}, whose values cannot "
+            "identify rows. A primary key consists of strings, whole numbers, decimals, booleans, dates, timestamps "
+            "or bytes."
         )
 
 
@@ -251,7 +251,7 @@ def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
         )
     if any(name in event for name in _CANAL):
         return (
-            "it is an event of Canal's, which holds several rows; Canal is not supported: capture the changes with "
+            "it is an event of Canal, which holds several rows; Canal is not supported: capture the changes with "
             "Debezium or Maxwell, or read its events as they are with 'format'='json'"
         )
     if type(metadata) is dict and "record-type" in metadata:
@@ -265,7 +265,7 @@ def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
             "'format'='json'"
         )
     if wanted != DEBEZIUM_JSON and type(event.get("op")) is str and type(event.get("source")) is dict:
-        return "it is a change event of Debezium's; set 'format'='debezium-json'"
+        return "it is a change event of Debezium; set 'format'='debezium-json'"
     if wanted != MAXWELL_JSON and event.keys() >= _MAXWELL and type(data) is dict:
-        return "it is an event of Maxwell's; set 'format'='maxwell-json'"
+        return "it is an event of Maxwell; set 'format'='maxwell-json'"
     return None

@@ -121,7 +121,7 @@ class _MaxwellReader(PayloadReader):
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
-            raise Undecodable(f"it should be an event of Maxwell's but is {kind_of(event)}")
+            raise Undecodable(f"it should be an event of Maxwell but is {kind_of(event)}")
         kind = event.get("type")
         operation = _OPERATIONS.get(kind) if type(kind) is str else None
         if operation is None:
@@ -129,7 +129,7 @@ class _MaxwellReader(PayloadReader):
                 return NO_CHANGE
             known = advice_about(event, MAXWELL_JSON)
             if known is not None:
-                raise Undecodable(f"it is no event of Maxwell's: {known}")
+                raise Undecodable(f"it is not an event of Maxwell: {known}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
         data, old = event.get("data"), event.get("old") or {}
         if type(data) is not dict or type(old) is not dict:

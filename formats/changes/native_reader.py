@@ -77,7 +77,7 @@ class NativeEnvelopeReader(PayloadReader):
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
         """Take the wanted columns. Raises Unplanned for columns that only the reference makes."""
         if "source" in wanted.names:
-            raise Unplanned("the column 'source' has all of a source block")
+            raise Unplanned("the column 'source' holds a whole source block")
         self._module = module
         self._reference = reference
         self._names = wanted.names
@@ -202,7 +202,7 @@ class NativeEnvelopeReader(PayloadReader):
     def _check(self, decoder: Any) -> None:
         batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
         if [array.type for array in self._columns(pa.record_batch(batch))] != self._types:
-            raise Unplanned("a column has a type that the native decoder does not give exactly")
+            raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
     def _spec(self, kind: Hashable) -> Spec:
         images = {

@@ -140,8 +140,8 @@ def _wider(one: DataType, other: DataType, path: str) -> DataType:
     if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
         return MapType(one.keyType, _wider(one.valueType, other.valueType, child_path(path, "value")))
     raise UnsupportedTypeError(
-        f"The column {path} is {one.simpleString()} by one schema of the stream's events and {other.simpleString()} by "
-        "another, and neither positions nor times tell which of them is newer. Declare the table's columns."
+        f"The column {path} is {one.simpleString()} in one schema of the stream's events and {other.simpleString()} in "
+        "another, and neither positions nor times show which of them is newer. Declare the table's columns."
     )
 
 

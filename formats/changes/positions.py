@@ -78,8 +78,8 @@ def commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
     for numbers, width in parts:
         for number in numbers[numbers >> width != 0][:1].tolist():
             raise MalformedEventError(
-                f"The number {number} in a position of {origin} has more than {width} bits, so that positions have no "
-                "order as versions. Read the table, or its changelog."
+                f"The number {number} in a position of {origin} has more than {width} bits, so positions cannot be "
+                "ordered as versions. Read the table, or its changelog."
             )
         versions = (versions << width) + numbers
     return versions

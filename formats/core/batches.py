@@ -174,9 +174,7 @@ class BatchDecoder(ABC):
             try:
                 found = _Source(self.reader_of(writer), find_codec(writer.codec), padded=True)
             except (InvalidSchemaError, UnsupportedOperationError) as error:
-                raise Undecodable(
-                    f"what was written with encoding id {encoding_id} cannot be read: {error.message}"
-                ) from None
+                raise Undecodable(f"events with encoding id {encoding_id} cannot be read: {error.message}") from None
             self._sources[encoding_id] = found
         return found
 

@@ -308,5 +308,5 @@ def find_column(option: str, name: str, columns: StructType) -> StructField:
     if len(found) != 1:
         near = difflib.get_close_matches(name, names, 1, 0.6)
         hint = f"Did you mean '{near[0]}'?" if near else f"Its columns are {', '.join(names)}."
-        raise InvalidOptionError(f"'{option}' names '{name}', which is no column of the table. {hint}")
+        raise InvalidOptionError(f"'{option}' names '{name}', which is not a column of the table. {hint}")
     return columns[found[0]]

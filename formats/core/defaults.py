@@ -73,9 +73,9 @@ def initial_value(field: StructField) -> Any:
     value = _value(field.dataType, text)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         raise UnsupportedTypeError(
-            f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can say "
-            "defaults of numbers, strings, booleans, dates, timestamps and bytes, and not this "
-            f"{field.dataType.simpleString()}. Leave DEFAULT out, and write COALESCE where the column is read"
+            f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can hold "
+            "defaults that are numbers, strings, booleans, dates, timestamps or bytes, but not this "
+            f"{field.dataType.simpleString()}. Leave DEFAULT out, and use COALESCE where the column is read"
         )
     return value
 

@@ -168,5 +168,5 @@ def find_codec(name: str) -> Codec:
         if name in (codec.name, codec.registry_name):
             return codec
     raise UnsupportedOperationError(
-        f"the codec '{name}' is not supported; use {', '.join(codec.name for codec in CODECS)}"
+        f"the codec '{name}' is not supported; use one of {', '.join(codec.name for codec in CODECS)}"
     )

@@ -134,12 +134,12 @@ def _type_text(data_type: DataType) -> str:
 
 
 WHY_UNSUPPORTED: dict[str, str] = {
-    "CalendarIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "DayTimeIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "YearMonthIntervalType": "intervals have no place in it; cast to string, or store a number",
-    "NullType": "a column of nothing but null has no type to write; cast it to one",
+    "CalendarIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "DayTimeIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "YearMonthIntervalType": "it has no type for intervals; cast to string, or store a number",
+    "NullType": "a column that is always null has no type to write; cast it to one",
     "VariantType": "cast it to string with to_json, or to the type it holds",
-    "UserDefinedType": "user-defined types exist in the session only; store the SQL type under it",
+    "UserDefinedType": "user-defined types exist only in the session; store the underlying SQL type",
     "TimeType": "Spark does not let Python data sources read TIME by default; cast to string, or store a number",
     "GeometryType": "store st_asbinary(column) as binary",
     "GeographyType": "store st_asbinary(column) as binary",
@@ -152,4 +152,4 @@ def why_unsupported(data_type: DataType) -> str:
         reason = WHY_UNSUPPORTED.get(kind.__name__)
         if reason is not None:
             return reason
-    return "there is no way to write it; cast it to another type"
+    return "it cannot be written; cast it to another type"

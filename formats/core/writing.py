@@ -134,8 +134,8 @@ class BatchEncoder:
         """Return the batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
         if batch.schema.names != self._names:
             raise InvalidRowError(
-                f"the rows have the columns {', '.join(batch.schema.names)}, but {', '.join(self._names)} are to "
-                "be written"
+                f"the rows have the columns {', '.join(batch.schema.names)}, but the columns to write are "
+                f"{', '.join(self._names)}"
             )
         return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
 

@@ -149,7 +149,7 @@ class DocumentRules:
         for row, payload in enumerate(payloads.to_pylist()):
             document = payload[begin:]
             if self._deep and len(document) > DEEPEST and depth_over_limit(document.decode()):
-                _refuse(row, f"its arrays and objects are nested more than {DEEPEST} deep")
+                _refuse(row, f"its arrays and objects are nested more than {DEEPEST} levels deep")
             if not self._validators:
                 continue
             value = json.loads(document)
@@ -178,8 +178,8 @@ def _validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
         import jsonschema_rs
     except ImportError:
         raise InvalidSchemaError(
-            f"the JSON schema says {rule}, so that each row is checked before it is written, and Python has no package "
-            "jsonschema-rs to do it; install it on all machines"
+            f"the JSON schema says {rule}, so each row is checked before it is written, but the Python package "
+            "jsonschema-rs, which checks it, is missing; install it on all machines"
         ) from None
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
     named = next((names for sign, names in _DRAFTS if sign in draft), None)
@@ -200,8 +200,8 @@ def _validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
             reasons.append(str(error).split("\n", 1)[0])
     if not found:
         raise InvalidSchemaError(
-            f"the JSON schema says {rule}, so that each row is checked before it is written, but nothing can "
-            f"be checked by it: {shorten(reasons[0])}"
+            f"the JSON schema says {rule}, so each row is checked before it is written, but the schema cannot be used "
+            f"for that: {shorten(reasons[0])}"
         )
     return found
 

@@ -25,7 +25,7 @@ class DocumentParser:
     `exact_numbers`: as NumberText where not whole. `nothing`: what is said of a payload of white space alone.
     """
 
-    def __init__(self, exact_numbers: bool, nothing: str = "it is nothing but white space") -> None:
+    def __init__(self, exact_numbers: bool, nothing: str = "it consists of white space only") -> None:
         decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str.encode if exact_numbers else None)
         # What `raw_decode` calls, without its cost per call; not in the published types.
         self.scan: Callable[[str, int], tuple[Any, int]] = vars(decoder)["scan_once"]
@@ -42,7 +42,7 @@ class DocumentParser:
             if not text:
                 raise Undecodable(self._nothing)
         if len(text) > DEEPEST and depth_over_limit(text):
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep")
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep")
         return text
 
     def value(self, text: str, begin: int) -> tuple[Any, int]:
@@ -54,13 +54,13 @@ class DocumentParser:
         try:
             return self.scan(text, begin)
         except StopIteration as error:
-            raise Undecodable(f"it is no JSON document (character {error.value})") from None
+            raise Undecodable(f"it is not a JSON document (character {error.value})") from None
         except json.JSONDecodeError as error:
-            raise Undecodable(f"it is no JSON document ({error.msg} at character {error.pos})") from None
+            raise Undecodable(f"it is not a JSON document ({error.msg} at character {error.pos})") from None
         except ValueError as error:
-            raise Undecodable(f"it is no JSON document ({error})") from None
+            raise Undecodable(f"it is not a JSON document ({error})") from None
         except RecursionError:
-            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} deep") from None
+            raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep") from None
 
     def document(self, text: str) -> Any:
         """Return the value that a whole text is. Raises Undecodable."""
@@ -71,7 +71,7 @@ class DocumentParser:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f'{name} is no JSON; write "{name}"')
+    raise ValueError(f'{name} is not JSON; write "{name}"')
 
 
 def depth_over_limit(text: str) -> bool:

@@ -89,8 +89,8 @@ def _object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: s
         here = child_path(path, column.source or column.field.name)
         if column.source not in (None, column.field.name):
             raise UnsupportedOperationError(
-                f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and "
-                "events that were written before would have none of the new name. Select it under another name."
+                f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and events "
+                "that were written before have no property of the new name. Select it under another name."
             )
         if column.source is not None and column.source not in old:
             continue  # it stays where it is
@@ -150,8 +150,8 @@ def _container(
 
 def _elsewhere(path: str) -> str:
     return (
-        f"Column {path} is one of several types, or of one that the schema describes elsewhere (allOf, $ref), in a "
-        "schema made by another program, and so nothing in it can be changed here."
+        f"Column {path} has several types, or a type that the schema describes elsewhere (allOf, $ref), in a schema "
+        "made by another program, so nothing in it can be changed here."
     )
 
 

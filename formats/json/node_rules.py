@@ -90,23 +90,23 @@ class NodeRules:
         for value in parts.ignored:
             names = _listed(self._missing(value, found, "", set(), below=False))
             if names:
-                self._note("properties", path, f"those beside $ref do not count before draft 2019-09: {names}")
+                self._note("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
     def _note_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
         for keyword, schemas in _alternatives(value):
             if names := _listed(name for each in schemas for name in self._missing(each, found, "", set())):
-                self._note(keyword, path, f"no columns are made of {names}")
+                self._note(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
             names = _listed(map(repr, patterns))
-            self._note("patternProperties", path, f"no columns are made of properties like {names}")
+            self._note("patternProperties", path, f"there are no columns for properties like {names}")
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             if isinstance(value.get(keyword), dict) and value[keyword]:
-                self._note(keyword, path, "no columns are made of properties that have no names in the schema")
+                self._note(keyword, path, "there are no columns for properties that the schema does not name")
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in value:
-                self._note(keyword, path, f"what '{value[keyword]}' adds is not known before the values are")
+                self._note(keyword, path, f"what '{value[keyword]}' adds depends on the values")
 
     def _missing(
         self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True

@@ -52,7 +52,7 @@ def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
         return None
     if not _types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
-        return f"'{shortened(text)}', but the JSON schema takes the text of a JSON value there ({allowed})"
+        return f"'{shortened(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
     return json_text(value).encode()
 
 
@@ -183,7 +183,7 @@ class FiniteCells(FloatingCells):
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
-        self.refuse_first(wrong, rows, "NaN or infinite, which is no number in JSON")
+        self.refuse_first(wrong, rows, "NaN or infinite, which is not a number in JSON")
         return super().present(array, rows)
 
 
@@ -225,7 +225,7 @@ class TimestampCells(TextCells):
         return self.quoted(pc.replace_substring(text, " ", "T").cast(BINARY))
 
 
-_YEARS = "a {} outside the years 0001 to 9999, which JSON's dates cannot tell; use format avro"
+_YEARS = "a {} outside the years 0001 to 9999, the range of dates in JSON; use format avro"
 
 
 LEAVES: dict[type[DataType], Callable[[str], JsonCells]] = {

@@ -132,7 +132,7 @@ class Splitter:
                 parts.never |= not value and not unsure
                 return
             if not isinstance(value, dict):
-                raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is no schema")
+                raise InvalidSchemaError(f"the JSON schema is invalid at '{path}': {value!r} is not a schema")
             if (id(value), unsure, or_null) in seen:
                 return
             seen.add((id(value), unsure, or_null))
@@ -153,8 +153,8 @@ class Splitter:
         def add_target(target: Any, unsure: bool, or_null: bool, chain: tuple[int, ...], reference: str) -> None:
             if id(target) in chain:
                 raise InvalidSchemaError(
-                    f"the JSON schema '{reference}' is a part of itself (at '{path}'), so that no value can be checked "
-                    "by it"
+                    f"the JSON schema '{reference}' is a part of itself (at '{path}'), so no value can be checked "
+                    "against it"
                 )
             if id(target) in around and self.references.recursive(target):
                 parts.recursive = True

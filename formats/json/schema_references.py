@@ -192,7 +192,7 @@ def full_schema(root: Any) -> Any:
             try:
                 return json.loads(base64.b64decode(str(link.get("href")).removeprefix(_PREFIX), validate=True))
             except (binascii.Error, ValueError):
-                raise InvalidSchemaError(f"the link '{REL}' of the JSON schema holds no JSON schema") from None
+                raise InvalidSchemaError(f"the link '{REL}' of the JSON schema does not hold a JSON schema") from None
     return root
 
 

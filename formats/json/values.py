@@ -147,7 +147,7 @@ def _text(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is no character") from None
+        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
     return value
 
 
@@ -252,7 +252,7 @@ def _date(path: str, data_type: DataType) -> Column:
             raise Misfit(f"expected a date as a string, found {kind_of(value)}")
         days = days_of(value)
         if days is None:
-            raise Misfit(f"the string '{shortened(value)}' is no date such as 2024-01-31")
+            raise Misfit(f"the string '{shortened(value)}' is not a date such as 2024-01-31")
         return days
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -277,7 +277,7 @@ def _timestamp(path: str, data_type: DataType) -> Column:
         micros = micros_of(value, zoned)
         if micros is None:
             rule = "with Z or an offset" if zoned else "without Z or offset"
-            raise Misfit(f"the string '{shortened(value)}' is no timestamp {rule}, such as {example}")
+            raise Misfit(f"the string '{shortened(value)}' is not a timestamp {rule}, such as {example}")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:

@@ -89,7 +89,7 @@ class Dialect:
             )
         if any(sign in found.null for sign in (found.delimiter, found.quote, "\r", "\n")):
             raise InvalidOptionError(
-                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so that it would be no "
+                f"'{NULL_VALUE}'='{found.null}' holds a delimiter, a quote or a line break, so it cannot be one "
                 "field. Choose another."
             )
         return found
@@ -99,7 +99,7 @@ def _character(settings: Settings, key: str, default: str) -> str:
     text = settings.get(key, default)
     text = _NAMED.get(text, text)
     if len(text) != 1 or text in "\r\n":
-        raise InvalidOptionError(f"'{key}'='{text}' is not possible: expected one character, or tab")
+        raise InvalidOptionError(f"'{key}'='{text}' is not valid: expected one character, or tab")
     return text
 
 
@@ -168,8 +168,8 @@ def _check_columns(rows: StructType, table: StructType) -> None:
     found = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in rows]
     wanted = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in table]
     if found != wanted:
-        given = ", ".join(" ".join(column) for column in found)
-        raise InvalidSchemaError(f"the rows have the columns {given}, in an order that counts")
+        given, declared = (", ".join(" ".join(column) for column in columns) for columns in (found, wanted))
+        raise InvalidSchemaError(f"the rows have the columns {given}, but the table has {declared}, in this order")
 
 
 class _Records:
@@ -226,7 +226,7 @@ class _Records:
                 return found
             if text[place] != self._dialect.delimiter:
                 what = "a line break" if text[place] in "\r\n" else f"the character {text[place]!r}"
-                raise Undecodable(f"it is no CSV record: {what} at character {place} is out of place")
+                raise Undecodable(f"it is not a CSV record: {what} at character {place} is out of place")
             place += 1
 
 
@@ -323,7 +323,7 @@ def _boolean(text: str) -> bool:
 
 def _integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
-        raise Misfit(f"'{shortened(text)}' is no whole number")
+        raise Misfit(f"'{shortened(text)}' is not a whole number")
     return int(text)
 
 
@@ -339,7 +339,7 @@ def _decimal(text: str) -> Any:
 
 def _number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
-        raise Misfit(f"'{shortened(text)}' is no number")
+        raise Misfit(f"'{shortened(text)}' is not a number")
     return text.encode()
 
 

@@ -67,8 +67,8 @@ class ProtobufFormat:
         settings: Settings = NO_SETTINGS,
     ) -> str:
         raise UnsupportedOperationError(
-            "a Protobuf schema is not made from columns, because these have no field numbers; register one by the "
-            "application that owns it, and read and write its stream as a table, or use format avro or json"
+            "a Protobuf schema cannot be made from columns, because they have no field numbers; let the application "
+            "that owns the schema register it, and read and write its stream as a table, or use format avro or json"
         )
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -224,8 +224,8 @@ class _MessageReader(PayloadReader):
 def _why_unreadable(error: DecodeError) -> str:
     text = str(error)
     if "depth" in text.lower() or "nesting" in text or "recursion" in text:
-        return f"it has messages within one another on more than {_DEEPEST} levels, the limit of Protobuf's readers"
-    return f"it is no message of the table's type ({text})"
+        return f"its messages are nested more than {_DEEPEST} levels deep, the limit of Protobuf's readers"
+    return f"it is not a message of the table's type ({text})"
 
 
 class ProtobufEncoder(BatchEncoder):
@@ -240,8 +240,8 @@ class ProtobufEncoder(BatchEncoder):
         if not table.fields:
             # Spark and Arrow lose the number of rows that have no columns.
             raise UnsupportedOperationError(
-                f"the message '{message.full_name}' has no fields, so that no row can be written; its events can be "
-                "read and counted"
+                f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
+                "and counted"
             )
         _check_rows(struct, table)
         self._class = message_class(message)

@@ -48,7 +48,7 @@ def fill_from_json(message: Message, text: str) -> None:
     pool: Any = message.DESCRIPTOR.file.pool
     name = message.DESCRIPTOR.full_name
     if name not in JSON_VALUES and not text.lstrip().startswith("{"):
-        raise ValueError(f"no JSON object, as {name} has it")
+        raise ValueError(f"not a JSON object, which {name} needs")
     try:
         json_format.Parse(text, message, descriptor_pool=pool)
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
@@ -56,7 +56,7 @@ def fill_from_json(message: Message, text: str) -> None:
         if len(reason) > _SHOWN:
             # The cause is at the end, behind the names of all fields on the way.
             reason = f"...{reason[-_SHOWN:]}"
-        raise ValueError(f"no JSON that fits {name} ({reason})") from None
+        raise ValueError(f"not JSON that fits {name} ({reason})") from None
 
 
 def _check_strings(message: Any) -> None:

@@ -41,7 +41,7 @@ def message_type(text: str) -> Descriptor:
         data = base64.b64decode(text.partition(" ")[2], validate=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     except (binascii.Error, DecodeError) as error:
-        raise InvalidSchemaError(f"the Protobuf schema '{name}' is no file descriptor set ({error})") from None
+        raise InvalidSchemaError(f"the Protobuf schema '{name}' is not a file descriptor set ({error})") from None
     pool = _Files(name, files).pool()
     try:
         return pool.FindMessageTypeByName(name)
@@ -100,7 +100,7 @@ class _Files:
                     f"({error}); register it with a set that has all files"
                 ) from None
             raise InvalidSchemaError(
-                f"the Protobuf schema '{self._message}' is wrong in file {name}: {error}"
+                f"the Protobuf schema '{self._message}' is invalid in file {name}: {error}"
             ) from None
         self._added.add(name)
 

@@ -122,8 +122,7 @@ class _Mapping:
         within = (*within, message.full_name)
         if len(within) > DEEPEST:
             raise InvalidSchemaError(
-                f"the Protobuf schema has messages within one another on more than {DEEPEST} levels, at "
-                f"'{path[:60]}...'"
+                f"the Protobuf schema nests messages more than {DEEPEST} levels deep, at '{path[:60]}...'"
             )
         fields = []
         for field in message.fields:

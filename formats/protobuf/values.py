@@ -87,7 +87,7 @@ def _enum_name(enum: EnumDescriptor) -> FromMessage:
 def _micros(value: Any) -> int:
     """Return microseconds since 1970, further digits cut off. Raises Undecodable outside the years 0001 to 9999."""
     if not 0 <= value.nanos < 1_000_000_000:
-        raise Undecodable(f"a timestamp has {value.nanos} nanoseconds")
+        raise Undecodable(f"a timestamp has {value.nanos} nanoseconds, not 0 to 999,999,999")
     micros: int = value.seconds * 1_000_000 + value.nanos // 1000
     if not FIRST_MICROS <= micros <= LAST_MICROS:
         raise Undecodable(f"the timestamp of {value.seconds} seconds is outside the years 0001 to 9999")

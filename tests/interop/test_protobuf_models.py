@@ -62,7 +62,7 @@ def test_messages_without_fields(spark: SparkSession, client_config: ClientConfi
     assert spark.sql(f"SELECT * FROM {nothing}").collect() == [()] * 3
     raw = spark.sql(f"SELECT substring(_raw, 6) AS message FROM {nothing} ORDER BY _offset").collect()
     assert [bytes(each.message) for each in raw] == [b"", b"\x08\x01", b""]
-    with pytest.raises(PySparkException, match="message 'p.Nothing' has no fields, so that no row can be written"):
+    with pytest.raises(PySparkException, match="message 'p.Nothing' has no fields, so no row can be written"):
         spark.range(2).select().writeTo(nothing).append()
     assert spark.sql(f"SELECT count(*) FROM {nothing}").first()[0] == 3
 
@@ -154,7 +154,7 @@ def test_metrics_of_sparkplug(spark: SparkSession, client_config: ClientConfig, 
     motor = json.loads(answer["json"])["metrics"][0]
     assert json.loads(found[0].metrics[0]) == motor["template_value"]["metrics"][0]
     check_inserted(spark, table, payload)
-    for wrong, why in [("{", "no JSON that fits tahu.Payload.Metric"), ('{"nmae":"x"}', 'has no field named "nmae"')]:
+    for wrong, why in [("{", "not JSON that fits tahu.Payload.Metric"), ('{"nmae":"x"}', 'has no field named "nmae"')]:
         with pytest.raises(PySparkException) as caught:
             members = "name,alias,timestamp,datatype,is_null,properties,int_value,long_value,double_value,boolean_value"
             spark.sql(

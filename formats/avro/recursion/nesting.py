@@ -13,7 +13,7 @@ from ...core.columns import Misfit
 DEEPEST = 500
 """Objects and arrays within each other that a JSON text may have. Python's parser ends at about twice this, and Spark's
 `from_json` at 1,000."""
-TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 def run(work: Any, deepest: int) -> Any:

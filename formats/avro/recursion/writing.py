@@ -67,7 +67,7 @@ def _parsed(text: str) -> Any:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise Misfit(f'not JSON: {text} is no number (a string is, "{text}")')
+    raise Misfit(f'not JSON: {text} is not a number; write the string "{text}"')
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _content(path: str) -> str:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is no regular file")
+            raise ValueError("it is not a regular file")
         if status.st_size > LARGEST_FILE:
             raise ValueError(f"it has {status.st_size:,} bytes")
         with open(descriptor, "rb", closefd=False) as file:
@@ -198,7 +198,7 @@ def envelope_schema(row_schema_text: str) -> str:
     """Return the schema of envelopes around rows of a schema; the text itself if it is an envelope's."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
-        raise InvalidSchemaError("it is no record, and so neither of rows nor of envelopes")
+        raise InvalidSchemaError("it is not a record, so it describes neither rows nor envelopes")
     if _is_envelope(row):
         return row_schema_text
     source = [
@@ -266,7 +266,7 @@ class DebeziumAvroDecoder(BatchDecoder):
             return self._reader(_Confluent(self._schemas))
         if self._text is None:
             raise InvalidSchemaError(
-                f"nothing says by which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
+                f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
         return self._reader(_one(_Writer.of(self._text)))
 
@@ -296,7 +296,7 @@ class _Confluent:
             try:
                 found = self._writers[number] = _Writer.of(self._schemas[number])
             except InvalidSchemaError as error:
-                raise Undecodable(f"what was written with schema id {number} cannot be read: {error.message}") from None
+                raise Undecodable(f"events with schema id {number} cannot be read: {error.message}") from None
         return found, payload[_CONFLUENT_HEADER.size :]
 
 
@@ -353,7 +353,7 @@ class DebeziumAvroEncoder(BatchEncoder):
         check_writable(schema)
         if AVRO_SCHEMAS in settings:
             raise UnsupportedOperationError(
-                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing are given by "
+                f"rows cannot be inserted into a table with '{AVRO_SCHEMAS}': ids of Confluent's framing come from "
                 "its own registry"
             )
         self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))

@@ -217,7 +217,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
-        raise Undecodable(f"it should be a change event of Debezium's but is {kind_of(envelope)}")
+        raise Undecodable(f"it should be a change event of Debezium but is {kind_of(envelope)}")
     find = envelope.get
     operation = find("op")
     if operation not in OPERATIONS:
@@ -226,10 +226,11 @@ def change_of(envelope: Any, schema: int | None) -> Change:
         if _changes_no_row(envelope):
             return NO_CHANGE
         raise Undecodable(
-            "it is no change event of Debezium's: "
+            "it is not a change event of Debezium: "
             + (
                 advice_about(envelope, DEBEZIUM_JSON)
-                or "it has no 'op'. Events that ExtractNewRecordState flattened are rows, for 'format'='json'"
+                or "it has no 'op'. Events that ExtractNewRecordState flattened are rows; read them with "
+                "'format'='json'"
             )
         )
     before, after, source = find("before"), find("after"), find("source")

@@ -85,7 +85,7 @@ def check_writable(schema: StructType) -> None:
     if path is not None:
         raise UnsupportedOperationError(
             f"rows cannot be inserted into column '{path}', a map whose keys are not strings: this project reads the "
-            "entries that Kafka Connect's converters write, but writes none"
+            "entries that Kafka Connect's converters write, but does not write them"
         )
 
 

@@ -163,8 +163,8 @@ def refusal(schema: FieldSchema, data_type: DataType) -> str:
     if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and target_of(data_type) is Target.TIMESTAMP:
         hint = ", or name its unit in the table property 'debezium.time-units', for example 'created=ms'"
     return (
-        f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} does not take; "
-        f"declare it as {instead}{hint}"
+        f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} cannot hold; "
+        f"declare the column as {instead}{hint}"
     )
 
 

@@ -103,7 +103,7 @@ def _text_of(value: Any, unscaled: int | None, raw: bool, *, finite: bool = True
     if type(value) is str:
         if not _DECIMAL_TEXT.fullmatch(value):
             advice = "; if it is base64, set the table property 'debezium.decimal' to 'precise'"
-            raise Misfit(f"the string '{value[:40]}' is no decimal{'' if plain else advice}")
+            raise Misfit(f"the string '{value[:40]}' is not a decimal{'' if plain else advice}")
         return value
     if type(value) is int:
         return str(value)
@@ -121,7 +121,7 @@ def _bytes_of(value: Any) -> bytes:
         return binascii.a2b_base64(value, strict_mode=True)
     except ValueError as error:
         raise Misfit(
-            f"the string '{value[:40]}' is no base64 of an unscaled number ({error}); if it is a decimal, set the "
+            f"the string '{value[:40]}' is not the base64 of an unscaled number ({error}); if it is a decimal, set the "
             "table property 'debezium.decimal' to 'string'"
         ) from None
 
@@ -240,7 +240,7 @@ def floating_column(path: str, data_type: DataType, schema: FieldSchema | None, 
         if type(value) not in (float, int, str, NumberText):
             raise Misfit(f"expected a number, found {kind_of(value)}")
         if type(value) is str and not is_decimal_text(value):
-            raise Misfit(f"the string '{value[:40]}' is no number")
+            raise Misfit(f"the string '{value[:40]}' is not a number")
         try:
             number = float(value)
         except OverflowError:

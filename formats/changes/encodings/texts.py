@@ -112,7 +112,7 @@ def _checked(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Misfit("the string has half of a surrogate pair, which is no character") from None
+        raise Misfit("the string has half of a surrogate pair, which is not a character") from None
     return text
 
 
@@ -122,7 +122,7 @@ _PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.han
 _LIKE_HEX = re.compile(r"(?:[0-9a-f]{2}){4,}|(?:[0-9A-F]{2}){4,}")
 
 NO_MODE = (
-    f"a string does not tell how it stands for bytes; set {_PROPERTY} (base64, base64-url-safe or hex), or declare the "
+    f"a string does not show how it encodes bytes; set {_PROPERTY} (base64, base64-url-safe or hex), or declare the "
     "column as STRING"
 )
 
@@ -135,7 +135,7 @@ def binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Lea
         if raw and type(value) is bytes:
             return value
         if type(value) is not str:
-            raise Misfit(f"expected a string that stands for bytes, found {kind_of(value)}")
+            raise Misfit(f"expected a string that encodes bytes, found {kind_of(value)}")
         return decode(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -172,7 +172,7 @@ def _from_clear_base64(text: str) -> bytes:
     try:
         return from_base64(text)
     except Misfit as error:
-        raise Misfit(f"{error}; if it stands for bytes in another way, set {_PROPERTY}") from None
+        raise Misfit(f"{error}; if it encodes bytes in another way, set {_PROPERTY}") from None
 
 
 _DECODERS: Mapping[str, Callable[[str], bytes]] = MappingProxyType(

@@ -82,9 +82,9 @@ def date_column(path: str, known: Callable[[int], bool], *, plain: bool = False)
             if known(value):
                 return None
             raise Misfit(
-                f"the number {value} is no day of the years 0001 to 9999; if it counts since 1970 in another unit, "
-                "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', else declare "
-                "it as STRING"
+                f"the number {value} is not a day of the years 0001 to 9999; if it counts another unit since 1970, "
+                "declare the column as TIMESTAMP_NTZ and set the table property 'debezium.time-units', otherwise "
+                "declare it as STRING"
             )
         if type(value) is not str:
             raise Misfit(f"expected days since 1970 or a date, found {kind_of(value)}")
@@ -121,7 +121,7 @@ def midnight_column(path: str, unit: str) -> Leaf:
     return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_stored_days)
 
 
-_NO_MIDNIGHT = "is no midnight, and so no date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
+_NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
 
 def _stored_days(values: Sequence[int | None]) -> pa.Array:
@@ -219,7 +219,7 @@ def _days(text: str) -> int | None:
             raise Misfit(f"the timestamp '{text[:40]}' {_NO_MIDNIGHT}")
         return micros // _DAY_MICROS
     if match is None:
-        raise Misfit(f"the string '{text[:40]}' is no date such as 2024-01-31")
+        raise Misfit(f"the string '{text[:40]}' is not a date such as 2024-01-31")
     _offset_seconds(match[4], match[5], match[6], text)
     return _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
 
@@ -240,7 +240,7 @@ def _ordinal(year: int, month: int, day: int, text: str) -> int | None:
     try:
         return datetime.date(year, month, day).toordinal() - _EPOCH
     except ValueError:
-        raise Misfit(f"the string '{text[:40]}' is no date of the calendar") from None
+        raise Misfit(f"the string '{text[:40]}' is not a date of the calendar") from None
 
 
 def micros_of_text(text: str) -> int | None:
@@ -252,17 +252,17 @@ def micros_of_text(text: str) -> int | None:
         return None
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise Misfit(f"the string '{text[:40]}' is no timestamp such as 2024-01-31T12:00:00.5Z")
+        raise Misfit(f"the string '{text[:40]}' is not a timestamp such as 2024-01-31T12:00:00.5Z")
     days = _ordinal(int(match[1]), int(match[2]), int(match[3]), text)
     hours, minutes, seconds = int(match[4]), int(match[5]), int(match[6] or 0)
     if hours > 23 or minutes > 59 or seconds > 60:
-        raise Misfit(f"the string '{text[:40]}' is no time of a day")
+        raise Misfit(f"the string '{text[:40]}' is not a time of day")
     offset = _offset_seconds(match[9], match[10], match[11], text)
     if days is None:
         return None
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
     if seconds == 60 and not leap_second_counts(whole):
-        raise Misfit(f"the string '{text[:40]}' is no time of a day")
+        raise Misfit(f"the string '{text[:40]}' is not a time of day")
     return _in_range(whole * 1_000_000 + int((match[7] or "").ljust(6, "0")[:6]))
 
 

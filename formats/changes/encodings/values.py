@@ -154,7 +154,7 @@ def _timestamp(cell: _Cell, reading: Reading) -> Column:
     if reading is Reading.DECLARED_UNIT and cell.declared is None:
         return _refused(cell, refusal(cell.schema, cell.data_type))
     unit = cell.declared if reading is Reading.DECLARED_UNIT else unit_of(cell.schema) or None
-    return timestamp_column(cell.path, arrow_type, unit, "the number {} is no text")
+    return timestamp_column(cell.path, arrow_type, unit, "the number {} is not a text")
 
 
 def _array(cell: _Cell, reading: Reading) -> Column:

@@ -229,9 +229,9 @@ def test_depth() -> None:
     assert len(rows) == 1
     assert rows[0]["next"].count("{") == 500
     assert rewritten(NODE, rows[0]) == linked(500)
-    assert bad == ["column 'next': it is nested more than 500 deep"] * 2
+    assert bad == ["column 'next': it is nested more than 500 levels deep"] * 2
     deep = '{"id":1,"next":' * 501 + "null" + "}" * 501
-    with pytest.raises(InvalidRowError, match=r"row 0 .* column 'next' .* nested more than 500 deep"):
+    with pytest.raises(InvalidRowError, match=r"row 0 .* column 'next' .* nested more than 500 levels deep"):
         rewritten(NODE, {"id": 1, "next": deep})
 
 
@@ -317,7 +317,7 @@ def test_texts_that_are_written(text: str, again: str | None) -> None:
         ('{"n": 1.0}', r"at \$.n: expected an integer, found a number with a fraction"),
         ('{"n": null}', r"at \$.n: expected an integer, found null"),
         ('{"n": 3000000000}', r"at \$.n: the integer 3000000000 is out of the range of int"),
-        ('{"n": NaN}', "NaN is no number"),
+        ('{"n": NaN}', "NaN is not a number"),
         ('{"next": {"next": {"n": true}}}', r"at \$.next.next.n: expected an integer, found a boolean"),
         ('{"either": "QUJD"}', r"at \$.either: it fits several types of the union, string and bytes"),
         ('{"either": true}', r"at \$.either: it fits no type of the union: string \(.*expected a string"),
@@ -325,7 +325,7 @@ def test_texts_that_are_written(text: str, again: str | None) -> None:
         ('{"shape": {"x": 1, "w": 1}}', r"at \$.shape: it fits no type of the union: record 'A' .*no field 'w'"),
         ('{"shape": {}}', r"the field 'x' of record 'A' is missing"),
         ('{"either": "\\ud800"}', "half of a surrogate pair"),
-        ("[" * 100_000, "nested more than 500 deep"),
+        ("[" * 100_000, "nested more than 500 levels deep"),
     ],
 )
 def test_texts_that_are_refused(text: str, reason: str) -> None:

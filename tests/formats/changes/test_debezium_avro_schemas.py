@@ -32,9 +32,9 @@ def _listen(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (os.mkfifo, "it is no regular file"),
-        (Path.mkdir, "it is no regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "it is no regular file"),
+        (os.mkfifo, "it is not a regular file"),
+        (Path.mkdir, "it is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"),
         (_listen, "No such device or address"),
         (lambda path: None, "No such file or directory"),
         (lambda path: path.write_bytes(b"[" * 11), "it has 11 bytes"),

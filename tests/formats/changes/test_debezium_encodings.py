@@ -601,7 +601,7 @@ def test_avro_with_confluents_framing() -> None:
     with pytest.raises(InvalidOptionError, match="JSON object of schemas by id"):
         decode(AVRO_TABLE, events, "debezium-avro", debezium__avro_schemas="[7]")
     format = find_format("debezium-avro")
-    with pytest.raises(UnsupportedOperationError, match="given by its own registry"):
+    with pytest.raises(UnsupportedOperationError, match="come from its own registry"):
         format.encoder(AVRO_TABLE, settings={"debezium.avro-schemas": by_object})
     candidates = format.truncate_candidates(EventBuffer.of(events))  # type: ignore[attr-defined]
     assert 4 in candidates.tolist()
@@ -687,7 +687,7 @@ def changelog_type(table: t.StructType) -> pa.DataType:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"[]", "it should be a change event of Debezium's but is an array"),
+        (b"[]", "it should be a change event of Debezium but is an array"),
         (b'{"id": 1}', "it has no 'op'. Events that ExtractNewRecordState flattened are rows"),
         (b'{"op": "x"}', "its 'op' is 'x', not one of c, u, d, r, t, m"),
         (b'{"op": "c"}', "its 'op' is 'c', but it has no 'after'"),
@@ -695,13 +695,13 @@ def changelog_type(table: t.StructType) -> pa.DataType:
         (b'{"op": "c", "after": {"id": "x"}}', "column 'after.id': expected a whole number, found a string"),
         (b'{"op": "c", "after": {"id": 1}} x', "something follows the JSON document"),
         (b'{"schema":{"type":"struct"},"other":1}', "it has a 'schema', but no 'payload'"),
-        (b"  ", "it is nothing but white space"),
+        (b"  ", "it consists of white space only"),
         (b"\xff", "it is not UTF-8 text"),
         (b'{"id": 7, "status": "open"}', "it has no 'op'"),
         (b'{"id": 7, "status": "END", "total": 5}', "it has no 'op'"),
         (b'{"schema":{"type":"struct","fields":5},"payload":{}}', "it has no 'op'"),
-        (b'{"op": "c", "after": {"id": {"a":[' + b"[]," * 513 + b'"' + b'\\"' * 500_000, "it is no JSON document"),
-        (b'{"op": "c", "after": ' + b"[" * 100_000, "nested more than 512 deep"),
+        (b'{"op": "c", "after": {"id": {"a":[' + b"[]," * 513 + b'"' + b'\\"' * 500_000, "it is not a JSON document"),
+        (b'{"op": "c", "after": ' + b"[" * 100_000, "nested more than 512 levels deep"),
     ],
 )
 def test_a_bad_event_is_named_and_moves_no_other(payload: bytes, reason: str) -> None:
@@ -783,7 +783,7 @@ def test_properties_are_checked_against_the_columns() -> None:
     for settings, message in (
         (
             {"primary-key": "line"},
-            "'primary-key' names 'line', which is no column of the table. Did you mean 'line_no'",
+            "'primary-key' names 'line', which is not a column of the table. Did you mean 'line_no'",
         ),
         ({"primary-key": "id,ID"}, "should name one or more different columns"),
         ({"primary-key": ","}, "should name one or more different columns"),
@@ -792,7 +792,7 @@ def test_properties_are_checked_against_the_columns() -> None:
     ):
         with pytest.raises(InvalidOptionError, match=message):
             checked_settings(table, settings)
-    with pytest.raises(Exception, match=r"array<string>, by whose values rows cannot be told apart"):
+    with pytest.raises(Exception, match=r"array<string>, whose values cannot identify rows"):
         checked_settings(table, {"primary-key": "tags"})
 
 
@@ -896,7 +896,7 @@ def bad_reasons(table: t.StructType, events: Sequence[bytes], format: str = "deb
 PLAIN: list[tuple[str, t.DataType, Any]] = [
     ('"1500"', t.DecimalType(10, 2), Decimal("1500.00")),
     ("15.25", t.DecimalType(10, 2), Decimal("15.25")),
-    ('"AQ=="', t.DecimalType(10, 2), "'AQ==' is no decimal ("),
+    ('"AQ=="', t.DecimalType(10, 2), "'AQ==' is not a decimal ("),
     ('{"scale":0,"value":"AQ=="}', t.DecimalType(10, 2), "expected a decimal, found an object"),
     ('{"scale":0,"value":"AQ=="}', t.LongType(), "expected a whole number, found an object"),
     ('{"scale":0,"value":"AQ=="}', t.DoubleType(), "expected a number, found an object"),
@@ -982,7 +982,7 @@ def test_texts_of_floats(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
             rows, bad = bad_reasons(columns(x=data_type), events)
             assert [row["x"] for row in rows] == [1.5, -2000.0, 0.5, float("inf")]
             assert list(bad) == [4, 5, 6, 7, 8, 9, 10]
-            assert all("is no number" in reason for reason in bad.values())
+            assert all("is not a number" in reason for reason in bad.values())
 
 
 @pytest.mark.parametrize("native", ["1", "0"])

@@ -16,7 +16,7 @@ from tests.formats.both_paths import BothPaths
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
 
 TABLE = t.StructType([t.StructField("id", t.LongType()), t.StructField("name", t.StringType())])
-REASON = "it has no column '{}', but '{}', and names count with their case; name the table's column `{}`"
+REASON = "it has no column '{}', but '{}', and the case of names matters; name the table's column `{}`"
 
 
 def event(row: dict[str, Any] | None, operation: str = "c", schema: list[str] | None = None) -> bytes:

@@ -113,7 +113,7 @@ def test_timestamps_of_rfc_3339() -> None:
     assert [at.timestamp() for at in read] == [
         1706702400, 1483228800, 1483228800.5,
     ]  # fmt: skip
-    assert [(each.index, "no time of a day" in each.reason) for each in bad] == [(3, True)]
+    assert [(each.index, "not a time of day" in each.reason) for each in bad] == [(3, True)]
 
 
 ENVELOPED = columns(**{name: data_type for name, _, _, data_type, _ in FIELDS if data_type.simpleString() != "string"})

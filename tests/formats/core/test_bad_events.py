@@ -58,13 +58,13 @@ def reason_of(decoder: Decoder, payload: bytes) -> str:
 JSON_REFUSED = [
     ("bigint", b"", "empty"),
     ("bigint", b" \n", "empty"),
-    ("bigint", b"{", "no JSON document"),
-    ("bigint", b'{"a": 1', "no JSON document"),
-    ("bigint", b'{"a": 1,}', "no JSON document"),
-    ("bigint", b'{"a": 01}', "no JSON document"),
-    ("bigint", b'{"a": 1.}', "no JSON document"),
-    ("bigint", b'{"a": +1}', "no JSON document"),
-    ("bigint", b"{'a': 1}", "no JSON document"),
+    ("bigint", b"{", "not a JSON document"),
+    ("bigint", b'{"a": 1', "not a JSON document"),
+    ("bigint", b'{"a": 1,}', "not a JSON document"),
+    ("bigint", b'{"a": 01}', "not a JSON document"),
+    ("bigint", b'{"a": 1.}', "not a JSON document"),
+    ("bigint", b'{"a": +1}', "not a JSON document"),
+    ("bigint", b"{'a': 1}", "not a JSON document"),
     ("bigint", b'{"a": 1} {"a": 2}', "something follows"),
     ("bigint", b'{"a": 1}\0', "something follows"),
     ("bigint", b'{"a": 1}x', "something follows"),
@@ -76,14 +76,14 @@ JSON_REFUSED = [
     ("bigint", b'{"a": 1e2}', "expected an integer"),
     ("bigint", b'{"a": true}', "expected an integer, found a boolean"),
     ("bigint", b'{"a": 9223372036854775808}', "the integer 9223372036854775808 is out of the range of bigint"),
-    ("bigint", b'{"a": ' + b"9" * 5000 + b"}", "no JSON document"),
+    ("bigint", b'{"a": ' + b"9" * 5000 + b"}", "not a JSON document"),
     ("int", b'{"a": 2147483648}', "out of the range of int"),
     ("smallint", b'{"a": -32769}', "out of the range of smallint"),
     ("tinyint", b'{"a": 128}', "out of the range of tinyint"),
     ("boolean", b'{"a": 1}', "expected true or false, found an integer"),
     ("boolean", b'{"a": "true"}', "expected true or false, found a string"),
-    ("double", b'{"a": NaN}', "NaN is no JSON"),
-    ("double", b'{"a": -Infinity}', "-Infinity is no JSON"),
+    ("double", b'{"a": NaN}', "NaN is not JSON"),
+    ("double", b'{"a": -Infinity}', "-Infinity is not JSON"),
     ("double", b'{"a": "nan"}', "expected a number, found a string"),
     ("double", b'{"a": "1.5"}', "expected a number, found a string"),
     ("double", b'{"a": 1e400}', "out of the range of double"),
@@ -100,7 +100,7 @@ JSON_REFUSED = [
     ("string", b'{"a": 1}', "expected a string, found an integer"),
     ("string", b'{"a": ["x"]}', "expected a string, found an array"),
     ("string", b'{"a": "\\ud800"}', "half of a surrogate pair"),
-    ("string", b'{"a": "x\ny"}', "no JSON document"),
+    ("string", b'{"a": "x\ny"}', "not a JSON document"),
     ("string", b'{"a": "\xff"}', "not UTF-8 text (byte 7)"),
     ("string", b'{"a": "\xed\xa0\x80"}', "not UTF-8 text"),
     ("string", b'{"b": "\xff"}', "not UTF-8 text"),
@@ -108,24 +108,24 @@ JSON_REFUSED = [
     ("binary", b'{"a": "AA="}', "not base64"),
     ("binary", b'{"a": "A A A"}', "not base64"),
     ("binary", b'{"a": 1}', "expected a base64 string"),
-    ("date", b'{"a": "2024-02-30"}', "'2024-02-30' is no date"),
-    ("date", b'{"a": "0000-01-01"}', "no date"),
-    ("date", b'{"a": "2024-1-1"}', "no date"),
+    ("date", b'{"a": "2024-02-30"}', "'2024-02-30' is not a date"),
+    ("date", b'{"a": "0000-01-01"}', "not a date"),
+    ("date", b'{"a": "2024-1-1"}', "not a date"),
     ("date", b'{"a": 19000}', "expected a date as a string"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00"}', "no timestamp with Z or an offset"),
-    ("timestamp", b'{"a": "2024-01-01"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T24:00:00Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:60Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2016-12-30T23:59:60Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "2016-12-31T23:59:61Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "9999-12-31T23:59:60Z"}', "no timestamp"),
-    ("timestamp_ntz", b'{"a": "2016-12-31T23:59:60"}', "no timestamp without Z"),
-    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00z"}', "no timestamp without Z"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00+24:00"}', "no timestamp"),
-    ("timestamp", b'{"a": "2024-01-01T00:00:00.Z"}', "no timestamp"),
-    ("timestamp", b'{"a": "0001-01-01T00:00:00+01:00"}', "no timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00"}', "not a timestamp with Z or an offset"),
+    ("timestamp", b'{"a": "2024-01-01"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T24:00:00Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:60Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2016-12-30T23:59:60Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2016-12-31T23:59:61Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "9999-12-31T23:59:60Z"}', "not a timestamp"),
+    ("timestamp_ntz", b'{"a": "2016-12-31T23:59:60"}', "not a timestamp without Z"),
+    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00z"}', "not a timestamp without Z"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00+24:00"}', "not a timestamp"),
+    ("timestamp", b'{"a": "2024-01-01T00:00:00.Z"}', "not a timestamp"),
+    ("timestamp", b'{"a": "0001-01-01T00:00:00+01:00"}', "not a timestamp"),
     ("timestamp", b'{"a": 1700000000000}', "expected a timestamp as a string, found an integer"),
-    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00Z"}', "no timestamp without Z"),
+    ("timestamp_ntz", b'{"a": "2024-01-01T00:00:00Z"}', "not a timestamp without Z"),
 ]
 
 
@@ -215,7 +215,7 @@ def test_json_nesting(depth: int, fine: bool, wanted: str) -> None:
         assert bad == []
     else:
         assert [each.index for each in bad] == [0]
-        assert ("nested more than 512 deep" in bad[0].reason) is not fine
+        assert ("nested more than 512 levels deep" in bad[0].reason) is not fine
 
 
 def test_json_null_in_a_not_null_column() -> None:
@@ -243,7 +243,7 @@ def test_paths_of_nested_values() -> None:
         (b'{"s": {"m": {"k": {}}}}', "column 's.m.value': expected an array, found an object"),
         (
             b'{"s": {"m": {"\\udc00": []}}}',
-            "column 's.m.key': the string has half of a surrogate pair, which is no character",
+            "column 's.m.key': the string has half of a surrogate pair, which is not a character",
         ),
     ]:
         batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))

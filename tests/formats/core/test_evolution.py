@@ -304,9 +304,9 @@ def test_writing_members_of_unions() -> None:
 @pytest.mark.parametrize(
     ("avro_type", "value", "reason"),
     [
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "'B', which is no symbol of enum 'E': A"),
-        ({"type": "fixed", "name": "F", "size": 2}, b"abc", "another length than 2"),
-        ({"type": "string", "logicalType": "uuid"}, "x", "no UUID"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "'B', which is not a symbol of enum 'E': A"),
+        ({"type": "fixed", "name": "F", "size": 2}, b"abc", "a length other than the 2 bytes"),
+        ({"type": "string", "logicalType": "uuid"}, "x", "not a UUID"),
         (
             {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3},
             decimal.Decimal(128),

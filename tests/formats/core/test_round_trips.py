@@ -223,7 +223,7 @@ class TestEdges:
 
     def test_other_columns_than_the_tables(self, format: Format) -> None:
         schema = StructType([StructField("c", StringType())])
-        with pytest.raises(InvalidRowError, match="the rows have the columns d, but c"):
+        with pytest.raises(InvalidRowError, match="the rows have the columns d, but the columns to write are c"):
             format.encoder(schema).encode(pa.RecordBatch.from_pydict({"d": ["x"]}))
 
     def test_unknown_codec(self, format: Format) -> None:

@@ -76,15 +76,15 @@ CASES: list[tuple[str, str, Row, str | None]] = [
      {"v": "null", "l": "[null]", "m": '{"v":null,"m":{"any":{}},"snake_case":1,"named":2}'}, None),
 ]  # fmt: skip
 REFUSED: list[tuple[str, str, str]] = [
-    ("numbers", "10ffffffffffffffffffff01", "no message of the table's type"),
-    ("numbers", "10ff", "no message of the table's type"),
-    ("numbers", "0f", "no message of the table's type"),
-    ("numbers", "0001", "no message of the table's type"),
-    ("numbers", "5205 0801", "no message of the table's type"),
+    ("numbers", "10ffffffffffffffffffff01", "not a message of the table's type"),
+    ("numbers", "10ff", "not a message of the table's type"),
+    ("numbers", "0f", "not a message of the table's type"),
+    ("numbers", "0001", "not a message of the table's type"),
+    ("numbers", "5205 0801", "not a message of the table's type"),
     ("edition", "0801", "it lacks required fields: c"),
-    ("extended", "1b 0801 24", "no message of the table's type"),
+    ("extended", "1b 0801 24", "not a message of the table's type"),
     ("json", "0a09 11000000000000f87f", "a google.protobuf.Value in it has no JSON text"),
-    ("json", "1204 120c 0a0a 11000000000000f07f", "no message"),
+    ("json", "1204 120c 0a0a 11000000000000f07f", "not a message"),
 ]
 
 
@@ -137,7 +137,7 @@ def test_messages_without_fields() -> None:
     assert PROTOBUF.spark_schema(empty) == StructType([])
     rows, bad = read(empty, b"", b"\x08\1", b"\x08")
     assert rows == [{}, {}] and [each.index for each in bad] == [2]
-    with pytest.raises(UnsupportedOperationError, match="message 'E' has no fields, so that no row can be written"):
+    with pytest.raises(UnsupportedOperationError, match="message 'E' has no fields, so no row can be written"):
         PROTOBUF.encoder(StructType([]), empty)
 
 
@@ -169,12 +169,12 @@ def test_recursion_ends_in_json() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("{", "column 'm' is no JSON that fits M (Failed to load JSON"),
+        ("{", "column 'm' is not JSON that fits M (Failed to load JSON"),
         ('{"x":1}', 'has no field named "x"'),
-        ('{"n":[{"i":"x"}]}', "column 'm' is no JSON that fits M"),
+        ('{"n":[{"i":"x"}]}', "column 'm' is not JSON that fits M"),
         ('{"n":[{}]}', "required"),
-        ("[]", "column 'm' is no JSON object, as M has it"),
-        ('{"m":' * 5000 + "{}" + "}" * 5000, "column 'm' is no JSON that fits M"),
+        ("[]", "column 'm' is not a JSON object, which M needs"),
+        ('{"m":' * 5000 + "{}" + "}" * 5000, "column 'm' is not JSON that fits M"),
         ('{"m":' * 99 + "{}" + "}" * 99, None),
         ('{"m":' * 98 + '{"n":[{"i":1}]}' + "}" * 98, None),
     ],
@@ -211,7 +211,7 @@ def test_depth(foreign: Foreign) -> None:
     assert json.loads(rows[0]["m"]) == json.loads('{"m":' * 99 + "{}" + "}" * 99)
     assert [each.index for each in bad] == [1, 2, 3]
     assert {each.reason for each in bad} == {
-        "it has messages within one another on more than 100 levels, the limit of Protobuf's readers"
+        "its messages are nested more than 100 levels deep, the limit of Protobuf's readers"
     }
     (answers,) = protobuf_as_json(foreign, [("M", descriptor_set(PAIR, True), payloads[:3])])
     assert ["json" in each for each in answers] == [True, False, False]

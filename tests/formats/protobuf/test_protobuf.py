@@ -144,13 +144,13 @@ def test_proto2() -> None:
 
 
 BAD = [
-    (b"\xff", "no message of the table's type"),
-    (b"\0", "no message"),
-    (b"\x08", "no message"),
-    (b"\x62\x7fx", "no message"),
+    (b"\xff", "not a message of the table's type"),
+    (b"\0", "not a message"),
+    (b"\x08", "not a message"),
+    (b"\x62\x7fx", "not a message"),
     (b"\x62\x01\xff", "UTF-8"),
-    (b"\xa3\x01", "no message"),
-    (b"\xc2\x01\x07\x08\x80\x80\xe9\xa6\xdf\xff", "no message"),
+    (b"\xa3\x01", "not a message"),
+    (b"\xc2\x01\x07\x08\x80\x80\xe9\xa6\xdf\xff", "not a message"),
     (b"\xc2\x01\x09\x08\xff\xff\xff\xff\xff\xff\xff\x7f", "outside the years 0001 to 9999"),
 ]
 
@@ -307,8 +307,8 @@ class TestRefusals:
                 f"acme.one.None {data}",
                 "has no message 'acme.one.None'; its messages are acme.one.Point, acme.one.Event",
             ),
-            ("acme.one.Event ????", "no file descriptor set"),
-            (f"acme.one.Event {base64.b64encode(b'garbage').decode()}", "no file descriptor set"),
+            ("acme.one.Event ????", "not a file descriptor set"),
+            (f"acme.one.Event {base64.b64encode(b'garbage').decode()}", "not a file descriptor set"),
             ("acme.one.Event", "does not say which message"),
         ]:
             with pytest.raises(InvalidSchemaError) as caught:
@@ -326,7 +326,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("levels", "members", "message"),
-        [(500, 1, "messages within one another on more than 60 levels"), (30, 2, "more than 10000 columns")],
+        [(500, 1, "nests messages more than 60 levels deep"), (30, 2, "more than 10000 columns")],
     )
     def test_schemas_that_are_too_large(self, levels: int, members: int, message: str) -> None:
         made = file("a.proto")
@@ -343,7 +343,7 @@ class TestRefusals:
         assert PROTOBUF.spark_schema(set_text(one, one)).simpleString() == "struct<i:int>"
         for files, message in [
             ((one, file("a.proto", message="B")), "has two files named a.proto that differ"),
-            ((one, file("b.proto")), "is wrong in file b.proto: .*duplicate symbol 'p.A'"),
+            ((one, file("b.proto")), "is invalid in file b.proto: .*duplicate symbol 'p.A'"),
             ((file("a.proto", ("b.proto",)), file("b.proto", ("a.proto",), message="B")), "import each other: a.proto"),
         ]:
             with pytest.raises(InvalidSchemaError, match=message):
@@ -355,7 +355,7 @@ class TestRefusals:
         assert PROTOBUF.spark_schema(f"acme.one.Event {whole}") == PROTOBUF.spark_schema(TEXT)
 
     def test_tables_and_events_without_registry(self) -> None:
-        with pytest.raises(UnsupportedOperationError, match="not made from columns"):
+        with pytest.raises(UnsupportedOperationError, match="cannot be made from columns"):
             PROTOBUF.schema_text(PROTOBUF.spark_schema(TEXT), "t", "s")
         with pytest.raises(InvalidSchemaError, match="with a schema of the registry"):
             PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT))
@@ -367,7 +367,7 @@ class TestRefusals:
             ({"u32": 2**32}, "column 'u32' is "),
             ({"u64": Decimal(2**64)}, "column 'u64' is "),
             ({"colour": "PINK"}, "column 'colour' is 'PINK', which the enum acme.one.Colour does not have"),
-            ({"json": "{"}, "column 'json' is no JSON that fits google.protobuf.Struct"),
+            ({"json": "{"}, "column 'json' is not JSON that fits google.protobuf.Struct"),
         ],
     )
     def test_rows(self, change: dict[str, Any], message: str) -> None:
