@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .changes.feed import ChangeFormat, changelog_schema
     from .core.arrow_types import arrow_schema
-    from .core.events import EventBuffer, Positions
+    from .core.events import EventBuffer, EventPositions
     from .core.format import BadEvent, Decoder, Encoder, Format, Resolve, Settings, WriterSchema
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "Decoder",
     "Encoder",
     "EventBuffer",
+    "EventPositions",
     "Format",
-    "Positions",
     "Resolve",
     "Settings",
     "WriterSchema",
@@ -38,7 +38,7 @@ _MODULES = {
     "changelog_schema": "changes.feed",
     "arrow_schema": "core.arrow_types",
     "EventBuffer": "core.events",
-    "Positions": "core.events",
+    "EventPositions": "core.events",
 }
 
 

@@ -13,7 +13,7 @@ from pyspark_pravega import native
 
 from .core.batches import PIECE_EVENTS, PayloadReader
 from .core.columns import Problems
-from .core.events import EventBuffer, Positions
+from .core.events import EventBuffer, EventPositions
 
 Spec = tuple[Any, ...]
 """A column or a plan as nested tuples, which `native/src/spec.rs` reads."""
@@ -23,7 +23,7 @@ class Unplanned(Exception):
     """Something that the native decoder cannot do. The text says what."""
 
 
-def one_column(name: str, column: Spec) -> Spec:
+def wrap_column(name: str, column: Spec) -> Spec:
     """Return a struct of one column, for events that are a single value."""
     _, arrow_type, nullable, *_ = column
     return ("struct", pa.struct([pa.field(name, arrow_type, nullable)]), False, [name], [column])
@@ -39,22 +39,22 @@ NATIVE_PIECE_EVENTS = 65_536
 """Events per call: no Python objects are made of them, so that pieces may be larger than the reference's."""
 
 
-def json_plan(columns: Spec, value: bool) -> Callable[[Any], Any]:
+def plan_json(columns: Spec, value: bool) -> Callable[[Any], Any]:
     """Return what makes the native decoder of JSON. `value`: the document is the value of the only column."""
     return lambda module: module.Decoder.json(columns, value)
 
 
-def avro_plan(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
+def plan_avro(columns: Spec, plan: Spec) -> Callable[[Any], Any]:
     """Return what makes the native decoder of Avro."""
     return lambda module: module.Decoder.avro(columns, plan)
 
 
-def native_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
+def choose_reader(reference: PayloadReader, plan: Callable[[], Callable[[Any], Any]], what: str) -> PayloadReader:
     """Return the native reader if there is one for the schema, else the reference.
 
     `plan` may raise Unplanned; `what` names the schema in the log.
     """
-    module = native.module()
+    module = native.get_module()
     if module is None:
         return reference
     try:
@@ -83,19 +83,21 @@ class NativeReader(PayloadReader):
         accepted: list[pa.Array] = [] if self._empty else pa.record_batch(batch).columns
         if unread is None:
             return accepted
-        return with_reference(accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems)
+        return merge_with_reference(
+            accepted, np.frombuffer(unread, np.int64), self._reference, payloads, padded, problems
+        )
 
 
-def with_reference(
+def merge_with_reference(
     accepted: list[pa.Array],
-    positions: Positions,
+    positions: EventPositions,
     reference: PayloadReader,
     payloads: EventBuffer,
     padded: bool,
     problems: Problems,
 ) -> list[pa.Array]:
     """Put the columns of the payloads that were accepted, in order, together with those that the reference reads."""
-    others = _by_reference(reference, payloads, positions, padded, problems)
+    others = _read_by_reference(reference, payloads, positions, padded, problems)
     there = np.ones(len(payloads), np.bool_)
     there[positions] = False
     order = np.empty(len(payloads), np.int64)
@@ -108,8 +110,8 @@ def with_reference(
     ]
 
 
-def _by_reference(
-    reference: PayloadReader, payloads: EventBuffer, positions: Positions, padded: bool, problems: Problems
+def _read_by_reference(
+    reference: PayloadReader, payloads: EventBuffer, positions: EventPositions, padded: bool, problems: Problems
 ) -> list[list[pa.Array]]:
     pieces = []
     for begin in range(0, len(positions), PIECE_EVENTS):
@@ -125,12 +127,12 @@ NativeWriter = Callable[[pa.Array], "pa.LargeBinaryArray | None"]
 """Writes the payload of each value; None if the encoder in Python is to do it."""
 
 
-def json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
+def make_json_writer(plan: Callable[[], Spec], header: bytes) -> NativeWriter | None:
     """Return what writes JSON documents, `header` before each; None without a native encoder for the schema.
 
     `plan` may raise Unplanned.
     """
-    module = native.module()
+    module = native.get_module()
     if module is None:
         return None
     try:

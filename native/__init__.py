@@ -49,7 +49,7 @@ def _load() -> tuple[ModuleType | None, Status]:
 _module, _status = _load()
 
 
-def status() -> Status:
+def get_status() -> Status:
     """Whether events are decoded by native code in this process, and why not."""
     if _status.active and _switched_off():
         text = f"switched off by {SWITCH}=0: events are decoded by the reference decoder in Python"
@@ -57,7 +57,7 @@ def status() -> Status:
     return _status
 
 
-def module() -> ModuleType | None:
+def get_module() -> ModuleType | None:
     """The compiled module; None if it is not there or switched off."""
     return None if _switched_off() else _module
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.datasource.kinds.opening import kind_with_format
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError, shorten
-from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, with_default
+from pyspark_pravega.formats.core.defaults import CURRENT_DEFAULT, add_default
 from pyspark_pravega.formats.core.edited_columns import EditableFormat
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.sql import options as o
@@ -72,4 +72,4 @@ def _column(table: str, field: StructField, initial: str | None, format: str) ->
             f"DEFAULT {shorten(sql)} of column {field.name} is not possible on {table} with 'format'='{format}': "
             "its schema says no defaults. Leave DEFAULT out, or choose 'format'='avro' or 'json'."
         )
-    return with_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)
+    return add_default(field, sql, None if _OF_THE_MOMENT.search(_TEXTS.sub(" ", sql)) else initial)

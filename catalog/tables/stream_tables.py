@@ -30,7 +30,7 @@ from pyspark_pravega.errors import (
     UnsupportedOperationError,
     UnsupportedTypeError,
 )
-from pyspark_pravega.formats.core.format import format_names
+from pyspark_pravega.formats.core.format import list_format_names
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.identifiers import MAX_STREAM_NAME, check_new_stream, is_internal
 from pyspark_pravega.sql.table_settings import TableSettings
@@ -252,8 +252,8 @@ def create(
             format = catalog.options(properties=properties).get(o.FORMAT)
             properties = with_primary_key(shown, properties, format, constraints)
         options = catalog.options(properties=properties)
-        if (format := options.get(o.FORMAT)) not in format_names():
-            names = ", ".join(sorted((*format_names(), o.KEY_VALUE_FORMAT)))
+        if (format := options.get(o.FORMAT)) not in list_format_names():
+            names = ", ".join(sorted((*list_format_names(), o.KEY_VALUE_FORMAT)))
             raise InvalidOptionError(f"'{format}' of 'format' is unknown; expected one of {names}.")
         settings = declared_settings(options)
         if kind_with_format(settings.format).columns_in_events and not schema.fields and adopt:

@@ -23,7 +23,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder
-from pyspark_pravega.formats.core.framing import encoding_ids
+from pyspark_pravega.formats.core.framing import read_encoding_ids
 from pyspark_pravega.sql import options as o
 
 from ..positions.snapshot import SegmentSlice
@@ -241,7 +241,7 @@ def _decoded(
         )
     counts.bad_events += len(bad)
     if letters is not None:
-        ids = encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
+        ids = read_encoding_ids(events)[0] if plan.table.framed else np.full(len(events), -1)
         letters.write(
             [
                 letter(segment, int(locations.offsets[at]), each, bytes(events.payload(at)), int(ids[at]))

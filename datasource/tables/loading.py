@@ -23,7 +23,7 @@ from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import read_schemas
 from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings, is_change_format, table_schema
-from pyspark_pravega.formats.core.format import Format, find_format, format_of_registry
+from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
 
@@ -140,7 +140,7 @@ def _format(registry_format: str, named: str | None) -> Format:
     """Find the format of a schema: the one the table was made with, if that has such schemas, else the usual one."""
     if named is not None and find_format(named).registry_format == registry_format:
         return find_format(named)
-    return format_of_registry(registry_format)
+    return find_registry_format(registry_format)
 
 
 def _unregistered(stream: Stream, format: str, stored: Mapping[str, str]) -> StreamTable:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.writing import BINARY, Cells, Rows, joined
+from ..core.writing import BINARY, Cells, Rows, join_parts
 
 Numbers = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class ValueCells(Cells):
         """Return the parts of an array without nulls."""
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return joined(self.parts(array, rows), len(array))
+        return join_parts(self.parts(array, rows), len(array))
 
 
 def binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count: int) -> pa.LargeBinaryArray:

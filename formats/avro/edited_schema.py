@@ -12,7 +12,7 @@ from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, split_comment
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .schema_to_spark import targets
 from .spark_to_schema import MICROS, spark_field_to_avro, with_avro_default
@@ -79,7 +79,7 @@ def _field(
     if column.source is None:
         return spark_field_to_avro(column.field, full_name, timestamps)
     before = old[column.source]
-    new_type = _type(before["type"], column, timestamps, full_name.rpartition(".")[0], child_path(path, column.source))
+    new_type = _type(before["type"], column, timestamps, full_name.rpartition(".")[0], join_path(path, column.source))
     field = before | {"type": new_type}
     if (column.retyped or column.relaxed) and column.field.nullable:
         # A default belongs to the first type of a union.
@@ -113,7 +113,7 @@ def _container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namesp
         return _record(node, parts, timestamps, namespace, path)
     for container, inner, name in (("array", "items", ELEMENT), ("map", "values", VALUE)):
         if kind == container:
-            return node | {inner: _type(node[inner], parts[-1], timestamps, namespace, child_path(path, name))}
+            return node | {inner: _type(node[inner], parts[-1], timestamps, namespace, join_path(path, name))}
     what = "is a union" if isinstance(node, list) else "has a type that other parts of the schema share"
     raise UnsupportedOperationError(
         f"Column {path} {what}, in a schema made by another program, so nothing in it can be changed here."

@@ -11,14 +11,14 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Problems, StructColumn, require
+from ..core.columns import Column, Problems, StructColumn, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, avro_plan, native_reader, one_column
+from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
 from . import schema_model as avro
 from .binary import Reader, read_whole, reader_of
 from .edited_schema import edited_avro, former_names
@@ -106,7 +106,7 @@ class AvroDecoder(BatchDecoder):
     ) -> None:
         """`timestamps` is their unit where there is no text, "micros" or "millis"."""
         super().__init__(reader_schema, resolve)
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._any_name = False
@@ -126,20 +126,20 @@ class AvroDecoder(BatchDecoder):
             if not self._any_name and not self._table.called(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
             read, columns = record_columns(node, self._table, self._struct, "")
-            return native_reader(
-                _RecordReader(read, columns), lambda: avro_plan(*avro_struct(node, columns)), node.name
+            return choose_reader(
+                _RecordReader(read, columns), lambda: plan_avro(*avro_struct(node, columns)), node.name
             )
         fields = self._struct.fields
         if not fields:
             counting = _ValueReader(reader_of(node), None, True)
-            return native_reader(counting, lambda: avro_plan(NO_COLUMNS, avro_skipped(node)), "an Avro value")
+            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, avro_skipped(node)), "an Avro value")
         read, column = link(node, self._table, fields[0].dataType, fields[0].name)
 
         def plan() -> Callable[[Any], Any]:
             spec, steps = avro_column(node, column, fields[0].nullable)
-            return avro_plan(one_column(fields[0].name, spec), avro_value(steps))
+            return plan_avro(wrap_column(fields[0].name, spec), avro_value(steps))
 
-        return native_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
+        return choose_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
 
 
 def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
@@ -180,5 +180,5 @@ class _ValueReader(PayloadReader):
         rows = np.arange(len(values))
         array = self._column.build(values, rows, problems)
         if not self._nullable:
-            require(array, self._column, rows, problems)
+            require_values(array, self._column, rows, problems)
         return [array]

@@ -23,17 +23,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.columns import Misfit, NumberText, kind_of
+from ..core.columns import Misfit, NumberText, describe_kind
 from ..core.scalars import (
     FLOAT_LIMIT,
     SPECIAL_FLOATS,
-    date_text,
-    days_of,
-    exact_decimal,
-    from_base64,
-    micros_of,
-    shortened,
-    timestamp_text,
+    decode_base64,
+    format_date,
+    format_timestamp,
+    parse_days,
+    parse_decimal,
+    parse_micros,
+    shorten_value,
 )
 from . import schema_model as avro
 from .cells import varint
@@ -128,7 +128,7 @@ def _decimal_of(value: bytes, written_scale: int, precision: int, scale: int) ->
     number = int.from_bytes(value, "big", signed=True)
     if abs(number) >= 10**_DIGITS:
         raise Misfit(f"the number is out of the range of decimal({precision},{scale})")
-    return NumberText(f"{exact_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
+    return NumberText(f"{parse_decimal(f'{number}E-{written_scale}', precision, scale):f}".encode())
 
 
 def _base64_of(value: bytes) -> str:
@@ -136,11 +136,11 @@ def _base64_of(value: bytes) -> str:
 
 
 def _date_of(days: int) -> str:
-    return _known(date_text(days), "date")
+    return _known(format_date(days), "date")
 
 
 def _timestamp_of(micros: int, zoned: bool) -> str:
-    return _known(timestamp_text(micros, zoned), "timestamp")
+    return _known(format_timestamp(micros, zoned), "timestamp")
 
 
 def _known(text: str | None, kind: str) -> str:
@@ -159,12 +159,12 @@ def datum_of(node: Scalar) -> FromJson:
         case "uuid":
             return lambda value: _uuid(node, value)
         case "date":
-            return lambda value: varint(_found(days_of(_string(value)), value, "date such as 2024-01-31"))
+            return lambda value: varint(_found(parse_days(_string(value)), value, "date such as 2024-01-31"))
         case str(logical):
             zoned, millis = not logical.startswith("local-"), logical in MILLIS
             return lambda value: varint(_micros(value, zoned) // (_MICROS_PER_MILLI if millis else 1))
     if isinstance(node, avro.Fixed) or node.name == "bytes":
-        return lambda value: _sized(node, from_base64(_string(value)))
+        return lambda value: _sized(node, decode_base64(_string(value)))
     if node.name in ("float", "double"):
         return lambda value: _floating(value, node.name)
     if node.name in _INT_BITS:
@@ -174,22 +174,22 @@ def datum_of(node: Scalar) -> FromJson:
 
 def _symbol_number(node: avro.Enum, value: Any) -> bytes:
     if value not in node.symbols:
-        raise Misfit(f"expected a symbol of {named(node)}, found {shortened(value)}")
+        raise Misfit(f"expected a symbol of {named(node)}, found {shorten_value(value)}")
     return varint(node.symbols.index(value))
 
 
 def _boolean(value: Any) -> bytes:
     if type(value) is not bool:
-        raise Misfit(f"expected true or false, found {kind_of(value)}")
+        raise Misfit(f"expected true or false, found {describe_kind(value)}")
     return b"\1" if value else b"\0"
 
 
 def _whole(value: Any, name: str) -> int:
     if type(value) is not int:
-        raise Misfit(f"expected an integer, found {kind_of(value)}")
+        raise Misfit(f"expected an integer, found {describe_kind(value)}")
     limit = 1 << (_INT_BITS[name] - 1)
     if not -limit <= value < limit:
-        raise Misfit(f"the integer {shortened(value)} is out of the range of {name}")
+        raise Misfit(f"the integer {shorten_value(value)} is out of the range of {name}")
     return value
 
 
@@ -197,20 +197,20 @@ def _floating(value: Any, name: str) -> bytes:
     if type(value) is str and value in SPECIAL_FLOATS:
         number = SPECIAL_FLOATS[value]
     elif type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {kind_of(value)}")
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
     else:
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if abs(number) >= (FLOAT_LIMIT if name == "float" else math.inf):
-            raise Misfit(f"the number {shortened(value)} is out of the range of {name}")
+            raise Misfit(f"the number {shorten_value(value)} is out of the range of {name}")
     return struct.pack("<f" if name == "float" else "<d", number)
 
 
 def _string(value: Any) -> str:
     if type(value) is not str:
-        raise Misfit(f"expected a string, found {kind_of(value)}")
+        raise Misfit(f"expected a string, found {describe_kind(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -220,25 +220,25 @@ def _string(value: Any) -> str:
 
 def _found(number: int | None, value: Any, what: str) -> int:
     if number is None:
-        raise Misfit(f"the string '{shortened(value)}' is not a {what}")
+        raise Misfit(f"the string '{shorten_value(value)}' is not a {what}")
     return number
 
 
 def _micros(value: Any, zoned: bool) -> int:
     rule = "with Z or an offset, such as 2024-01-31T12:00:00Z" if zoned else "without Z or offset"
-    return _found(micros_of(_string(value), zoned), value, f"timestamp {rule}")
+    return _found(parse_micros(_string(value), zoned), value, f"timestamp {rule}")
 
 
 def _unscaled(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
     if type(value) not in (int, NumberText):
-        raise Misfit(f"expected a number, found {kind_of(value)}")
-    number = exact_decimal(value.decode() if type(value) is NumberText else str(value), node.precision, node.scale)
+        raise Misfit(f"expected a number, found {describe_kind(value)}")
+    number = parse_decimal(value.decode() if type(value) is NumberText else str(value), node.precision, node.scale)
     unscaled = int(Decimal((number.is_signed(), number.as_tuple().digits, 0)))
     size = node.size if isinstance(node, avro.Fixed) else (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     try:
         return unscaled.to_bytes(size, "big", signed=True)
     except OverflowError:
-        raise Misfit(f"the number {shortened(value)} is too large for {named(node)}") from None
+        raise Misfit(f"the number {shorten_value(value)} is too large for {named(node)}") from None
 
 
 def _uuid(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
@@ -246,7 +246,7 @@ def _uuid(node: avro.Primitive | avro.Fixed, value: Any) -> bytes:
     try:
         octets = uuid.UUID(text).bytes
     except ValueError:
-        raise Misfit(f"the string '{shortened(text)}' is not a UUID") from None
+        raise Misfit(f"the string '{shorten_value(text)}' is not a UUID") from None
     return octets if isinstance(node, avro.Fixed) else _with_length(text.encode())
 
 

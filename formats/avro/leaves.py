@@ -18,9 +18,9 @@ from pyspark.sql.types import DataType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import arrow_type_of
+from ..core.arrow_types import find_arrow_type
 from ..core.columns import Column, Leaf, Misfit
-from ..core.scalars import exact_decimal
+from ..core.scalars import parse_decimal
 from ..core.spark_types import FLOATING_POINT, WHOLE_NUMBERS
 from . import schema_model as avro
 
@@ -136,7 +136,7 @@ def _boolean(path: str, data_type: DataType) -> Column | None:
 def _integer(path: str, data_type: DataType) -> Column | None:
     if type(data_type) not in WHOLE_NUMBERS:
         return None
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
     def exact(value: int) -> int:
@@ -150,7 +150,7 @@ def _integer(path: str, data_type: DataType) -> Column | None:
 def _floating(path: str, data_type: DataType, integral: bool) -> Column | None:
     if type(data_type) not in FLOATING_POINT:
         return None
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
 
     def store(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64()).cast(arrow_type, safe=False)
@@ -239,7 +239,7 @@ def _decimal(path: str, data_type: DataType, written_scale: int) -> Column | Non
         number = int.from_bytes(value, "big", signed=True)
         if abs(number) >= 10**38:
             raise Misfit(f"the number is out of the range of {name}")
-        return exact_decimal(f"{number}E-{written_scale}", precision, scale)
+        return parse_decimal(f"{number}E-{written_scale}", precision, scale)
 
     return Leaf(path, arrow_type, exact, fast=fast, native=("decimal", written_scale))
 

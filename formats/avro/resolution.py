@@ -18,9 +18,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import arrow_type_of
-from ..core.columns import Column, ListColumn, MapColumn, Member, Problems, StructColumn
-from ..core.spark_visitor import child_path
+from ..core.arrow_types import find_arrow_type
+from ..core.columns import Column, ListColumn, MapColumn, Problems, StructColumn, StructMember
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
 from .binary import (
     Reader,
@@ -64,7 +64,7 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
         except InvalidSchemaError:
             pass  # Events that have null here can be read all the same.
     readers, columns, refused = _branches(writer, reader, data_type, path)
-    return union_reader(readers), BranchColumn(path, arrow_type_of(data_type), columns[0], refused)
+    return union_reader(readers), BranchColumn(path, find_arrow_type(data_type), columns[0], refused)
 
 
 def record_columns(
@@ -82,16 +82,16 @@ def record_columns(
         field = struct[sources[each.name]]
         target = reader.field_named(field.name)
         assert target is not None
-        read, columns[field.name] = link(each.type, target.type, field.dataType, child_path(path, field.name))
+        read, columns[field.name] = link(each.type, target.type, field.dataType, join_path(path, field.name))
         slots[field.name] = len(slots)
         steps.append((read, True))
     members = []
     for field in struct.fields:
-        here = child_path(path, field.name)
+        here = join_path(path, field.name)
         column = columns.get(field.name) or _missing(reader.field_named(field.name), field, here)
-        members.append(Member(slots.get(field.name), column, field.nullable))
+        members.append(StructMember(slots.get(field.name), column, field.nullable))
     taken = [wanted for _, wanted in steps]
-    return record_reader(steps), StructColumn(path, arrow_type_of(struct), members, list, taken)
+    return record_reader(steps), StructColumn(path, find_arrow_type(struct), members, list, taken)
 
 
 def _missing(target: avro.Field | None, field: StructField, path: str) -> Column:
@@ -111,7 +111,7 @@ def _missing(target: avro.Field | None, field: StructField, path: str) -> Column
         return Constant(path, one)
     if not field.nullable:
         raise InvalidSchemaError(f"column '{path}' is NOT NULL and has no default, and the writer's schema lacks it")
-    return Constant(path, pa.nulls(1, arrow_type_of(field.dataType)))
+    return Constant(path, pa.nulls(1, find_arrow_type(field.dataType)))
 
 
 def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
@@ -121,14 +121,14 @@ def _single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StringType):
         return text_reader(writer, reader, path)
     if isinstance(writer, avro.Array) and isinstance(reader, avro.Array) and isinstance(data_type, ArrayType):
-        read, element = link(writer.items, reader.items, data_type.elementType, child_path(path, "element"))
-        column = ListColumn(path, arrow_type_of(data_type), element, data_type.containsNull)
+        read, element = link(writer.items, reader.items, data_type.elementType, join_path(path, "element"))
+        column = ListColumn(path, find_arrow_type(data_type), element, data_type.containsNull)
         return array_reader(writer, read), column
     if isinstance(writer, avro.Map) and isinstance(reader, avro.Map) and isinstance(data_type, MapType):
-        read, value = link(writer.values, reader.values, data_type.valueType, child_path(path, "value"))
+        read, value = link(writer.values, reader.values, data_type.valueType, join_path(path, "value"))
         string = avro.Primitive("string")
-        key = leaf_column(string, string, data_type.keyType, child_path(path, "key"))
-        return map_reader(read), MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
+        key = leaf_column(string, string, data_type.keyType, join_path(path, "key"))
+        return map_reader(read), MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
     scalar = (avro.Primitive, avro.Fixed, avro.Enum)
     if isinstance(writer, scalar) and isinstance(reader, scalar):
         return scalar_reader(writer), leaf_column(writer, reader, data_type, path)
@@ -149,10 +149,10 @@ def _members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: st
         place = _member_place(field.name, len(wanted))
         if place is None:
             raise InvalidSchemaError(f"column '{path}' is a union in the table's schema, which has no '{field.name}'")
-        here = child_path(path, field.name)
-        members[place] = BranchColumn(here, arrow_type_of(field.dataType), columns.get(place, {}), {})
+        here = join_path(path, field.name)
+        members[place] = BranchColumn(here, find_arrow_type(field.dataType), columns.get(place, {}), {})
     known = {branch: place for place, found in columns.items() for branch in found}
-    column = MembersColumn(path, arrow_type_of(data_type), members, known, refused)
+    column = MembersColumn(path, find_arrow_type(data_type), members, known, refused)
     read = union_reader(readers) if isinstance(writer, avro.Union) else _tagged(readers[0])
     return read, column
 
@@ -181,7 +181,7 @@ def _branches(
         member_type, here = data_type, path
         if place is not None and len(wanted) > 1:
             assert isinstance(data_type, StructType)
-            here = child_path(path, f"member{place}")
+            here = join_path(path, f"member{place}")
             if f"member{place}" not in data_type.names:
                 # The member is not wanted, but its values are no mistake.
                 columns[place][branch] = Constant(here, pa.nulls(1))

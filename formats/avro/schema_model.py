@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import valid_decimal
+from ..core.spark_types import is_valid_decimal
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -363,7 +363,7 @@ def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | 
     if logical != "decimal":
         return logical, 0, 0
     precision, scale = value.get("precision"), value.get("scale", 0)
-    if not valid_decimal(precision, scale):
+    if not is_valid_decimal(precision, scale):
         return None, 0, 0
     return logical, int(precision or 0), int(scale)
 

@@ -43,8 +43,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
-from ..core.spark_visitor import child_path
+from ..core.spark_types import LARGEST_SCHEMA, ROOT_COLUMN, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_visitor import join_path
 from . import schema_model as avro
 
 PRIMITIVES: dict[str, DataType] = {
@@ -113,7 +113,7 @@ class _AvroToSpark:
         if not branches:
             raise InvalidSchemaError(f"column '{path}' can only be null in the Avro schema: no type fits that")
         members = [
-            StructField(f"member{place}", self._single(branch, child_path(path, f"member{place}")))
+            StructField(f"member{place}", self._single(branch, join_path(path, f"member{place}")))
             for place, branch in enumerate(branches)
         ]
         return StructType(members), nullable
@@ -124,13 +124,13 @@ class _AvroToSpark:
                 return StringType()  # of JSON, because Spark has no recursive types
             return self.record(node, path)
         if isinstance(node, avro.Array):
-            element, nullable = self.visit(node.items, child_path(path, "element"))
+            element, nullable = self.visit(node.items, join_path(path, "element"))
             if node.attributes.get(SPARK_MAP) is True and isinstance(element, StructType) and len(element) == 2:
                 key, entry = element.fields
                 return MapType(key.dataType, entry.dataType, entry.nullable)
             return ArrayType(element, nullable)
         if isinstance(node, avro.Map):
-            value, nullable = self.visit(node.values, child_path(path, "value"))
+            value, nullable = self.visit(node.values, join_path(path, "value"))
             return MapType(StringType(), value, nullable)
         if isinstance(node, avro.Enum):
             return StringType()
@@ -146,7 +146,7 @@ class _AvroToSpark:
                     "no type"
                 )
             return BinaryType()
-        own = spark_type_named(node.attributes.get(SPARK_TYPE))
+        own = parse_spark_type(node.attributes.get(SPARK_TYPE))
         if node.name == "string" and isinstance(own, (StringType, CharType, VarcharType)):
             return own
         if node.name == "int" and own is not None and own.simpleString() in ("tinyint", "smallint"):
@@ -157,7 +157,7 @@ class _AvroToSpark:
         self._inside.append(record)
         fields = []
         for each in record.fields:
-            data_type, nullable = self.visit(each.type, child_path(path, each.name))
+            data_type, nullable = self.visit(each.type, join_path(path, each.name))
             own = each.attributes.get(SPARK_METADATA)
             metadata = dict(own) if isinstance(own, dict) else {}
             doc = each.attributes.get("doc")

@@ -47,10 +47,10 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidNameError
 
-from ..core.defaults import EXACT, initial_value, kept_metadata
+from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
-from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, split_comment, valid_decimal
-from ..core.spark_visitor import SparkTypeVisitor, child_path, why_unsupported
+from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
+from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
 from .schema_model import valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
@@ -160,30 +160,30 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         if isinstance(data_type, (StringType, CharType, VarcharType)):
             name = data_type.simpleString()
             return "string" if name == "string" else {"type": "string", SPARK_TYPE: name}
-        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             return {
                 "type": "bytes",
                 "logicalType": "decimal",
                 "precision": data_type.precision,
                 "scale": data_type.scale,
             }
-        self.unsupported(data_type, path, why_unsupported(data_type))
+        self.unsupported(data_type, path, explain_unsupported(data_type))
 
 
 def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     if not valid_name(field.name):
         raise InvalidNameError(
-            f"column '{child_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
+            f"column '{join_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
             "letters, digits and _ and do not begin with a digit; use format json, or give the column another "
             f"name (SELECT `{field.name}` AS {_record_name(field.name)})"
         )
     result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}
     if field.nullable:
         result["default"] = None
-    default = initial_value(field)
+    default = read_initial_value(field)
     if default is not None:
         result = with_avro_default(result, _avro_default(default))
-    comment, metadata = split_comment(kept_metadata(field.metadata or {}))
+    comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
     if comment is not None:
         result["doc"] = comment
     if metadata:

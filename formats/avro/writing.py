@@ -16,18 +16,18 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
-from ..core.spark_visitor import child_path
+from ..core.arrow_types import replace_char_types
+from ..core.spark_visitor import join_path
 from ..core.writing import (
     BINARY,
     BatchEncoder,
     Rows,
-    constant,
-    joined,
-    joined_lists,
-    list_bounds,
+    encode_valid_text,
+    find_list_bounds,
+    join_lists,
+    join_parts,
+    make_constant,
     spread,
-    valid_text,
 )
 from . import schema_model as avro
 from .cells import Parts, ValueCells, binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
@@ -49,7 +49,7 @@ class AvroEncoder(BatchEncoder):
         codec: str = "",
     ) -> None:
         super().__init__(schema, encoding_id, codec)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
         # Refuses what no column can hold.
@@ -75,9 +75,9 @@ class _Record(ValueCells):
         missing = [each.name for each in record.fields if each.name not in names]
         for name in unknown + missing:
             lacking = "the schema text" if name in unknown else "the rows to write"
-            raise InvalidSchemaError(f"column '{child_path(path, name)}' is not in {lacking}")
+            raise InvalidSchemaError(f"column '{join_path(path, name)}' is not in {lacking}")
         self._fields = [
-            (names[each.name], _value(each.type, struct[each.name].dataType, child_path(path, each.name)))
+            (names[each.name], _value(each.type, struct[each.name].dataType, join_path(path, each.name)))
             for each in record.fields
         ]
 
@@ -108,7 +108,7 @@ class _Union(ValueCells):
         present = there.to_numpy(zero_copy_only=False)
         numbers = pc.if_else(there, self._number, self._null)
         cells = self._value.present(array.drop_null(), rows[present])
-        return [numbers, spread(cells, present).fill_null(constant(b""))]
+        return [numbers, spread(cells, present).fill_null(make_constant(b""))]
 
 
 class _Members(ValueCells):
@@ -132,10 +132,10 @@ class _Members(ValueCells):
         parts: Parts = []
         for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
             if there.any():
-                cells = joined([_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum())
-                parts.append(spread(cells, there).fill_null(constant(b"")))
+                cells = join_parts([_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum())
+                parts.append(spread(cells, there).fill_null(make_constant(b"")))
         if self._null is not None:
-            parts.append(pc.if_else(pa.array(counts == 0), self._null, constant(b"")))
+            parts.append(pc.if_else(pa.array(counts == 0), self._null, make_constant(b"")))
         return parts
 
 
@@ -145,36 +145,36 @@ class _Array(ValueCells):
         self._element = element
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, elements = list_bounds(array)
+        offsets, elements = find_list_bounds(array)
         lengths = np.diff(offsets)
-        cells = joined(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
+        cells = join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
         return _block(cells, offsets, lengths)
 
 
 class _Map(ValueCells):
     def __init__(self, path: str, value: ValueCells) -> None:
         super().__init__(path)
-        self._key = _String(child_path(path, "key"))
+        self._key = _String(join_path(path, "key"))
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        offsets, entries = list_bounds(array)
+        offsets, entries = find_list_bounds(array)
         lengths = np.diff(offsets)
         owners = np.repeat(rows, lengths)
         keys, values = entries.flatten()
         parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
-        return _block(joined(parts, len(entries)), offsets, lengths)
+        return _block(join_parts(parts, len(entries)), offsets, lengths)
 
 
 def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
     """Write one block of items and the empty block that ends it; for no items, only the empty block."""
-    end = pc.if_else(pa.array(lengths == 0), constant(b""), constant(b"\0"))
-    return [varint_cells(lengths), joined_lists(cells, offsets, b""), end]
+    end = pc.if_else(pa.array(lengths == 0), make_constant(b""), make_constant(b"\0"))
+    return [varint_cells(lengths), join_lists(cells, offsets, b""), end]
 
 
 class _Boolean(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [pc.if_else(array, constant(b"\1"), constant(b"\0"))]
+        return [pc.if_else(array, make_constant(b"\1"), make_constant(b"\0"))]
 
 
 class _Integer(ValueCells):
@@ -213,7 +213,7 @@ class _Bytes(ValueCells):
 
 class _String(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells = valid_text(array, self, rows)
+        cells = encode_valid_text(array, self, rows)
         return [varint_cells(pc.binary_length(cells).to_numpy()), cells]
 
 
@@ -276,7 +276,7 @@ class _FixedDecimal(_Fixed):
 
 
 def _branch_number(branch: int) -> pa.Scalar:
-    return constant(varint_cells(np.array([branch], np.int64))[0].as_py())
+    return make_constant(varint_cells(np.array([branch], np.int64))[0].as_py())
 
 
 def _value(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
@@ -295,7 +295,7 @@ def _value(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     members = []
     for place, branch in enumerate(node.not_null):
         field = data_type.fields[place]
-        members.append((numbers[id(branch)], _single(branch, field.dataType, child_path(path, field.name))))
+        members.append((numbers[id(branch)], _single(branch, field.dataType, join_path(path, field.name))))
     return _Members(path, null_branch, members)
 
 
@@ -309,9 +309,9 @@ def _single(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     if isinstance(node, avro.Record) and isinstance(data_type, StringType):
         return JsonText(path, node)
     if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
-        return _Array(path, _value(node.items, data_type.elementType, child_path(path, "element")))
+        return _Array(path, _value(node.items, data_type.elementType, join_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
-        return _Map(path, _value(node.values, data_type.valueType, child_path(path, "value")))
+        return _Map(path, _value(node.values, data_type.valueType, join_path(path, "value")))
     name = data_type.simpleString()
     if isinstance(node, avro.Enum) and name.startswith("string"):
         return _Enum(path, node)

@@ -25,11 +25,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ..core.arrow_types import arrow_schema, strings_for_char_types
+from ..core.arrow_types import arrow_schema, replace_char_types
 from ..core.columns import Problems, Rows, StructColumn
-from ..core.events import EventBuffer, Positions
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, json_text
-from ..core.spark_visitor import leaf_types
+from ..core.events import EventBuffer, EventPositions
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
+from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
 from .encodings.values import image_column
@@ -108,7 +108,7 @@ class ChangeColumns:
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
         """Take the wanted columns, and all of the table's if known. `encoding_of` tells a source kind's encoding."""
-        struct = strings_for_char_types(wanted)
+        struct = replace_char_types(wanted)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._schema = arrow_schema(struct)
@@ -245,7 +245,7 @@ def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]
     texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
     codes = [ord(character) for character in placeholder]
     found: dict[str, list[Any]] = {}
-    strings = strings_for_char_types(columns)
+    strings = replace_char_types(columns)
     assert isinstance(strings, StructType)
     for each in strings.fields:
         if isinstance(each.dataType, ArrayType):
@@ -305,7 +305,7 @@ def avro_long(number: int) -> bytes:
     return bytes(found)
 
 
-def events_with(events: EventBuffer, pattern: bytes) -> Positions:
+def events_with(events: EventBuffer, pattern: bytes) -> EventPositions:
     """Return the positions of the events in whose bytes a regular expression finds something."""
     if not len(events):
         return np.zeros(0, np.int64)
@@ -318,12 +318,12 @@ def events_with(events: EventBuffer, pattern: bytes) -> Positions:
     return np.unique(order[positions[inside]])
 
 
-def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> Positions:
+def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
     """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
     return np.union1d(events_with(events, pattern), events_with_rare(events, texts, rare))
 
 
-def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> Positions:
+def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
     """Return the positions of the events with a pattern that needs one of some texts."""
     every = _bytes_of(events)
     return events_with(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
@@ -331,7 +331,7 @@ def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes
 
 def _exact_numbers(data_type: DataType) -> bool:
     # Of whole numbers, too: 0.99999999999999999 as a double is 1.
-    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in leaf_types(data_type))
+    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in iterate_leaf_types(data_type))
 
 
 def _timestamps(micros: Sequence[int | None]) -> pa.Array:
@@ -350,7 +350,7 @@ def _texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType)
 def _shown(value: Any) -> str | None:
     if value is None:
         return None
-    return _clean(value if type(value) is str else json_text(value))
+    return _clean(value if type(value) is str else write_json(value))
 
 
 def _clean(text: str) -> str:

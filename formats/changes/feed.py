@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedTypeError
 
 from ..core.columns import find_column
-from ..core.events import EventBuffer, Positions
+from ..core.events import EventBuffer, EventPositions
 from ..core.format import Format, Settings, find_format
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, MESSAGE = OPERATIONS = ("c", "u", "d", "r", "t", "m")
@@ -89,7 +89,7 @@ class ChangeFormat(Format, Protocol):
         """
         ...
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         """Return which events may be truncations, found without decoding them; all others certainly are none."""
         ...
 

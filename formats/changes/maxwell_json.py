@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import UnsupportedOperationError
 
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of
-from ..core.events import EventBuffer, Positions
+from ..core.columns import Problems, describe_kind
+from ..core.events import EventBuffer, EventPositions
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
 from ..json.documents import DocumentParser
@@ -79,7 +79,7 @@ class MaxwellJsonFormat(JsonFormat):
                     continue  # reading it will say why
         return sampled_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         """Return no event: Maxwell reports truncations only as statements."""
         return EventBuffer.of([]).starts
 
@@ -121,7 +121,7 @@ class _MaxwellReader(PayloadReader):
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
         if type(event) is not dict:
-            raise Undecodable(f"it should be an event of Maxwell but is {kind_of(event)}")
+            raise Undecodable(f"it should be an event of Maxwell but is {describe_kind(event)}")
         kind = event.get("type")
         operation = _OPERATIONS.get(kind) if type(kind) is str else None
         if operation is None:

@@ -22,10 +22,10 @@ from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampT
 
 from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
-from ..core.events import EventBuffer, Positions
-from ..core.spark_visitor import leaf_types
+from ..core.events import EventBuffer, EventPositions
+from ..core.spark_visitor import iterate_leaf_types
 from ..json.values import json_column
-from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, with_reference
+from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
 from .changelog_columns import events_with, events_with_rare
 from .feed import MARKS, OPERATIONS, UPSERTS
 from .positions import SOURCE_TYPE, positions, timestamps
@@ -113,10 +113,10 @@ class NativeEnvelopeReader(PayloadReader):
         if not chosen.all():
             found = found.filter(pa.array(chosen))
         arrays = self._columns(found)
-        unread_rows: Positions = np.flatnonzero(~there)
+        unread_rows: EventPositions = np.flatnonzero(~there)
         if not len(unread_rows):
             return arrays
-        return with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
+        return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
     def _plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
         """Tell which envelopes are changes, and come from the connector that they were read for, if that matters."""
@@ -132,7 +132,7 @@ class NativeEnvelopeReader(PayloadReader):
             plain = pc.and_(plain, same)
         return plain.to_numpy(zero_copy_only=False)
 
-    def _misnamed(self, found: pa.RecordBatch, read: Positions, payloads: EventBuffer) -> Positions:
+    def _misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
         """Return the places of rows of nothing but nulls whose columns may be the table's in other letters."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
@@ -225,7 +225,7 @@ _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 
 
 def _has_timestamps(data_type: DataType) -> bool:
-    return any(isinstance(each, TimestampType | TimestampNTZType) for each in leaf_types(data_type))
+    return any(isinstance(each, TimestampType | TimestampNTZType) for each in iterate_leaf_types(data_type))
 
 
 def _rows_of_nulls(image: pa.StructArray) -> Any:

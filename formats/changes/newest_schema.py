@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
-from ..core.spark_types import valid_decimal, wider_number
-from ..core.spark_visitor import child_path
+from ..core.spark_types import find_wider_number, is_valid_decimal
+from ..core.spark_visitor import join_path
 from .positions import Position
 
 _LogPosition = tuple[int, int, int]
@@ -118,7 +118,7 @@ def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     for struct in structs:
         for each in struct.fields:
             known = types.get(each.name)
-            here = child_path(path, each.name)
+            here = join_path(path, each.name)
             types[each.name] = each.dataType if known is None else _wider(known, each.dataType, here)
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
@@ -126,19 +126,19 @@ def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
 def _wider(one: DataType, other: DataType, path: str) -> DataType:
     if one == other:
         return one
-    if (wider := wider_number(one, other)) is not None:
+    if (wider := find_wider_number(one, other)) is not None:
         return wider
     if isinstance(one, DecimalType) and isinstance(other, DecimalType):
         scale = max(one.scale, other.scale)
         precision = max(one.precision - one.scale, other.precision - other.scale) + scale
-        if valid_decimal(precision, scale):
+        if is_valid_decimal(precision, scale):
             return DecimalType(precision, scale)
     if isinstance(one, StructType) and isinstance(other, StructType):
         return merged_columns([one, other], path)
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_wider(one.elementType, other.elementType, child_path(path, "element")))
+        return ArrayType(_wider(one.elementType, other.elementType, join_path(path, "element")))
     if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
-        return MapType(one.keyType, _wider(one.valueType, other.valueType, child_path(path, "value")))
+        return MapType(one.keyType, _wider(one.valueType, other.valueType, join_path(path, "value")))
     raise UnsupportedTypeError(
         f"The column {path} is {one.simpleString()} in one schema of the stream's events and {other.simpleString()} in "
         "another, and neither positions nor times show which of them is newer. Declare the table's columns."

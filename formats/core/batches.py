@@ -18,11 +18,19 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidSchemaError, PravegaError, SchemaNotFoundError, UnsupportedOperationError
 
-from .arrow_types import arrow_schema, record_batch
+from .arrow_types import arrow_schema, make_record_batch
 from .columns import Problems
-from .events import EventBuffer, Positions, every
+from .events import EventBuffer, EventPositions, list_positions
 from .format import BadEvent, Resolve, WriterSchema
-from .framing import HEADER_LENGTH, LARGEST_PAYLOAD, Codec, Undecodable, common_encoding_id, encoding_ids, find_codec
+from .framing import (
+    HEADER_LENGTH,
+    LARGEST_PAYLOAD,
+    Codec,
+    Undecodable,
+    find_codec,
+    find_common_encoding_id,
+    read_encoding_ids,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +109,7 @@ class BatchDecoder(ABC):
     def decode_valid(self, events: EventBuffer) -> tuple[pa.RecordBatch, list[BadEvent]]:
         """Decode all good events. Raises Overfull for several events that are too large together."""
         pieces: list[list[pa.Array]] = []
-        order: list[Positions] = []
+        order: list[EventPositions] = []
         reasons: dict[int, str] = {}
         room = _Room()
         sources = 0
@@ -110,7 +118,7 @@ class BatchDecoder(ABC):
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
                 group = group.without_first(HEADER_LENGTH)
-            for begin, payloads in _pieces(group, source, positions, reasons, room):
+            for begin, payloads in _split_into_pieces(group, source, positions, reasons, room):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
                 here = positions[begin : begin + len(payloads)]
@@ -123,13 +131,13 @@ class BatchDecoder(ABC):
     def _batch(
         self,
         pieces: list[list[pa.Array]],
-        order: list[Positions],
+        order: list[EventPositions],
         count: int,
         reasons: dict[int, str],
         *,
         in_order: bool,
     ) -> pa.RecordBatch:
-        wanted: Positions | None = None
+        wanted: EventPositions | None = None
         if reasons or not in_order:
             done = np.concatenate(order) if order else np.zeros(0, np.int64)
             good = np.ones(count, np.bool_)
@@ -141,16 +149,18 @@ class BatchDecoder(ABC):
             parts = [piece[place] for piece in pieces]
             array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], field.type)
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
-        return record_batch(columns, self.schema, count - len(reasons))
+        return make_record_batch(columns, self.schema, count - len(reasons))
 
-    def _sorted_by_source(self, events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[Positions, _Source]]:
+    def _sorted_by_source(
+        self, events: EventBuffer, reasons: dict[int, str]
+    ) -> Iterator[tuple[EventPositions, _Source]]:
         if self._resolve is None:
             if self._unframed is None:
                 self._unframed = _Source(self.reader_of(None), find_codec(""), padded=False)
             if len(events):
-                yield every(len(events)), self._unframed
+                yield list_positions(len(events)), self._unframed
             return
-        for encoding_id, positions in _by_encoding_id(events, reasons):
+        for encoding_id, positions in _group_by_encoding_id(events, reasons):
             try:
                 source = self._source(encoding_id, self._resolve)
             except Undecodable as error:
@@ -200,23 +210,23 @@ def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa
     return [pa.concat_arrays(pair) for pair in zip(*parts, strict=True)]
 
 
-def _by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, Positions]]:
-    common = common_encoding_id(events)
+def _group_by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Iterator[tuple[int, EventPositions]]:
+    common = find_common_encoding_id(events)
     if common is not None:
-        yield common, every(len(events))
+        yield common, list_positions(len(events))
         return
-    ids, unframed = encoding_ids(events)
+    ids, unframed = read_encoding_ids(events)
     reasons.update(unframed)
     for encoding_id in np.unique(ids[ids >= 0]).tolist():
         yield encoding_id, np.flatnonzero(ids == encoding_id)
 
 
-def _pieces(
-    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
+def _split_into_pieces(
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     """Split the events into pieces, decompressed. Yields the position of the first event of each piece in the group."""
     if source.codec.compressed:
-        yield from _decompressed(group, source, positions, reasons, room)
+        yield from _decompress_pieces(group, source, positions, reasons, room)
         return
     ends = np.cumsum(group.lengths)
     begin = 0
@@ -228,8 +238,8 @@ def _pieces(
         begin = end
 
 
-def _decompressed(
-    group: EventBuffer, source: _Source, positions: Positions, reasons: dict[int, str], room: _Room
+def _decompress_pieces(
+    group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
     payloads: list[bytes] = []
     begin = size = 0

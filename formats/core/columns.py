@@ -109,7 +109,7 @@ class Leaf(Column):
 
 
 @dataclass(frozen=True)
-class Member:
+class StructMember:
     """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it.
 
     `missing` is the value where a dict has no such key.
@@ -131,7 +131,7 @@ class StructColumn(Column):
         self,
         path: str,
         arrow_type: pa.StructType,
-        members: Sequence[Member],
+        members: Sequence[StructMember],
         kind: type,
         taken: Sequence[bool] = (),
     ) -> None:
@@ -154,7 +154,7 @@ class StructColumn(Column):
         for member, column in zip(self.members, columns, strict=True):
             array = member.column.build(column, rows, problems)
             if not member.nullable:
-                require(array, member.column, rows, problems)
+                require_values(array, member.column, rows, problems)
             arrays.append(array)
         return arrays
 
@@ -177,7 +177,7 @@ class StructColumn(Column):
             return self._assemble(self.children(values, rows, problems), len(values))
         for index, value in enumerate(values):
             if value is not None and type(value) is not self._kind:
-                self.misfit(rows[index], f"expected an object, found {kind_of(value)}", problems)
+                self.misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
         there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
         positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
@@ -204,20 +204,20 @@ class ListColumn(Column):
         owners = np.repeat(rows, lengths)
         elements = self.element.build(list(chain.from_iterable(lists)), owners, problems)
         if not self.element_nullable:
-            require(elements, self.element, owners, problems)
+            require_values(elements, self.element, owners, problems)
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
         """Return the list that a parsed value stands for. Raises Misfit if there is none."""
         if type(value) is list:
             return value
-        raise Misfit(f"expected an array, found {kind_of(value)}")
+        raise Misfit(f"expected an array, found {describe_kind(value)}")
 
     def _bounds(self, values: Sequence[Any], rows: Rows, problems: Problems) -> tuple[list[Any], Rows, pa.Array]:
         if set(map(type, values)) != {list}:
             values = [self._one(value, row, problems) for value, row in zip(values, rows, strict=True)]
         lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
-        return [value for value in values if value is not None], lengths, list_offsets(values, lengths)
+        return [value for value in values if value is not None], lengths, make_list_offsets(values, lengths)
 
     def _one(self, value: Any, row: int, problems: Problems) -> list[Any] | None:
         if value is None:
@@ -242,7 +242,7 @@ class MapColumn(Column):
         maps = []
         for value, row in zip(values, rows, strict=True):
             if value is not None and type(value) is not dict:
-                self.misfit(row, f"expected an object, found {kind_of(value)}", problems)
+                self.misfit(row, f"expected an object, found {describe_kind(value)}", problems)
                 value = None
             maps.append(value)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
@@ -255,11 +255,11 @@ class MapColumn(Column):
         items = [item for value in present for item in value.values()]
         array = self.value.build(items, owners, problems)
         if not self.value_nullable:
-            require(array, self.value, owners, problems)
-        return pa.MapArray.from_arrays(list_offsets(maps, lengths), keys, array, type=self.type)
+            require_values(array, self.value, owners, problems)
+        return pa.MapArray.from_arrays(make_list_offsets(maps, lengths), keys, array, type=self.type)
 
 
-def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
+def make_list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
     """Return where the elements of each list begin; null for a list that is None."""
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -269,14 +269,14 @@ def list_offsets(values: Sequence[Any], lengths: Rows) -> pa.Array:
     return pa.array(offsets, mask=np.append(missing, False))
 
 
-def require(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
+def require_values(array: pa.Array, column: Column, rows: Rows, problems: Problems) -> None:
     """Make the row of every null in a NOT NULL column bad."""
     if array.null_count:
         for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
             column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
-def kind_of(value: object) -> str:
+def describe_kind(value: object) -> str:
     """Name the kind of a parsed value in the words of JSON."""
     if isinstance(value, bool):
         return "a boolean"

@@ -42,7 +42,7 @@ EXACT = Context(prec=76)
 _WHOLE = (IntegralType, DateType, TimestampType, TimestampNTZType)
 
 
-def with_default(field: StructField, sql: str, initial: str | None) -> StructField:
+def add_default(field: StructField, sql: str, initial: str | None) -> StructField:
     """Return a column with this default. `initial`: what it is now, as text; None if it is NULL or no constant."""
     metadata = dict(field.metadata or {})
     metadata[CURRENT_DEFAULT] = sql
@@ -57,12 +57,12 @@ def is_read_as_default(field: StructField) -> bool:
     return bool((field.metadata or {}).get(EXISTING_DEFAULT, NO_VALUE) != NO_VALUE)
 
 
-def kept_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+def drop_initial_value(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a column without what only says how its schema is to be written."""
     return {key: value for key, value in metadata.items() if key != INITIAL_VALUE}
 
 
-def initial_value(field: StructField) -> Any:
+def read_initial_value(field: StructField) -> Any:
     """Return the default of a new column: days and microseconds of dates and timestamps; None if there is none.
 
     Raises UnsupportedTypeError for values that no schema can say.
@@ -70,7 +70,7 @@ def initial_value(field: StructField) -> Any:
     text = (field.metadata or {}).get(INITIAL_VALUE)
     if text is None:
         return None
-    value = _value(field.dataType, text)
+    value = _parse_value(field.dataType, text)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         raise UnsupportedTypeError(
             f"column '{field.name}' cannot have DEFAULT {shorten(field.metadata[CURRENT_DEFAULT])}: a schema can hold "
@@ -80,7 +80,7 @@ def initial_value(field: StructField) -> Any:
     return value
 
 
-def _value(data_type: DataType, text: str) -> Any:
+def _parse_value(data_type: DataType, text: str) -> Any:
     match data_type:
         case BooleanType():
             return text == "true"

@@ -38,7 +38,7 @@ class EditedColumn:
         return self.source != self.field.name or self.retyped or self.relaxed
 
 
-def parts_of(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
+def list_parts(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
     """Return what a column consists of, as its `parts`; None for one of single values."""
     if column.parts is not None:
         return column.parts
@@ -55,7 +55,7 @@ def parts_of(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
     return tuple(EditedColumn(field, field.name) for field in fields)
 
 
-def with_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
+def replace_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
     """Return a column that consists of these parts."""
     fields, old = [each.field for each in parts], column.field
     new: DataType

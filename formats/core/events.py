@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Positions = npt.NDArray[np.int64]
+EventPositions = npt.NDArray[np.int64]
 
 _INLINE = 12
 """Arrow keeps values up to this length inside the 16 bytes of a view."""
 _LARGEST_BUFFER = 2**31 - 1
 """Offsets of Arrow views, and of binary arrays, are int32."""
-_NUMBERS: Positions = np.arange(1 << 16)
+_NUMBERS: EventPositions = np.arange(1 << 16)
 _NUMBERS.flags.writeable = False
 
 
-def every(count: int) -> Positions:
+def list_positions(count: int) -> EventPositions:
     """Return the positions of so many events, in order; they cannot be written to."""
     return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
@@ -34,8 +34,8 @@ class EventBuffer:
     """
 
     data: Any
-    starts: Positions
-    lengths: Positions
+    starts: EventPositions
+    lengths: EventPositions
 
     @classmethod
     def of(cls, payloads: list[bytes]) -> EventBuffer:
@@ -52,7 +52,7 @@ class EventBuffer:
         if count == 0:
             return cls.of([])
         every_bound = np.frombuffer(offsets, np.int64 if wide else np.int32)
-        bounds: Positions = every_bound[payloads.offset : payloads.offset + count + 1].astype(np.int64)
+        bounds: EventPositions = every_bound[payloads.offset : payloads.offset + count + 1].astype(np.int64)
         return cls(b"" if data is None else data, bounds[:-1], np.diff(bounds))
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class EventBuffer:
         """Return the events from `begin` up to but not including `end`, over the same bytes."""
         return EventBuffer(self.data, self.starts[begin:end], self.lengths[begin:end])
 
-    def take(self, indices: Positions) -> EventBuffer:
+    def take(self, indices: EventPositions) -> EventBuffer:
         """Return the events at these positions, over the same bytes."""
         return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
 
@@ -99,7 +99,7 @@ class EventBuffer:
         lengths[padded] = [len(payload.rstrip(b"\0")) for payload in self.take(padded).payloads()]
         return EventBuffer(self.data, self.starts, lengths)
 
-    def octets(self) -> tuple[Any, Positions, Positions]:
+    def octets(self) -> tuple[Any, EventPositions, EventPositions]:
         """Return bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
         data = memoryview(self.data)
         # A view of nothing cannot be cast.

@@ -217,7 +217,7 @@ def find_format(name: str) -> Format:
     return found
 
 
-def format_names() -> list[str]:
+def list_format_names() -> list[str]:
     """Return the names of all formats, including those of other distributions."""
     return sorted(FORMATS.keys() | {point.name.lower() for point in entry_points(group=ENTRY_POINTS)})
 
@@ -228,7 +228,7 @@ def _installed_format(name: str) -> Format:
         if point.name.lower() == name:
             break
     else:
-        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(format_names())}")
+        raise InvalidOptionError(f"'{name}' of 'format' is unknown; expected one of {', '.join(list_format_names())}")
     try:
         found = point.load()()
     except Exception as error:
@@ -249,7 +249,7 @@ _MEMBERS = ("name", "registry_format", "schema_text", "spark_schema", "type_name
 _CHANGE_MEMBERS = ("infer_columns", "truncate_candidates")
 
 
-def format_of_registry(registry_format: str) -> Format:
+def find_registry_format(registry_format: str) -> Format:
     """Return the format that reads what the registry calls `registry_format` ("Avro", "Json", "Protobuf").
 
     Raises InvalidOptionError for one that cannot be read (Custom).

@@ -22,7 +22,7 @@ import numpy as np
 from pyspark_pravega import native
 from pyspark_pravega.errors import UnsupportedOperationError
 
-from .events import EventBuffer, Positions
+from .events import EventBuffer, EventPositions
 
 PROTOCOL_BYTE = 1
 HEADER_LENGTH = 5
@@ -35,21 +35,21 @@ _SNAPPY_RATIO = 64
 """More than a snappy block can grow: 3 bytes make at most 64."""
 
 
-def header(encoding_id: int) -> bytes:
+def make_header(encoding_id: int) -> bytes:
     """Return what stands before each payload that is written with this encoding id."""
     return bytes([PROTOCOL_BYTE]) + encoding_id.to_bytes(4, "big", signed=True)
 
 
-def common_encoding_id(events: EventBuffer) -> int | None:
+def find_common_encoding_id(events: EventBuffer) -> int | None:
     """Return the encoding id of all events; None if they have several, one has none, or finding out takes long."""
-    module = native.module()
+    module = native.get_module()
     if module is None:
         return None
     found: int | None = module.common_encoding_id(*events.octets())
     return found
 
 
-def encoding_ids(events: EventBuffer) -> tuple[Positions, dict[int, str]]:
+def read_encoding_ids(events: EventBuffer) -> tuple[EventPositions, dict[int, str]]:
     """Return the encoding id of each event, -1 if it has none, and the reasons for those."""
     ids = np.full(len(events), -1, np.int64)
     reasons: dict[int, str] = {}
@@ -119,7 +119,7 @@ def _gunzip(payload: bytes) -> bytes:
             raise Undecodable(f"its gzip data is broken ({error})") from None
         size += len(part)
         if size > LARGEST_PAYLOAD:
-            raise Undecodable(_too_large(f"more than {LARGEST_PAYLOAD}"))
+            raise Undecodable(_describe_excess(f"more than {LARGEST_PAYLOAD}"))
         if not member.eof:
             raise Undecodable("its gzip data is cut off")
         parts.append(part)
@@ -139,7 +139,7 @@ def _unsnappy(payload: bytes) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(payload)
         if size > LARGEST_PAYLOAD:
-            raise Undecodable(_too_large(str(size)))
+            raise Undecodable(_describe_excess(str(size)))
         if size > _SNAPPY_RATIO * len(payload):
             # So as not to make room for what cannot come.
             raise Undecodable(f"its snappy data is broken ({len(payload)} bytes cannot become {size})")
@@ -148,7 +148,7 @@ def _unsnappy(payload: bytes) -> bytes:
         raise Undecodable(f"its snappy data is broken ({error})") from None
 
 
-def _too_large(size: str) -> str:
+def _describe_excess(size: str) -> str:
     return f"it would have {size} bytes after decompression; at most {LARGEST_PAYLOAD} are allowed"
 
 

@@ -31,21 +31,21 @@ SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON has no number for, by the strings that stand for them."""
 
 
-def leap_second_counts(seconds: int) -> bool:
+def can_be_leap_second(seconds: int) -> bool:
     """Whether a 60th second that counts as `seconds` since 1970 in UTC can be a leap second: the last of a month.
 
     Clocks that count from 1970, as Spark's does, have no number for it: POSIX and PostgreSQL give it that of the
     second after.
     """
     days, of_day = divmod(seconds, 86_400)
-    return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _first_of_month(days)
+    return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _is_first_of_month(days)
 
 
-def _first_of_month(days: int) -> bool:
+def _is_first_of_month(days: int) -> bool:
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
-def from_base64(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """Decode base64. Raises Misfit for a text that is none."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
@@ -53,30 +53,30 @@ def from_base64(text: str) -> bytes:
         raise Misfit(f"the string is not base64 ({error})") from None
 
 
-def exact_decimal(text: str, precision: int, scale: int) -> Decimal:
+def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     """Return the number as decimal(precision, scale). Raises Misfit if digits would be lost."""
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise Misfit(f"the number {shortened(text)} has an exponent out of range") from None
+        raise Misfit(f"the number {shorten_value(text)} has an exponent out of range") from None
     if number.is_zero():
         return Decimal((0, (0,), -scale))
     kind = f"decimal({precision},{scale})"
     if number.adjusted() >= precision - scale:
-        raise Misfit(f"the number {shortened(text)} is out of the range of {kind}")
+        raise Misfit(f"the number {shorten_value(text)} is out of the range of {kind}")
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     surplus = -scale - exponent
     if surplus > 0:
         if surplus >= len(digits) or any(digits[-surplus:]):
-            raise Misfit(f"the number {shortened(text)} has more fraction digits than {kind}")
+            raise Misfit(f"the number {shorten_value(text)} has more fraction digits than {kind}")
         digits = digits[:-surplus]
     else:
         digits += (0,) * -surplus
     return Decimal((sign, digits, -scale))
 
 
-def shortened(value: object) -> str:
+def shorten_value(value: object) -> str:
     """Return the text of a value for a message, cut after 40 characters."""
     try:
         text = value.decode() if isinstance(value, NumberText) else str(value)
@@ -85,7 +85,7 @@ def shortened(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def json_text(value: Any) -> str:
+def write_json(value: Any) -> str:
     """Return the JSON text of a parsed value, compact, with the digits that numbers came with."""
     parts: list[str] = []
     left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
@@ -122,7 +122,7 @@ _TIMESTAMP = re.compile(
 )
 
 
-def days_of(text: str) -> int | None:
+def parse_days(text: str) -> int | None:
     """Return the days from 1970-01-01 to a date; None for a text that is none."""
     try:
         days = pa.scalar(text).cast(pa.date32()).value
@@ -131,12 +131,12 @@ def days_of(text: str) -> int | None:
     return int(days) if FIRST_DAY <= days <= LAST_DAY else None
 
 
-def micros_of(text: str, zoned: bool) -> int | None:
+def parse_micros(text: str, zoned: bool) -> int | None:
     """Return microseconds since 1970 (in UTC, or of the local time). Digits beyond microseconds are cut off."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
         return None
-    days = days_of(match[1])
+    days = parse_days(match[1])
     hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
     if days is None or hours > 23 or minutes > 59 or seconds > 60:
         return None
@@ -149,21 +149,21 @@ def micros_of(text: str, zoned: bool) -> int | None:
         offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
     fraction = int((match[5] or "").ljust(6, "0")[:6])
     whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not (zoned and leap_second_counts(whole)):
+    if seconds == 60 and not (zoned and can_be_leap_second(whole)):
         return None
     micros = whole * 1_000_000 + fraction
     return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
-def date_text(days: int) -> str | None:
+def format_date(days: int) -> str | None:
     """Return the date that is this many days after 1970-01-01; None outside the years 0001 to 9999."""
     if not FIRST_DAY <= days <= LAST_DAY:
         return None
     return (_EPOCH + datetime.timedelta(days)).date().isoformat()
 
 
-def timestamp_text(micros: int, zoned: bool) -> str | None:
-    """Return the time that is this many microseconds after 1970, with Z if `zoned`; None where `date_text` does so."""
+def format_timestamp(micros: int, zoned: bool) -> str | None:
+    """Return the time that is this many microseconds after 1970, with Z if `zoned`; None where `format_date` does so."""
     if not FIRST_MICROS <= micros <= LAST_MICROS:
         return None
     text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")

@@ -33,7 +33,7 @@ FLOATING_POINT: tuple[type[DataType], ...] = (FloatType, DoubleType)
 """Each type holds the values of those before it."""
 
 
-def wider_number(one: DataType, other: DataType) -> DataType | None:
+def find_wider_number(one: DataType, other: DataType) -> DataType | None:
     """Return that of two types of numbers which holds the values of both; None if neither does."""
     for family in (WHOLE_NUMBERS, FLOATING_POINT):
         if type(one) in family and type(other) in family:
@@ -49,9 +49,9 @@ _EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
 """Floating-point types that hold all values of a type of whole numbers."""
 
 
-def holds_number(wide: DataType, narrow: DataType) -> bool:
+def can_hold_number(wide: DataType, narrow: DataType) -> bool:
     """Tell whether a type of numbers holds every value of another exactly; False for types of anything else."""
-    return wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
+    return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
 _PLAIN: dict[str, DataType] = {
@@ -76,7 +76,7 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 _COLLATED = re.compile(r"string collate (\w+)")
 
 
-def spark_type_named(name: object) -> DataType | None:
+def parse_spark_type(name: object) -> DataType | None:
     """Return the primitive type with this `simpleString()`; None for anything else."""
     if not isinstance(name, str):
         return None
@@ -88,13 +88,13 @@ def spark_type_named(name: object) -> DataType | None:
         return CharType(length) if match[1] == "char" else VarcharType(length)
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
-        return DecimalType(precision, scale) if valid_decimal(precision, scale) else None
+        return DecimalType(precision, scale) if is_valid_decimal(precision, scale) else None
     if match := _COLLATED.fullmatch(name):
         return StringType(match[1])
     return None
 
 
-def valid_decimal(precision: object, scale: object) -> bool:
+def is_valid_decimal(precision: object, scale: object) -> bool:
     """Tell whether Spark has decimal(precision, scale)."""
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
 
@@ -106,12 +106,12 @@ Arrow's IPC, by which Spark and its Python workers exchange rows, takes 64; a ch
 """
 
 
-def spark_schema_of(text: str) -> StructType:
+def parse_spark_schema(text: str) -> StructType:
     """Return the schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested more than DEEPEST."""
     try:
         schema = json.loads(text)
     except RecursionError:
-        raise _too_deep("a column") from None
+        raise _make_depth_error("a column") from None
     for column in schema["fields"]:
         _check_depth(f"column '{column['name']}'", column["type"])
     return StructType.fromJson(schema)
@@ -120,20 +120,20 @@ def spark_schema_of(text: str) -> StructType:
 def _check_depth(column: str, data_type: Any) -> None:
     level = [data_type]
     for _ in range(DEEPEST + 1):
-        level = [inner for each in level if isinstance(each, dict) for inner in _inner(each)]
+        level = [inner for each in level if isinstance(each, dict) for inner in _list_inner_types(each)]
         if not level:
             return
-    raise _too_deep(column)
+    raise _make_depth_error(column)
 
 
-def _inner(data_type: dict[str, Any]) -> list[Any]:
+def _list_inner_types(data_type: dict[str, Any]) -> list[Any]:
     fields = [field["type"] for field in data_type.get("fields", ())]
     if "valueType" in data_type:
         return [{"fields": [{"type": data_type["keyType"]}, {"type": data_type["valueType"]}]}]
     return fields + ([data_type["elementType"]] if "elementType" in data_type else [])
 
 
-def _too_deep(column: str) -> UnsupportedTypeError:
+def _make_depth_error(column: str) -> UnsupportedTypeError:
     return UnsupportedTypeError(
         f"{column} has a type nested more than {DEEPEST} levels deep (a map counts as two). Flatten it, or store it as "
         "a STRING of JSON (to_json)."

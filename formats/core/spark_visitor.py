@@ -25,25 +25,25 @@ _SHOWN = 200
 """Characters of a type in a message."""
 
 
-def child_path(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     """Return the path of a part, as Spark writes paths: `a.b`, `list.element`, `map.key`, `map.value`."""
     return f"{path}.{name}" if path else name
 
 
-def leaf_types(data_type: DataType) -> Iterator[DataType]:
+def iterate_leaf_types(data_type: DataType) -> Iterator[DataType]:
     """Iterate over the types of plain values that a type is made of; keys of maps, which are strings, are left out."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
-            yield from leaf_types(field.dataType)
+            yield from iterate_leaf_types(field.dataType)
     elif isinstance(data_type, ArrayType):
-        yield from leaf_types(data_type.elementType)
+        yield from iterate_leaf_types(data_type.elementType)
     elif isinstance(data_type, MapType):
-        yield from leaf_types(data_type.valueType)
+        yield from iterate_leaf_types(data_type.valueType)
     else:
         yield data_type
 
 
-def map_with_other_keys(data_type: DataType, path: str = "") -> str | None:
+def find_map_without_string_keys(data_type: DataType, path: str = "") -> str | None:
     """Return the path of a map whose keys are not strings; None if there is none in a type."""
     if isinstance(data_type, StructType):
         parts = [(field.name, field.dataType) for field in data_type.fields]
@@ -55,7 +55,7 @@ def map_with_other_keys(data_type: DataType, path: str = "") -> str | None:
         parts = [("value", data_type.valueType)]
     else:
         return None
-    return next(filter(None, (map_with_other_keys(part, child_path(path, name)) for name, part in parts)), None)
+    return next(filter(None, (find_map_without_string_keys(part, join_path(path, name)) for name, part in parts)), None)
 
 
 class SparkTypeVisitor(ABC, Generic[Result]):
@@ -90,19 +90,19 @@ class SparkTypeVisitor(ABC, Generic[Result]):
             names = set()
             members = []
             for field in data_type.fields:
-                here = child_path(path, field.name)
+                here = join_path(path, field.name)
                 if field.name in names:
                     raise InvalidNameError(f"column '{here}' occurs twice; give one of them another name")
                 names.add(field.name)
                 members.append((field, self.visit(field.dataType, here)))
             return self.struct(data_type, path, members)
         if isinstance(data_type, ArrayType):
-            return self.array(data_type, path, self.visit(data_type.elementType, child_path(path, "element")))
+            return self.array(data_type, path, self.visit(data_type.elementType, join_path(path, "element")))
         if isinstance(data_type, MapType):
             key = data_type.keyType
             if not isinstance(key, StringType) and self.any_keys:
                 members_of_entry = [
-                    self.visit(part, child_path(path, name))
+                    self.visit(part, join_path(path, name))
                     for name, part in (("key", key), ("value", data_type.valueType))
                 ]
                 return self.entries(data_type, path, *members_of_entry)
@@ -113,18 +113,18 @@ class SparkTypeVisitor(ABC, Generic[Result]):
                     f"keys of type {key.simpleString()} cannot be written, only those of type string; "
                     "use an array of structs (map_entries), or cast the keys",
                 )
-            return self.map(data_type, path, self.visit(data_type.valueType, child_path(path, "value")))
+            return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, "value")))
         return self.primitive(data_type, path)
 
     def unsupported(self, data_type: DataType, path: str, reason: str) -> NoReturn:
         """Refuse a type: raise UnsupportedTypeError."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(
-            f"{column} has type {_type_text(data_type)}, which format {self.format_name} cannot hold: {reason}"
+            f"{column} has type {_describe_type(data_type)}, which format {self.format_name} cannot hold: {reason}"
         )
 
 
-def _type_text(data_type: DataType) -> str:
+def _describe_type(data_type: DataType) -> str:
     # Interval types without fields and user types have no usable simple string.
     try:
         text = data_type.simpleString()
@@ -146,7 +146,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
 }
 
 
-def why_unsupported(data_type: DataType) -> str:
+def explain_unsupported(data_type: DataType) -> str:
     """Say what to do about a type that neither Avro nor JSON can hold."""
     for kind in type(data_type).__mro__:
         reason = WHY_UNSUPPORTED.get(kind.__name__)

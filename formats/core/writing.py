@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError
 
-from .framing import Codec, find_codec, header
+from .framing import Codec, find_codec, make_header
 
 Rows = npt.NDArray[np.int64]
 
@@ -25,28 +25,28 @@ BINARY = pa.large_binary()
 """64-bit offsets: a batch of large rows may be beyond 2 GiB when encoded."""
 
 
-def constant(value: bytes) -> pa.Scalar:
+def make_constant(value: bytes) -> pa.Scalar:
     """Return the same bytes for every row, as one part of a join."""
     return pa.scalar(value, BINARY)
 
 
-_NOTHING = constant(b"")
+_NOTHING = make_constant(b"")
 
 
-def joined(parts: list[Any], count: int) -> pa.LargeBinaryArray:
+def join_parts(parts: list[Any], count: int) -> pa.LargeBinaryArray:
     """Join the parts of each row; null where any part is null."""
     if not any(isinstance(part, pa.Array) for part in parts):
         return pa.array([b"".join(part.as_py() for part in parts)] * count, BINARY)
     return pc.binary_join_element_wise(*parts, _NOTHING)
 
 
-def joined_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
+def join_lists(cells: pa.LargeBinaryArray, offsets: Rows, separator: bytes) -> pa.LargeBinaryArray:
     """Join the cells of each list."""
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), cells)
-    return pc.binary_join(lists, constant(separator))
+    return pc.binary_join(lists, make_constant(separator))
 
 
-def list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
+def find_list_bounds(array: pa.Array) -> tuple[Rows, pa.Array]:
     """Return offsets from 0, and flattened elements (for maps: entries as a struct), of a list array without nulls."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -99,7 +99,7 @@ class Cells(ABC):
             self.refuse(rows[np.flatnonzero(wrong)[0]], value)
 
 
-def valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
+def encode_valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
     """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, which Spark allows."""
     index = find_invalid_text(array)
     if index is not None:
@@ -127,7 +127,7 @@ class BatchEncoder:
 
     def __init__(self, schema: StructType, encoding_id: int | None, codec: str) -> None:
         self._names = schema.names
-        self._header = b"" if encoding_id is None else header(encoding_id)
+        self._header = b"" if encoding_id is None else make_header(encoding_id)
         self._codec: Codec = find_codec(codec)
 
     def struct_of(self, batch: pa.RecordBatch) -> pa.StructArray:
@@ -146,7 +146,7 @@ class BatchEncoder:
 
     def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
         """Join the parts of payloads, compress them if need be, and put the header before them."""
-        return self.compressed(joined([constant(self.header), *parts], count))
+        return self.compressed(join_parts([make_constant(self.header), *parts], count))
 
     def compressed(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
         """Compress payloads that begin with `header`, and put the registry's before them, if need be."""

@@ -12,11 +12,11 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import UnsupportedOperationError, UnsupportedTypeError
 
-from ..core.arrow_types import arrow_type_of
-from ..core.defaults import initial_value
+from ..core.arrow_types import find_arrow_type
+from ..core.defaults import read_initial_value
 from ..core.edited_columns import ELEMENT, REVISION, VALUE, EditedColumn
 from ..core.spark_types import SPARK_METADATA, SPARK_TYPE, split_comment
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from .schema_references import full_schema, portable, portable_foreign
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import SPARK_COLUMNS, SPARK_CONTAINS_NULL, spark_to_json_schema
@@ -32,13 +32,13 @@ def json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, 
     return {
         field.name: _as_written(field, value, timestamps)
         for field in columns
-        if (value := initial_value(field)) is not None
+        if (value := read_initial_value(field)) is not None
     }
 
 
 def _as_written(field: StructField, value: Any, timestamps: str) -> Any:
     column = StructType([StructField(field.name, field.dataType, field.nullable)])
-    batch = pa.RecordBatch.from_arrays([pa.array([value], arrow_type_of(field.dataType))], [field.name])
+    batch = pa.RecordBatch.from_arrays([pa.array([value], find_arrow_type(field.dataType))], [field.name])
     [document] = JsonEncoder(column, timestamps=timestamps).encode(batch).to_pylist()
     written = json.loads(document)[field.name]
     if isinstance(value, Decimal) and Decimal(repr(written)) != value:
@@ -86,7 +86,7 @@ def _object(node: dict[str, Any], columns: Sequence[EditedColumn], timestamps: s
     old, new = node["properties"], {}
     has_parts = any(key in node for key in _PARTS)
     for column in columns:
-        here = child_path(path, column.source or column.field.name)
+        here = join_path(path, column.source or column.field.name)
         if column.source not in (None, column.field.name):
             raise UnsupportedOperationError(
                 f"Column {here} cannot be renamed: a column of JSON events is the property of its name, and events "
@@ -141,7 +141,7 @@ def _container(
     elif isinstance(node, dict):
         inner, name = ("items", ELEMENT) if "items" in node else ("additionalProperties", VALUE)
         if isinstance(node.get(inner), dict):
-            edited = node | {inner: _value(parts[-1], node[inner], timestamps, child_path(path, name))}
+            edited = node | {inner: _value(parts[-1], node[inner], timestamps, join_path(path, name))}
             if parts[-1].relaxed:
                 edited.pop(SPARK_CONTAINS_NULL, None)
             return edited

@@ -25,14 +25,14 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Problems, kind_of, require
+from ..core.columns import Problems, describe_kind, require_values
 from ..core.edited_columns import EditedColumn
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..native import NO_COLUMNS, json_plan, native_reader, one_column
+from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
 from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
 from .edited_schema import edited_json, json_defaults
@@ -141,7 +141,7 @@ class JsonDecoder(BatchDecoder):
         super().__init__(reader_schema, resolve)
         root = parse_json_schema(table_schema_text).root if table_schema_text else None
         reference = _JsonReader(reader_schema, root, timestamp_format(settings))
-        self._reader = native_reader(reference, reference.plan, "JSON")
+        self._reader = choose_reader(reference, reference.plan, "JSON")
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         return self._reader
@@ -149,7 +149,7 @@ class JsonDecoder(BatchDecoder):
 
 class _JsonReader(PayloadReader):
     def __init__(self, reader_schema: StructType, root: model.Node | None, timestamps: str = ISO) -> None:
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         # A root that is no object is the only column.
@@ -165,10 +165,10 @@ class _JsonReader(PayloadReader):
     def plan(self) -> Callable[[Any], Any]:
         """Plan the same for the native decoder. Raises Unplanned if it cannot do it."""
         if not self._wrapped:
-            return json_plan(json_struct(self._object), False)
+            return plan_json(json_struct(self._object), False)
         field = self._value_field
-        columns = NO_COLUMNS if field is None else one_column(field.name, json_column(self._value, field.nullable))
-        return json_plan(columns, True)
+        columns = NO_COLUMNS if field is None else wrap_column(field.name, json_column(self._value, field.nullable))
+        return plan_json(columns, True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
@@ -178,14 +178,14 @@ class _JsonReader(PayloadReader):
         if self._value_field is not None:
             array = self._value.build(documents, rows, problems)
             if not self._value_field.nullable:
-                require(array, self._value, rows, problems)
+                require_values(array, self._value, rows, problems)
             return [array]
         if self._wrapped:
             return []
         if set(map(type, documents)) != {dict}:
             for row, document in enumerate(documents):
                 if type(document) is not dict:
-                    problems.add(row, f"it should be a JSON object but is {kind_of(document)}")
+                    problems.add(row, f"it should be a JSON object but is {describe_kind(document)}")
                     documents[row] = {}
         return self._object.children(documents, rows, problems)
 

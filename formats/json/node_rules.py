@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql.types import DataType, DateType, TimestampType
 
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from . import schema_model as model
 from .schema_parts import Part, Parts, Splitter, besides_null, choices_of, joined_schemas
 
@@ -129,11 +129,11 @@ class NodeRules:
         if isinstance(node, model.Object) and isinstance(properties, dict):
             for name, each in properties.items():
                 if (member := node.properties.get(name)) is not None:
-                    yield from self._missing(each, member, child_path(path, name), seen)
+                    yield from self._missing(each, member, join_path(path, name), seen)
                 elif each is not False:
-                    yield child_path(path, name)
+                    yield join_path(path, name)
         elif isinstance(node, model.Array):
-            yield from self._missing(value.get("items"), node.items, child_path(path, "element"), seen)
+            yield from self._missing(value.get("items"), node.items, join_path(path, "element"), seen)
 
     def _values(self, parts: Parts, path: str) -> None:
         """Note rules that any value may be under."""

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 
 from ..core.columns import NumberText
 from ..core.framing import Undecodable
-from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, json_text, shortened
-from ..core.writing import BINARY, Cells, Rows, constant, joined, valid_text
+from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, shorten_value, write_json
+from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
 from .timestamps import EPOCH_UNITS, ISO, epoch_cells
@@ -52,8 +52,8 @@ def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
         return None
     if not _types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
-        return f"'{shortened(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
-    return json_text(value).encode()
+        return f"'{shorten_value(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
+    return write_json(value).encode()
 
 
 def _types(value: Any) -> frozenset[str]:
@@ -69,7 +69,7 @@ def _types(value: Any) -> frozenset[str]:
     return frozenset({"null" if value is None else "object" if isinstance(value, dict) else "array"})
 
 
-_QUOTE = constant(b'"')
+_QUOTE = make_constant(b'"')
 
 _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
     (bytes([code]), json.dumps(chr(code)).strip('"').encode()) for code in range(0x20)
@@ -96,7 +96,7 @@ class TextCells(JsonCells):
         return array.cast(pa.large_string()).cast(BINARY)
 
     def quoted(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return joined([_QUOTE, cells, _QUOTE], len(cells))
+        return join_parts([_QUOTE, cells, _QUOTE], len(cells))
 
 
 class IntegralCells(TextCells):
@@ -111,7 +111,7 @@ class StringCells(TextCells):
     native: Spec | None = ("text",)
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return self.quoted(_escaped(valid_text(array, self, rows)))
+        return self.quoted(_escaped(encode_valid_text(array, self, rows)))
 
 
 class KeptCells(StringCells):
@@ -124,7 +124,7 @@ class KeptCells(StringCells):
         self._types = types
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        texts = valid_text(array, self, rows)
+        texts = encode_valid_text(array, self, rows)
         values = [json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
         for row, value in zip(rows, values, strict=True):
             if isinstance(value, str):
@@ -148,7 +148,7 @@ class BooleanCells(JsonCells):
     native = ("boolean",)
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return pc.if_else(array, constant(b"true"), constant(b"false"))
+        return pc.if_else(array, make_constant(b"true"), make_constant(b"false"))
 
 
 class FloatingCells(TextCells):
@@ -166,12 +166,12 @@ class FloatingCells(TextCells):
         cells = text.cast(BINARY)
         integral = pc.match_substring_regex(text, "^-?[0-9]+$")
         if pc.any(integral).as_py():
-            tail = pc.if_else(integral, constant(b".0"), constant(b""))
-            cells = joined([cells, tail], len(cells))
+            tail = pc.if_else(integral, make_constant(b".0"), make_constant(b""))
+            cells = join_parts([cells, tail], len(cells))
         finite = pc.is_finite(array)
         if pc.all(finite).as_py() is False:
-            negative = pc.if_else(pc.less(array, 0), constant(b'"-Infinity"'), constant(b'"Infinity"'))
-            special = pc.if_else(pc.is_nan(array), constant(b'"NaN"'), negative)
+            negative = pc.if_else(pc.less(array, 0), make_constant(b'"-Infinity"'), make_constant(b'"Infinity"'))
+            special = pc.if_else(pc.is_nan(array), make_constant(b'"NaN"'), negative)
             cells = pc.if_else(finite, cells, special)
         return cells
 

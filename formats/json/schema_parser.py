@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError
 
-from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, spark_type_named
-from ..core.spark_visitor import child_path
+from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_TYPE, parse_spark_type
+from ..core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
 from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
@@ -104,7 +104,7 @@ class _Parser:
         items = [Source(part.value["items"], part.unsure) for part in parts.having("items")]
         if parts.having("prefixItems") or any(isinstance(each.value, list) for each in items):
             items = []  # each place has a type of its own
-        element = self.node(items or [Source(True)], child_path(path, "element"), around)
+        element = self.node(items or [Source(True)], join_path(path, "element"), around)
         return Array(_contained(element, parts), **annotations)
 
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
@@ -114,12 +114,12 @@ class _Parser:
             values = [Source(part.value["additionalProperties"], part.unsure) for part in _with_values(parts)]
             if parts.having("patternProperties"):
                 values = []  # those of some keys have a type of their own
-            node = self.node(values or [Source(True)], child_path(path, "value"), around)
+            node = self.node(values or [Source(True)], join_path(path, "value"), around)
             return Map(_contained(node, parts), **annotations)
         required = _required(parts)
         members = {}
         for name, sources in properties.items():
-            node = self.node(sources, child_path(path, name), around)
+            node = self.node(sources, join_path(path, name), around)
             # Draft 3 has "required": true in the property itself.
             demanded = name in required or any(
                 isinstance(each, dict) and each.get("required") is True and not unsure for each, unsure in sources
@@ -233,7 +233,7 @@ def _contained(node: Node, parts: Parts) -> Node:
 def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
     """Return the type of plain values, and whether another program's schema says so."""
     for part in parts.having(SPARK_TYPE):
-        own = spark_type_named(part.value[SPARK_TYPE])
+        own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
     if name == "boolean":

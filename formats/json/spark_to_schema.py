@@ -45,17 +45,17 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from ..core.defaults import kept_metadata
+from ..core.defaults import drop_initial_value
 from ..core.spark_types import (
     FLOATING_POINT,
     SPARK_MAP,
     SPARK_METADATA,
     SPARK_TYPE,
     WHOLE_NUMBERS,
+    is_valid_decimal,
     split_comment,
-    valid_decimal,
 )
-from ..core.spark_visitor import SparkTypeVisitor, why_unsupported
+from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported
 
 SPARK_CONTAINS_NULL = "spark.containsNull"
 
@@ -120,7 +120,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         properties = {}
         for field, node in members:
             described = _nullable(node, field.nullable)
-            comment, metadata = split_comment(kept_metadata(field.metadata or {}))
+            comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
             if comment is not None:
                 described["description"] = comment
             if metadata:
@@ -149,12 +149,12 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
 
     def primitive(self, data_type: DataType, path: str) -> dict[str, Any]:
         found = PRIMITIVES.get(type(data_type))
-        if isinstance(data_type, DecimalType) and valid_decimal(data_type.precision, data_type.scale):
+        if isinstance(data_type, DecimalType) and is_valid_decimal(data_type.precision, data_type.scale):
             found = {"type": "number"}
         if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
             found = {"type": "number"}
         if found is None:
-            self.unsupported(data_type, path, why_unsupported(data_type))
+            self.unsupported(data_type, path, explain_unsupported(data_type))
         return found | {SPARK_TYPE: data_type.simpleString()}
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, TimestampType
 
-from ..core.columns import Column, Leaf, Misfit, NumberText, kind_of
+from ..core.columns import Column, Leaf, Misfit, NumberText, describe_kind
 from ..core.format import Settings
-from ..core.scalars import FIRST_MICROS, LAST_MICROS, shortened
+from ..core.scalars import FIRST_MICROS, LAST_MICROS, shorten_value
 
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
@@ -40,11 +40,11 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
 
     def exact(value: Any) -> int:
         if type(value) is not int and type(value) is not NumberText:
-            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {kind_of(value)}")
+            raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
         text = value.decode() if isinstance(value, NumberText) else str(value)
         micros = _scaled(text, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:
-            raise Misfit(f"the number {shortened(text)} ({timestamps}) is outside the years 0001 to 9999")
+            raise Misfit(f"the number {shorten_value(text)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:

@@ -29,8 +29,18 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
-from ..core.arrow_types import arrow_type_of
-from ..core.columns import Column, Leaf, ListColumn, MapColumn, Member, Misfit, NumberText, StructColumn, kind_of
+from ..core.arrow_types import find_arrow_type
+from ..core.columns import (
+    Column,
+    Leaf,
+    ListColumn,
+    MapColumn,
+    Misfit,
+    NumberText,
+    StructColumn,
+    StructMember,
+    describe_kind,
+)
 from ..core.scalars import (
     FIRST_DAY,
     FIRST_MICROS,
@@ -38,14 +48,14 @@ from ..core.scalars import (
     LAST_DAY,
     LAST_MICROS,
     SPECIAL_FLOATS,
-    days_of,
-    exact_decimal,
-    from_base64,
-    json_text,
-    micros_of,
-    shortened,
+    decode_base64,
+    parse_days,
+    parse_decimal,
+    parse_micros,
+    shorten_value,
+    write_json,
 )
-from ..core.spark_visitor import child_path, map_with_other_keys
+from ..core.spark_visitor import find_map_without_string_keys, join_path
 from ..native import Spec, Unplanned
 from . import schema_model as model
 from .timestamps import ISO, epoch_column
@@ -70,19 +80,19 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
         return struct_column(data_type, path, node, timestamps)
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
-        element = column_of(data_type.elementType, child_path(path, "element"), items, timestamps)
+        element = column_of(data_type.elementType, join_path(path, "element"), items, timestamps)
         kind = ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
-        return kind(path, arrow_type_of(data_type), element, data_type.containsNull)
+        return kind(path, find_arrow_type(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
         values = node.values if isinstance(node, model.Map) else None
-        if map_with_other_keys(data_type) == "":
+        if find_map_without_string_keys(data_type) == "":
             raise UnsupportedTypeError(
                 f"column '{path}' has type {data_type.simpleString()}, which format json cannot read: keys of JSON "
                 "objects are strings"
             )
-        value = column_of(data_type.valueType, child_path(path, "value"), values, timestamps)
-        key = _string(child_path(path, "key"))
-        return MapColumn(path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
+        value = column_of(data_type.valueType, join_path(path, "value"), values, timestamps)
+        key = _string(join_path(path, "key"))
+        return MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
     if isinstance(data_type, StringType):
         return _anything(path) if isinstance(node, model.Anything) else _string(path)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
@@ -100,9 +110,9 @@ def struct_column(struct: StructType, path: str, node: model.Node | None, timest
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
     for field in struct.fields:
-        column = column_of(field.dataType, child_path(path, field.name), properties.get(field.name), timestamps)
-        members.append(Member(field.name, column, field.nullable, _missing(properties.get(field.name))))
-    return StructColumn(path, arrow_type_of(struct), members, dict)
+        column = column_of(field.dataType, join_path(path, field.name), properties.get(field.name), timestamps)
+        members.append(StructMember(field.name, column, field.nullable, _missing(properties.get(field.name))))
+    return StructColumn(path, find_arrow_type(struct), members, dict)
 
 
 def _missing(node: model.Node | None) -> Any:
@@ -133,7 +143,7 @@ class ByteList(ListColumn):
 
     def as_list(self, value: Any) -> list[Any]:
         if type(value) is str:
-            return list(np.frombuffer(from_base64(value), np.int8).tolist())
+            return list(np.frombuffer(decode_base64(value), np.int8).tolist())
         return super().as_list(value)
 
 
@@ -143,7 +153,7 @@ def _string(path: str) -> Column:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise Misfit(f"expected a string, found {kind_of(value)}")
+        raise Misfit(f"expected a string, found {describe_kind(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -153,7 +163,7 @@ def _text(value: Any) -> str:
 
 def _anything(path: str) -> Column:
     def exact(value: Any) -> str:
-        return _text(value if type(value) is str else json_text(value))
+        return _text(value if type(value) is str else write_json(value))
 
     return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
 
@@ -161,21 +171,21 @@ def _anything(path: str) -> Column:
 def _boolean(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bool:
         if type(value) is not bool:
-            raise Misfit(f"expected true or false, found {kind_of(value)}")
+            raise Misfit(f"expected true or false, found {describe_kind(value)}")
         return value
 
     return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool), native=_NATIVE)
 
 
 def _integer(path: str, data_type: DataType) -> Column:
-    arrow_type = arrow_type_of(data_type)
+    arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
     def exact(value: Any) -> int:
         if type(value) is not int:
-            raise Misfit(f"expected an integer, found {kind_of(value)}")
+            raise Misfit(f"expected an integer, found {describe_kind(value)}")
         if not -limit <= value < limit:
-            raise Misfit(f"the integer {shortened(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the integer {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return value
 
     return Leaf(path, arrow_type, exact, kinds=_or_none(int), native=_NATIVE)
@@ -188,13 +198,13 @@ def _floating(path: str, data_type: DataType) -> Column:
         if type(value) is str and value in SPECIAL_FLOATS:
             return SPECIAL_FLOATS[value]
         if type(value) not in (float, int, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if abs(number) >= limit:
-            raise Misfit(f"the number {shortened(value)} is out of the range of {data_type.simpleString()}")
+            raise Misfit(f"the number {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return number
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -215,8 +225,8 @@ def _decimal(path: str, data_type: DataType) -> Column:
 
     def exact(value: Any) -> Decimal:
         if type(value) not in (int, NumberText):
-            raise Misfit(f"expected a number, found {kind_of(value)}")
-        return exact_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
+            raise Misfit(f"expected a number, found {describe_kind(value)}")
+        return parse_decimal(str(value) if type(value) is int else value.decode(), precision, scale)
 
     def fast(values: Sequence[Any]) -> pa.Array:
         texts = [
@@ -237,11 +247,11 @@ def _decimal(path: str, data_type: DataType) -> Column:
 def _binary(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bytes:
         if type(value) is not str:
-            raise Misfit(f"expected a base64 string, found {kind_of(value)}")
-        return from_base64(value)
+            raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
+        return decode_base64(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
-        return pa.array([None if value is None else from_base64(value) for value in values], pa.binary())
+        return pa.array([None if value is None else decode_base64(value) for value in values], pa.binary())
 
     return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
 
@@ -249,10 +259,10 @@ def _binary(path: str, data_type: DataType) -> Column:
 def _date(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> int:
         if type(value) is not str:
-            raise Misfit(f"expected a date as a string, found {kind_of(value)}")
-        days = days_of(value)
+            raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
+        days = parse_days(value)
         if days is None:
-            raise Misfit(f"the string '{shortened(value)}' is not a date such as 2024-01-31")
+            raise Misfit(f"the string '{shorten_value(value)}' is not a date such as 2024-01-31")
         return days
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -273,11 +283,11 @@ def _timestamp(path: str, data_type: DataType) -> Column:
 
     def exact(value: Any) -> int:
         if type(value) is not str:
-            raise Misfit(f"expected a timestamp as a string, found {kind_of(value)}")
-        micros = micros_of(value, zoned)
+            raise Misfit(f"expected a timestamp as a string, found {describe_kind(value)}")
+        micros = parse_micros(value, zoned)
         if micros is None:
             rule = "with Z or an offset" if zoned else "without Z or offset"
-            raise Misfit(f"the string '{shortened(value)}' is not a timestamp {rule}, such as {example}")
+            raise Misfit(f"the string '{shorten_value(value)}' is not a timestamp {rule}, such as {example}")
         return micros
 
     def store(values: Sequence[Any]) -> pa.Array:
@@ -315,7 +325,7 @@ def json_struct(columns: StructColumn) -> Spec:
     return json_column(columns, False)
 
 
-def _member(member: Member) -> Spec:
+def _member(member: StructMember) -> Spec:
     spec = json_column(member.column, member.nullable)
     # Events that lack the value are left to the reference, which knows the default.
     return spec if member.missing is None else ("defaulted", member.column.type, member.nullable, spec)

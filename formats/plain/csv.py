@@ -44,14 +44,14 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidOptionError, InvalidSchemaError, UnsupportedTypeError, counted
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
-from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require
+from ..core.columns import Column, Misfit, NumberText, Problems, Rows, require_values
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..core.scalars import SPECIAL_FLOATS, shortened
-from ..core.writing import BINARY, BatchEncoder, Cells, constant, joined, valid_text
+from ..core.scalars import SPECIAL_FLOATS, shorten_value
+from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
 from ..json.values import column_of
 from ..json.writing import cells_of
 from .whole_event import check_bare, no_schema
@@ -126,7 +126,7 @@ class CsvFormat:
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
                 )
-            cells_of(strings_for_char_types(field.dataType), field.name)
+            cells_of(replace_char_types(field.dataType), field.name)
         return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -165,8 +165,8 @@ class CsvFormat:
 
 
 def _check_columns(rows: StructType, table: StructType) -> None:
-    found = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in rows]
-    wanted = [(field.name, strings_for_char_types(field.dataType).simpleString()) for field in table]
+    found = [(field.name, replace_char_types(field.dataType).simpleString()) for field in rows]
+    wanted = [(field.name, replace_char_types(field.dataType).simpleString()) for field in table]
     if found != wanted:
         given, declared = (", ".join(" ".join(column) for column in columns) for columns in (found, wanted))
         raise InvalidSchemaError(f"the rows have the columns {given}, but the table has {declared}, in this order")
@@ -245,7 +245,7 @@ class CsvDecoder(BatchDecoder):
 
 class _CsvReader(PayloadReader):
     def __init__(self, reader_schema: StructType, table: StructType, dialect: Dialect) -> None:
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         column_numbers = {field.name: place for place, field in enumerate(table)}
         self._records = _Records(dialect, len(table))
@@ -273,7 +273,7 @@ class _CsvReader(PayloadReader):
         for place, column, nullable in self._columns:
             array = column.build([record[place] for record in records], rows, problems)
             if not nullable:
-                require(array, column, rows, problems)
+                require_values(array, column, rows, problems)
             arrays.append(array)
         return arrays
 
@@ -317,13 +317,13 @@ def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
 
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise Misfit(f"'{shortened(text)}' is neither true nor false")
+        raise Misfit(f"'{shorten_value(text)}' is neither true nor false")
     return text.lower() == "true"
 
 
 def _integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
-        raise Misfit(f"'{shortened(text)}' is not a whole number")
+        raise Misfit(f"'{shorten_value(text)}' is not a whole number")
     return int(text)
 
 
@@ -339,7 +339,7 @@ def _decimal(text: str) -> Any:
 
 def _number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
-        raise Misfit(f"'{shortened(text)}' is not a number")
+        raise Misfit(f"'{shorten_value(text)}' is not a number")
     return text.encode()
 
 
@@ -349,7 +349,7 @@ class CsvEncoder(BatchEncoder):
     def __init__(self, schema: StructType, dialect: Dialect) -> None:
         super().__init__(schema, None, "")
         self._dialect = dialect
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._columns = [(self._cells(field.dataType, field.name), field.nullable) for field in struct]
 
@@ -360,7 +360,7 @@ class CsvEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.struct_of(batch)
         rows = np.arange(len(struct))
-        null, delimiter = constant(self._dialect.null.encode()), constant(self._dialect.delimiter.encode())
+        null, delimiter = make_constant(self._dialect.null.encode()), make_constant(self._dialect.delimiter.encode())
         parts: list[Any] = []
         for (cells, nullable), array in zip(self._columns, batch.columns, strict=True):
             column = cells.cells(array, rows, nullable)
@@ -378,12 +378,12 @@ class _Quoted(Cells):
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         if self._inner is None:
-            cells = valid_text(array, self, rows)
+            cells = encode_valid_text(array, self, rows)
         else:
             # Dates, timestamps and bytes in JSON are strings without anything to escape.
             cells = pc.replace_substring(self._inner.present(array, rows), pattern=b'"', replacement=b"")
         dialect = self._dialect
-        needed = pc.equal(cells, constant(dialect.null.encode()))
+        needed = pc.equal(cells, make_constant(dialect.null.encode()))
         for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n", _BYTE_ORDER_MARK}:
             needed = pc.or_(needed, pc.match_substring(cells, pattern=sign.encode()))
         if not pc.any(needed).as_py():
@@ -391,5 +391,5 @@ class _Quoted(Cells):
         inside = cells
         for sign in dict.fromkeys((dialect.escape, dialect.quote)):
             inside = pc.replace_substring(inside, pattern=sign.encode(), replacement=(dialect.escape + sign).encode())
-        quote = constant(dialect.quote.encode())
-        return pc.if_else(needed, joined([quote, inside, quote], len(cells)), cells).cast(BINARY)
+        quote = make_constant(dialect.quote.encode())
+        return pc.if_else(needed, join_parts([quote, inside, quote], len(cells)), cells).cast(BINARY)

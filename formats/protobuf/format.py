@@ -20,13 +20,13 @@ from pyspark.sql.types import StructType
 
 from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, UnsupportedOperationError
 
-from ..core.arrow_types import strings_for_char_types
+from ..core.arrow_types import replace_char_types
 from ..core.batches import BatchDecoder, PayloadReader
 from ..core.columns import Problems
 from ..core.events import EventBuffer
 from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ..core.framing import Undecodable
-from ..core.writing import BINARY, BatchEncoder, constant
+from ..core.writing import BINARY, BatchEncoder, make_constant
 from .json_text import NOT_UTF_8
 from .messages import length_without_padding, message_class, message_name, message_type
 from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
@@ -114,7 +114,7 @@ class ProtobufDecoder(BatchDecoder):
     def __init__(self, reader_schema: StructType, table_schema_text: str, resolve: Resolve | None) -> None:
         super().__init__(reader_schema, resolve)
         self._message = message_type(table_schema_text)
-        struct = strings_for_char_types(reader_schema)
+        struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._reader = _MessageReader(self._message, struct, self.schema, framed=resolve is not None)
 
@@ -235,7 +235,7 @@ class ProtobufEncoder(BatchEncoder):
         super().__init__(schema, encoding_id, codec)
         message = message_type(schema_text)
         table = protobuf_to_spark(schema_text)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         if not table.fields:
             # Spark and Arrow lose the number of rows that have no columns.
@@ -257,7 +257,7 @@ class ProtobufEncoder(BatchEncoder):
         payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
-        return self.framed([pa.array(payloads, BINARY), constant(b"")], len(payloads))
+        return self.framed([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
     def _payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()

@@ -51,7 +51,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.spark_types import DEEPEST, LARGEST_SCHEMA
-from ..core.spark_visitor import child_path
+from ..core.spark_visitor import join_path
 from .messages import message_type
 
 _F = FieldDescriptor
@@ -131,19 +131,19 @@ class _Mapping:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
             # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
             nullable = len(within) > 1 or _nullable(field)
-            fields.append(StructField(field.name, self._column(field, child_path(path, field.name), within), nullable))
+            fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
         return StructType(fields)
 
     def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
         if is_map(field):
             key, value = entry_fields(field)
             return MapType(
-                self._value(key, child_path(path, "key"), within),
-                self._value(value, child_path(path, "value"), within),
+                self._value(key, join_path(path, "key"), within),
+                self._value(value, join_path(path, "value"), within),
                 False,
             )
         if is_repeated(field):
-            return ArrayType(self._value(field, child_path(path, "element"), within), False)
+            return ArrayType(self._value(field, join_path(path, "element"), within), False)
         return self._value(field, path, within)
 
     def _value(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:

@@ -14,7 +14,7 @@ from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import NO_SETTINGS, BadEvent, Decoder, Resolve, Settings, find_format
 
 needs_native = pytest.mark.skipif(
-    not native.status().active, reason=f"there is no native decoder to compare with: {native.status().text}"
+    not native.get_status().active, reason=f"there is no native decoder to compare with: {native.get_status().text}"
 )
 
 

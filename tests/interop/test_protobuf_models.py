@@ -17,7 +17,7 @@ from pyspark_pravega.client import connect
 from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from pyspark_pravega.formats.protobuf.messages import message_class, message_type
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
@@ -41,7 +41,7 @@ def make_stream(
         registry = pravega.registry(scope)
         registry.create_group(name, GroupProperties("Protobuf"))
         encoding = registry.encoding_id(name, registry.add_schema(name, SchemaInfo(schema[0], "Protobuf", schema[1])))
-        events = pa.array([header(encoding) + payload for payload in payloads], pa.binary())
+        events = pa.array([make_header(encoding) + payload for payload in payloads], pa.binary())
         insert(pravega, raw_table(stream), pa.record_batch([events], names=["event"]))
     return f"pravega.`{scope}`.`{name}`"
 

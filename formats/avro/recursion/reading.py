@@ -15,8 +15,8 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ...core.columns import Column, Leaf, Misfit
 from ...core.framing import Undecodable
-from ...core.scalars import json_text
-from ...core.spark_visitor import child_path
+from ...core.scalars import write_json
+from ...core.spark_visitor import join_path
 from .. import schema_model as avro
 from ..binary import Reader, array_reader, bounded_block, read_bytes, read_long, reader_of, scalar_reader
 from ..defaults import WRONG_DEFAULT, default_value
@@ -43,7 +43,7 @@ def text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Re
             raise Undecodable(f"column '{path}': {error}") from None
         return value, at
 
-    return read, Leaf(path, pa.string(), json_text)
+    return read, Leaf(path, pa.string(), write_json)
 
 
 class _Resolution:
@@ -86,9 +86,9 @@ class _Resolution:
             case (avro.Record(), avro.Record()):
                 return self.record(writer, reader, path)
             case (avro.Array(), avro.Array()):
-                return _array(writer, self.value(writer.items, reader.items, child_path(path, "element")))
+                return _array(writer, self.value(writer.items, reader.items, join_path(path, "element")))
             case (avro.Map(), avro.Map()):
-                return _map(self.value(writer.values, reader.values, child_path(path, "value")))
+                return _map(self.value(writer.values, reader.values, join_path(path, "value")))
         scalar = (avro.Primitive, avro.Fixed, avro.Enum)
         if isinstance(writer, scalar) and isinstance(reader, scalar):
             return _scalar(scalar_reader(writer), json_of(writer, reader, path))
@@ -121,14 +121,14 @@ class _Resolution:
             if target is None:
                 fields.append((None, reader_of(each.type)))
             else:
-                fields.append((name, self.value(each.type, target.type, child_path(path, target.name))))
+                fields.append((name, self.value(each.type, target.type, join_path(path, target.name))))
         read = set(sources.values())
         blank = {each.name: None if each.name in read else _missing(each, path) for each in reader.fields}
         return _object(fields, blank)
 
 
 def _missing(field: avro.Field, path: str) -> Any:
-    here = child_path(path, field.name)
+    here = join_path(path, field.name)
     if field.has_default:
         try:
             return default_value(field.type, field.default)

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from ...core.columns import Misfit, NumberText, kind_of
-from ...core.scalars import shortened
-from ...core.writing import BINARY, Rows, valid_text
+from ...core.columns import Misfit, NumberText, describe_kind
+from ...core.scalars import shorten_value
+from ...core.writing import BINARY, Rows, encode_valid_text
 from .. import schema_model as avro
 from ..cells import Parts, ValueCells, varint
 from ..defaults import default_value
@@ -34,7 +34,7 @@ class JsonText(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         cells = []
-        for octets, row in zip(valid_text(array, self, rows).to_pylist(), rows, strict=True):
+        for octets, row in zip(encode_valid_text(array, self, rows).to_pylist(), rows, strict=True):
             try:
                 cells.append(record_of_text(self._record, octets.decode()))
             except Misfit as misfit:
@@ -75,7 +75,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Misfit(f"an object with '{shortened(twice)}' twice")
+        raise Misfit(f"an object with '{shorten_value(twice)}' twice")
     return members
 
 
@@ -116,7 +116,7 @@ class _Writing:
                 return self._map(node, value, place)
         if avro.is_null(node):
             if value is not None:
-                raise Misfit(f"at {place}: expected null, found {kind_of(value)}")
+                raise Misfit(f"at {place}: expected null, found {describe_kind(value)}")
             return b""
         assert isinstance(node, avro.Primitive | avro.Fixed | avro.Enum)
         try:
@@ -166,10 +166,10 @@ class _Writing:
 
     def _record(self, node: avro.Record, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         unknown = next((name for name in value if node.field_named(name) is None), None)
         if unknown is not None:
-            raise Misfit(f"at {place}: {named(node)} has no field '{shortened(unknown)}'")
+            raise Misfit(f"at {place}: {named(node)} has no field '{shorten_value(unknown)}'")
         parts = []
         for field in node.fields:
             here = f"{place}.{field.name}"
@@ -186,7 +186,7 @@ class _Writing:
 
     def _array(self, node: avro.Array, value: Any, place: str) -> Any:
         if type(value) is not list:
-            raise Misfit(f"at {place}: expected an array, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
         parts = [varint(len(value))] if value else []
         for number, each in enumerate(value):
             parts.append((yield self.value(node.items, each, f"{place}[{number}]")))
@@ -194,10 +194,10 @@ class _Writing:
 
     def _map(self, node: avro.Map, value: Any, place: str) -> Any:
         if type(value) is not dict:
-            raise Misfit(f"at {place}: expected an object, found {kind_of(value)}")
+            raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         parts = [varint(len(value))] if value else []
         string = datum_of(avro.Primitive("string"))
         for key, each in value.items():
             parts.append(string(key))
-            parts.append((yield self.value(node.values, each, f"{place}['{shortened(key)}']")))
+            parts.append((yield self.value(node.values, each, f"{place}['{shorten_value(key)}']")))
         return b"".join([*parts, b"\0"])

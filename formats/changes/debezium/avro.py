@@ -35,10 +35,10 @@ from ...avro.spark_to_schema import spark_to_avro
 from ...avro.writing import AvroEncoder
 from ...core.batches import BatchDecoder, PayloadReader
 from ...core.columns import Problems
-from ...core.events import EventBuffer, Positions
+from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
-from ...core.writing import BatchEncoder, constant
+from ...core.writing import BatchEncoder, make_constant
 from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
@@ -170,7 +170,7 @@ class DebeziumAvroFormat(AvroFormat):
                     seen.add(header, partial(columns_of, writer.after), position, time, (tail, place))
         return seen.newest()
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         return either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
 
 
@@ -364,7 +364,7 @@ class DebeziumAvroEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
         # The first branch, null, for `before`; the second, the row, for `after`.
-        return self.framed([constant(b"\x00\x02"), rows, constant(self._end)], len(rows))
+        return self.framed([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
 
 
 def _avro_text(text: str) -> bytes:

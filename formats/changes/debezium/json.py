@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 from pyspark_pravega import native
 
 from ...core.batches import BatchDecoder, PayloadReader
-from ...core.columns import Problems, StructColumn, kind_of
-from ...core.events import EventBuffer, Positions
+from ...core.columns import Problems, StructColumn, describe_kind
+from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
@@ -109,7 +109,7 @@ class DebeziumJsonFormat(JsonFormat):
         found = seen.newest()
         return sampled_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
-    def truncate_candidates(self, events: EventBuffer) -> Positions:
+    def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         return either(events, _TRUNCATE, _MARK_ENDS, _MARK)
 
 
@@ -141,7 +141,7 @@ class _EnvelopeReader(EnvelopeReader):
 
     def native(self) -> PayloadReader | None:
         """Return what reads the same natively; None if nothing does."""
-        module = native.module()
+        module = native.get_module()
         if module is None:
             return None
         try:
@@ -217,7 +217,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if envelope is None:
         return NO_CHANGE
     if type(envelope) is not dict:
-        raise Undecodable(f"it should be a change event of Debezium but is {kind_of(envelope)}")
+        raise Undecodable(f"it should be a change event of Debezium but is {describe_kind(envelope)}")
     find = envelope.get
     operation = find("op")
     if operation not in OPERATIONS:
@@ -237,7 +237,7 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if not (type(before) in _BLOCK and type(after) in _BLOCK and type(source) in _BLOCK):
         for name in ("before", "after", "source"):
             if type(find(name)) not in _BLOCK:
-                raise Undecodable(f"its '{name}' should be an object but is {kind_of(find(name))}")
+                raise Undecodable(f"its '{name}' should be an object but is {describe_kind(find(name))}")
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
     micros = find("ts_us")

@@ -36,10 +36,10 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import InvalidSchemaError, UnsupportedOperationError
 
-from ...core.arrow_types import strings_for_char_types
+from ...core.arrow_types import replace_char_types
 from ...core.format import Settings
-from ...core.spark_visitor import map_with_other_keys
-from ...core.writing import BatchEncoder, constant
+from ...core.spark_visitor import find_map_without_string_keys
+from ...core.writing import BatchEncoder, make_constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
@@ -76,12 +76,12 @@ class DebeziumJsonEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         self.struct_of(batch)
         rows = self._rows.documents(batch)
-        return self.framed([constant(self._begin), rows, constant(self._end)], len(rows))
+        return self.framed([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
 
 
 def check_writable(schema: StructType) -> None:
     """Refuse maps whose keys are not strings, which only connectors write. Raises UnsupportedOperationError."""
-    path = map_with_other_keys(schema)
+    path = find_map_without_string_keys(schema)
     if path is not None:
         raise UnsupportedOperationError(
             f"rows cannot be inserted into column '{path}', a map whose keys are not strings: this project reads the "
@@ -94,7 +94,7 @@ class RowDocuments:
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
-        struct = strings_for_char_types(schema)
+        struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         self._fields = struct.fields
         self._units = [rules.unit(field.name) or "us" for field in struct.fields]

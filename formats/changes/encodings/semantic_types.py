@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ...core.spark_types import valid_decimal
+from ...core.spark_types import is_valid_decimal
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 
@@ -197,7 +197,7 @@ def type_of(schema: FieldSchema | None) -> DataType:
     if schema is None:
         return StringType()
     if semantic is Semantic.DECIMAL:
-        exact = schema.precision > 0 and valid_decimal(schema.precision, schema.scale)
+        exact = schema.precision > 0 and is_valid_decimal(schema.precision, schema.scale)
         return DecimalType(schema.precision, schema.scale) if exact else StringType()
     if semantic is Semantic.ISO_TIMESTAMP:
         return TimestampType() if schema.name == _WITH_OFFSET else TimestampNTZType()

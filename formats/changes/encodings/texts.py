@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.columns import Leaf, Misfit, kind_of
-from ...core.scalars import from_base64, json_text, shortened
+from ...core.columns import Leaf, Misfit, describe_kind
+from ...core.scalars import decode_base64, shorten_value, write_json
 from .kafka_connect_schema import FieldSchema
 from .numbers import decimal_text
 from .semantic_types import Semantic, semantic_of, unit_of
@@ -39,7 +39,7 @@ def text_column(path: str, schema: FieldSchema | None, *, decimals: bool = True)
             value = _as_json(value, schema)
         if schema is None and decimals and (digits := _variable_scale_digits(value)) is not None:
             return digits
-        return _checked(value if type(value) is str else json_text(value))
+        return _checked(value if type(value) is str else write_json(value))
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
 
@@ -61,7 +61,7 @@ def base64_column(path: str, schema: FieldSchema) -> Leaf:
         if type(value) is bytes and schema.raw:
             return base64.b64encode(value).decode("ascii")
         if type(value) is not str:
-            raise Misfit(f"expected bytes, found {kind_of(value)}")
+            raise Misfit(f"expected bytes, found {describe_kind(value)}")
         return _checked(value)
 
     return Leaf(path, pa.string(), exact, kinds=frozenset((str, _NONE)), native=("leaf",))
@@ -83,7 +83,7 @@ def _shown(path: str, show: Callable[[Any], str]) -> Leaf:
 
 
 def _plain(value: Any) -> str:
-    return value if type(value) is str else json_text(value)
+    return value if type(value) is str else write_json(value)
 
 
 def _as_json(value: Any, schema: FieldSchema | None) -> Any:
@@ -135,7 +135,7 @@ def binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Lea
         if raw and type(value) is bytes:
             return value
         if type(value) is not str:
-            raise Misfit(f"expected a string that encodes bytes, found {kind_of(value)}")
+            raise Misfit(f"expected a string that encodes bytes, found {describe_kind(value)}")
         return decode(value)
 
     def fast(values: Sequence[Any]) -> pa.Array:
@@ -155,28 +155,28 @@ def written(array: pa.Array, mode: str) -> pa.Array:
 
 def _from_url_safe(text: str) -> bytes:
     if "+" in text or "/" in text:
-        raise Misfit(f"the string '{shortened(text)}' is not base64 that is safe in URLs")
-    return from_base64(text.replace("-", "+").replace("_", "/"))
+        raise Misfit(f"the string '{shorten_value(text)}' is not base64 that is safe in URLs")
+    return decode_base64(text.replace("-", "+").replace("_", "/"))
 
 
 def _from_hex(text: str) -> bytes:
     try:
         return binascii.unhexlify(text)
     except ValueError as error:
-        raise Misfit(f"the string '{shortened(text)}' is not hex ({error})") from None
+        raise Misfit(f"the string '{shorten_value(text)}' is not hex ({error})") from None
 
 
 def _from_clear_base64(text: str) -> bytes:
     if _LIKE_HEX.fullmatch(text):
-        raise Misfit(f"the string '{shortened(text)}' may be hex as well as base64; set {_PROPERTY}")
+        raise Misfit(f"the string '{shorten_value(text)}' may be hex as well as base64; set {_PROPERTY}")
     try:
-        return from_base64(text)
+        return decode_base64(text)
     except Misfit as error:
         raise Misfit(f"{error}; if it encodes bytes in another way, set {_PROPERTY}") from None
 
 
 _DECODERS: Mapping[str, Callable[[str], bytes]] = MappingProxyType(
-    {BYTES: from_base64, BASE64: from_base64, URL_SAFE: _from_url_safe, HEX: _from_hex}
+    {BYTES: decode_base64, BASE64: decode_base64, URL_SAFE: _from_url_safe, HEX: _from_hex}
 )
 _WARY = _from_clear_base64
 _ENCODERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(

@@ -14,9 +14,9 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
-from ...core.arrow_types import arrow_type_of
-from ...core.columns import Column, Leaf, ListColumn, Member, Misfit, StructColumn
-from ...core.spark_visitor import child_path
+from ...core.arrow_types import find_arrow_type
+from ...core.columns import Column, Leaf, ListColumn, Misfit, StructColumn, StructMember
+from ...core.spark_visitor import join_path
 from ..feed import OWN_CONNECTOR
 from .kafka_connect_schema import FieldSchema
 from .maps import EntriesColumn
@@ -56,7 +56,7 @@ class _Cell:
 
     def part(self, name: str, data_type: DataType, schema: FieldSchema | None) -> Column:
         """Return the column of a part of this one's values."""
-        return _column(replace(self, data_type=data_type, path=child_path(self.path, name), schema=schema))
+        return _column(replace(self, data_type=data_type, path=join_path(self.path, name), schema=schema))
 
 
 def image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
@@ -65,9 +65,9 @@ def image_column(struct: StructType, path: str, schema: FieldSchema | None, rule
     members = []
     for field in struct.fields:
         declared = rules.unit_by_column.get(field.name)
-        cell = _Cell(field.dataType, child_path(path, field.name), fields.get(field.name), rules, declared)
-        members.append(Member(field.name, _column(cell), True))
-    return _Image(path, arrow_type_of(struct), members, dict)
+        cell = _Cell(field.dataType, join_path(path, field.name), fields.get(field.name), rules, declared)
+        members.append(StructMember(field.name, _column(cell), True))
+    return _Image(path, find_arrow_type(struct), members, dict)
 
 
 class _Image(StructColumn):
@@ -103,7 +103,7 @@ def _refused(cell: _Cell, sentence: str) -> Leaf:
     def exact(value: Any) -> NoReturn:
         raise Misfit(sentence)
 
-    return _Refusing(cell.path, arrow_type_of(cell.data_type), exact, kinds=frozenset((_NONE,)))
+    return _Refusing(cell.path, find_arrow_type(cell.data_type), exact, kinds=frozenset((_NONE,)))
 
 
 def _decimal(cell: _Cell, reading: Reading) -> Column:
@@ -147,7 +147,7 @@ def _date(cell: _Cell, reading: Reading) -> Column:
 
 
 def _timestamp(cell: _Cell, reading: Reading) -> Column:
-    arrow_type = arrow_type_of(cell.data_type)
+    arrow_type = find_arrow_type(cell.data_type)
     if cell.schema is None:
         unit = cell.declared or cell.rules.default_unit
         return timestamp_column(cell.path, arrow_type, unit, _NO_TEXT if cell.plain else cell.rules.unknown_unit())
@@ -160,7 +160,7 @@ def _timestamp(cell: _Cell, reading: Reading) -> Column:
 def _array(cell: _Cell, reading: Reading) -> Column:
     assert isinstance(cell.data_type, ArrayType)
     element = cell.part("element", cell.data_type.elementType, cell.schema.element if cell.schema else None)
-    return ListColumn(cell.path, arrow_type_of(cell.data_type), element, cell.data_type.containsNull)
+    return ListColumn(cell.path, find_arrow_type(cell.data_type), element, cell.data_type.containsNull)
 
 
 def _map(cell: _Cell, reading: Reading) -> Column:
@@ -181,13 +181,13 @@ def _map(cell: _Cell, reading: Reading) -> Column:
 def _entries(cell: _Cell, data_type: MapType, keys: FieldSchema | None, values: FieldSchema | None) -> EntriesColumn:
     key = cell.part("key", data_type.keyType, keys)
     value = cell.part("value", data_type.valueType, values)
-    return EntriesColumn(cell.path, arrow_type_of(data_type), key, value, data_type.valueContainsNull)
+    return EntriesColumn(cell.path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
 
 
 def _struct(cell: _Cell, reading: Reading) -> Column:
     assert isinstance(cell.data_type, StructType)
-    members = [Member(field.name, _member(cell, field), True) for field in cell.data_type.fields]
-    return _Image(cell.path, arrow_type_of(cell.data_type), members, dict)
+    members = [StructMember(field.name, _member(cell, field), True) for field in cell.data_type.fields]
+    return _Image(cell.path, find_arrow_type(cell.data_type), members, dict)
 
 
 def _member(cell: _Cell, field: StructField) -> Column:

@@ -15,7 +15,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.both_paths import BothPaths, needs_native
 from tests.formats.core.test_evolution import field, record
 
@@ -65,7 +65,7 @@ def rows_of(schema: Any, *payloads: bytes, writer: Any = None) -> tuple[list[Any
     text = json.dumps(schema)
     writers = [WriterSchema(json.dumps(schema if writer is None else writer), "Avro", "")]
     both = BothPaths("avro", AVRO.spark_schema(text), text, writers.__getitem__)
-    batch, bad = both.check(EventBuffer.of([header(0) + each for each in payloads]))
+    batch, bad = both.check(EventBuffer.of([make_header(0) + each for each in payloads]))
     return batch.to_pylist(), [each.reason for each in bad]
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark_pravega.errors import InvalidRowError
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 from tests.formats.avro.generated_schemas import Named, Reader, Schemas, Type, key_of, schema_json, text, value_of
 from tests.formats.avro.java_avro import JavaAvro
 from tests.formats.both_paths import BothPaths
@@ -119,7 +119,7 @@ def decoded(table: Type, writer: Type, events: list[bytes]) -> tuple[list[Any], 
     schema = AVRO.spark_schema(text(table))
     writers = [WriterSchema(text(writer), "Avro", "")]
     both = BothPaths("avro", schema, text(table), writers.__getitem__)
-    buffer = EventBuffer.of([header(0) + event for event in events])
+    buffer = EventBuffer.of([make_header(0) + event for event in events])
     batch, bad = both.check(buffer, masked=False)
     # What is not wanted is skipped alike.
     last = StructType([schema["id"]])

@@ -23,8 +23,8 @@ from pyspark_pravega.formats.core import batches, framing
 from pyspark_pravega.formats.core.batches import Overfull
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, Decoder, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, header
-from pyspark_pravega.formats.core.spark_types import spark_type_named
+from pyspark_pravega.formats.core.framing import LARGEST_PAYLOAD, make_header
+from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from tests.formats.strategies import assert_same_batch
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
@@ -36,7 +36,7 @@ def schema_of(**types: str) -> StructType:
     """Column types by Spark's names; a trailing `!` means NOT NULL."""
     fields = []
     for name, type_name in types.items():
-        data_type = spark_type_named(type_name.rstrip("!"))
+        data_type = parse_spark_type(type_name.rstrip("!"))
         assert data_type is not None
         fields.append(StructField(name, data_type, not type_name.endswith("!")))
     return StructType(fields)
@@ -367,28 +367,28 @@ def resolve(encoding_id: int) -> WriterSchema:
 def test_framing() -> None:
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
     events = [
-        header(0) + b'{"a": 0}',
+        make_header(0) + b'{"a": 0}',
         b"",
         b"\1\0\0\0",
-        header(0),
+        make_header(0),
         b'{"a": 4}',
-        header(1) + gzip.compress(b'{"a": 5}' + b"\0" * 120),
-        header(2) + bytes(cramjam.snappy.compress_raw(b'{"a": 6}' + b"\0" * 248)),
-        header(1) + b"not gzip",
-        header(2) + b"\xff\xff\xff\xff\x0f",
-        header(1) + gzip.compress(b'{"a": 9}')[:-3],
-        header(1) + gzip.compress(b'{"a"') + gzip.compress(b": 10}"),
-        header(1) + gzip.compress(b'{"a": 11}') + b"x",
-        header(3) + b"{}",
-        header(4) + b"{}",
-        header(99) + b"{}",
+        make_header(1) + gzip.compress(b'{"a": 5}' + b"\0" * 120),
+        make_header(2) + bytes(cramjam.snappy.compress_raw(b'{"a": 6}' + b"\0" * 248)),
+        make_header(1) + b"not gzip",
+        make_header(2) + b"\xff\xff\xff\xff\x0f",
+        make_header(1) + gzip.compress(b'{"a": 9}')[:-3],
+        make_header(1) + gzip.compress(b'{"a"') + gzip.compress(b": 10}"),
+        make_header(1) + gzip.compress(b'{"a": 11}') + b"x",
+        make_header(3) + b"{}",
+        make_header(4) + b"{}",
+        make_header(99) + b"{}",
         b"\1\xff\xff\xff\xff{}",
-        header(0) + b'{"a": 16}\0\1',
-        header(1) + gzip.compress(b"\0" * 100),
-        header(1),
-        header(2),
-        header(0) + b'{"a": 20}',
-        header(1) + gzip.compress(b"") * 400_000,
+        make_header(0) + b'{"a": 16}\0\1',
+        make_header(1) + gzip.compress(b"\0" * 100),
+        make_header(1),
+        make_header(2),
+        make_header(0) + b'{"a": 20}',
+        make_header(1) + gzip.compress(b"") * 400_000,
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [0, 5, 6, 10, 20]
@@ -419,12 +419,12 @@ def test_framing() -> None:
 
 def test_decompression_bombs() -> None:
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
-    good = header(0) + b'{"a": 1}'
+    good = make_header(0) + b'{"a": 1}'
     # 8 MiB of zeros gzip to 8 kB; of 65 MiB, gzipped, no more than the limit is ever held.
     compressor = zlib.compressobj(9, wbits=31)
     bomb = b"".join(compressor.compress(b" " * (1 << 20)) for _ in range(65)) + compressor.flush()
     lying = b"\xff\xff\xff\xff\x07" + b"\0" * 20
-    batch, bad = decoder.decode_valid(EventBuffer.of([good, header(1) + bomb, header(2) + lying, good]))
+    batch, bad = decoder.decode_valid(EventBuffer.of([good, make_header(1) + bomb, make_header(2) + lying, good]))
     assert batch.num_rows == 2
     assert [each.index for each in bad] == [1, 2]
     assert all(f"at most {LARGEST_PAYLOAD} are allowed" in each.reason for each in bad), bad
@@ -433,12 +433,12 @@ def test_decompression_bombs() -> None:
 def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "LARGEST_BATCH", 1 << 20)
     decoder = JSON.decoder(schema_of(a="bigint"), None, resolve)
-    large = header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
+    large = make_header(1) + gzip.compress(b'{"a": 1}' + b" " * ((1 << 19) - 8))
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large] * 3))
     batch, bad = decoder.decode_valid(EventBuffer.of([large] * 2))
     assert (batch.num_rows, bad) == (2, [])
-    other = header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
+    other = make_header(2) + cramjam.snappy.compress_raw(b'{"a": 1}' + b" " * ((1 << 19) - 8)).read()
     with pytest.raises(Overfull):
         decoder.decode_valid(EventBuffer.of([large, other, other]))
 
@@ -449,12 +449,12 @@ def test_nuls_may_follow_behind_a_registry_header_only() -> None:
     writers = {0: WriterSchema(text, "Avro", ""), 1: WriterSchema(text, "Avro", "application/x-gzip")}
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, writers.__getitem__)
     events = [
-        header(1) + gzip.compress(b"\2" + b"\0" * 127),
-        header(1) + gzip.compress(b"\2"),
-        header(0) + b"\2" + b"\0" * 58,
-        header(1) + gzip.compress(b"\2\0\1"),
-        header(0) + b"\2\0\1",
-        header(0) + b"\4",
+        make_header(1) + gzip.compress(b"\2" + b"\0" * 127),
+        make_header(1) + gzip.compress(b"\2"),
+        make_header(0) + b"\2" + b"\0" * 58,
+        make_header(1) + gzip.compress(b"\2\0\1"),
+        make_header(0) + b"\2\0\1",
+        make_header(0) + b"\4",
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [1, 1, 1, 2]
@@ -471,7 +471,7 @@ def test_nuls_may_follow_documents_behind_a_registry_header(name: str) -> None:
     padded = [document, document + bytes(58), document + b"\0 ", document + b"\0}", document[:-1] + b"\0"]
     writer = WriterSchema('{"type": "object"}', "Json", "")
     decoder = find_format(name).decoder(wanted, None, lambda encoding_id: writer)
-    batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + each for each in padded]))
+    batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + each for each in padded]))
     row = 5 if name == "json" else {"a": 5}
     assert batch.column(0).to_pylist() == [row, row]
     assert [each.index for each in bad] == [2, 3, 4]
@@ -485,7 +485,7 @@ def test_a_registry_that_is_away_makes_no_event_bad() -> None:
         raise ServerUnavailableError("away")
 
     with pytest.raises(ServerUnavailableError):
-        JSON.decoder(schema_of(a="bigint"), None, away).decode_valid(EventBuffer.of([header(0) + b"{}"]))
+        JSON.decoder(schema_of(a="bigint"), None, away).decode_valid(EventBuffer.of([make_header(0) + b"{}"]))
 
 
 def test_an_id_that_was_unknown_is_asked_for_again() -> None:
@@ -497,7 +497,7 @@ def test_an_id_that_was_unknown_is_asked_for_again() -> None:
         return known[encoding_id]
 
     decoder = JSON.decoder(schema_of(a="bigint"), None, late)
-    events = EventBuffer.of([header(0) + b"{}"])
+    events = EventBuffer.of([make_header(0) + b"{}"])
     assert len(decoder.decode_valid(events)[1]) == 1
     known[0] = WRITERS[0]
     assert decoder.decode(events).num_rows == 1
@@ -512,7 +512,7 @@ def test_order_over_many_pieces_and_ids(choices: list[tuple[int, bool]]) -> None
         codec: Any = {1: gzip.compress, 2: lambda data: bytes(cramjam.snappy.compress_raw(data))}.get(
             encoding_id, bytes
         )
-        payloads.append(header(encoding_id) + codec(text))
+        payloads.append(make_header(encoding_id) + codec(text))
         if is_good and encoding_id != 3:
             wanted.append(number)
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
@@ -530,5 +530,5 @@ def test_more_events_than_a_piece() -> None:
 
 
 def test_header_bytes() -> None:
-    assert framing.header(0x01020304) == b"\1\1\2\3\4"
+    assert framing.make_header(0x01020304) == b"\1\1\2\3\4"
     assert framing.find_codec("application/x-gzip") is framing.find_codec("gzip")

@@ -19,7 +19,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Resolve, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import header
+from pyspark_pravega.formats.core.framing import make_header
 
 AVRO, JSON = find_format("avro"), find_format("json")
 
@@ -46,7 +46,7 @@ def read(table: Any, *events: tuple[Any, Any]) -> tuple[list[dict[str, Any]], li
     """Rows and reasons, of (writer's schema, value) pairs."""
     text = json.dumps(table)
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(*(schema for schema, _ in events)))
-    payloads = [header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
+    payloads = [make_header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     batch.validate(full=True)
     return batch.to_pylist(), [each.reason for each in bad]
@@ -200,7 +200,7 @@ def test_only_events_with_the_wrong_branch_are_bad() -> None:
     writer = record(field("c", ["int", "string"]))
     text = json.dumps(record(field("c", "int")))
     decoder = AVRO.decoder(AVRO.spark_schema(text), text, resolver(writer))
-    payloads = [header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
+    payloads = [make_header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"c": 1}, {"c": 2}]
     assert [each.index for each in bad] == [1]
@@ -216,7 +216,9 @@ def test_logical_types_by_the_writers_unit_and_scale() -> None:
         resolver(record(field("c", millis)), record(field("c", micros)), record(field("c", "long"))),
     )
     payload = written("long", 1500)
-    found = decoder.decode(EventBuffer.of([header(0) + payload, header(1) + payload, header(2) + payload]))
+    found = decoder.decode(
+        EventBuffer.of([make_header(0) + payload, make_header(1) + payload, make_header(2) + payload])
+    )
     assert found.column(0).cast(pa.int64()).to_pylist() == [1_500_000, 1500, 1500]
     scale1 = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 1}
     scale3 = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 3}

@@ -12,14 +12,14 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import Decoder, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec
-from pyspark_pravega.formats.core.spark_types import spark_type_named
+from pyspark_pravega.formats.core.spark_types import parse_spark_type
 from tests.formats.fuzzing import damaged
 from tests.protobuf_schemas import schema_text
 
 pytestmark = pytest.mark.usefixtures("way_of_decoding")
 
 NAMES = "boolean tinyint int bigint float double string binary date timestamp timestamp_ntz".split()
-FIELDS = [StructField(name, spark_type_named(name) or StringType()) for name in NAMES]
+FIELDS = [StructField(name, parse_spark_type(name) or StringType()) for name in NAMES]
 SCHEMA = StructType(
     [
         *FIELDS,

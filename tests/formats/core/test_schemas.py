@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from pyspark_pravega.errors import InvalidNameError, InvalidSchemaError, UnsupportedTypeError
 from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, comment_of_avro
 from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
-from pyspark_pravega.formats.core.defaults import with_default
+from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
 from pyspark_pravega.formats.json.schema_to_spark import comment_of_json_schema, json_schema_to_spark
 from pyspark_pravega.formats.json.spark_to_schema import spark_to_json_schema
@@ -170,7 +170,7 @@ def test_avro_durations_are_refused_by_name() -> None:
 
 def test_a_default_of_many_digits_is_exact_in_avro() -> None:
     text = "12345678901234567890123456789012345.67"
-    column = with_default(StructField("d", DecimalType(38, 2)), text, text)
+    column = add_default(StructField("d", DecimalType(38, 2)), text, text)
     [field] = json.loads(spark_to_avro(StructType([column]), "t", "s"))["fields"]
     unscaled = int.from_bytes(field["default"].encode("latin-1"), "big", signed=True)
     assert unscaled == 1234567890123456789012345678901234567

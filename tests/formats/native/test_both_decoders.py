@@ -16,8 +16,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from pyspark_pravega import native
 from pyspark_pravega.formats.core.batches import BatchDecoder
-from pyspark_pravega.formats.core.defaults import with_default
-from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, parts_of, with_parts
+from pyspark_pravega.formats.core.defaults import add_default
+from pyspark_pravega.formats.core.edited_columns import KEY, EditableFormat, EditedColumn, list_parts, replace_parts
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.native import NativeReader
@@ -195,8 +195,8 @@ def test_the_switch() -> None:
     decoder = find_format("json").decoder(schema)
     assert isinstance(decoder, BatchDecoder) and isinstance(decoder.reader_of(None), NativeReader)
     with reference_only():
-        assert not native.status().active
-        assert native.SWITCH in native.status().text
+        assert not native.get_status().active
+        assert native.SWITCH in native.get_status().text
         decoder = find_format("json").decoder(schema)
         assert isinstance(decoder, BatchDecoder) and not isinstance(decoder.reader_of(None), NativeReader)
 
@@ -221,7 +221,7 @@ def test_without_the_library(tmp_path_factory: pytest.TempPathFactory, library: 
 
 @needs_native
 def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference() -> None:
-    column = with_default(StructField("n", LongType(), True), "7", "7")
+    column = add_default(StructField("n", LongType(), True), "7", "7")
     text = find_format("json").schema_text(StructType([column]), "t", "s")
     schema = find_format("json").spark_schema(text)
     payloads = EventBuffer.of([b'{"n":1}', b'{"n":null}', b"{}", b'{"n":"x"}'])
@@ -236,7 +236,7 @@ def test_only_events_that_lack_a_column_with_a_default_are_left_to_the_reference
 
 def changed(column: EditedColumn, chance: random.Random, rename: bool) -> EditedColumn:
     """A column after changes of what is in it, at any depth: fields added, dropped, renamed, moved, of wider types."""
-    parts = parts_of(column)
+    parts = list_parts(column)
     if parts is None:
         if not isinstance(column.field.dataType, IntegerType) or chance.random() < 0.5:
             return column
@@ -251,8 +251,8 @@ def changed(column: EditedColumn, chance: random.Random, rename: bool) -> Edited
             new[place] = replace(new[place], field=renamed)
         new = chance.sample(new, max(1, len(new) - chance.randrange(2)))
         new.append(EditedColumn(StructField("added_later", StructType([StructField("x", LongType())])), None))
-        new.append(EditedColumn(with_default(StructField("with_default", LongType(), False), "7", "7"), None))
-    return with_parts(column, new)
+        new.append(EditedColumn(add_default(StructField("with_default", LongType(), False), "7", "7"), None))
+    return replace_parts(column, new)
 
 
 @needs_native

@@ -13,7 +13,7 @@ from pyspark_pravega.errors import InvalidRowError, UnsupportedOperationError
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import find_codec, header
+from pyspark_pravega.formats.core.framing import find_codec, make_header
 from pyspark_pravega.formats.protobuf.messages import length_without_padding, message_class, message_type
 from tests.formats.protobuf.generated import varint
 from tests.interop.foreign import Foreign
@@ -245,7 +245,7 @@ class TestPadding:
         text = schema_text(self.TEXT, "M")
         writer = WriterSchema(text, "Protobuf", find_codec(codec).registry_name)
         decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, lambda encoding_id: writer)
-        framed = [header(0) + find_codec(codec).compress(payload) for payload in payloads]
+        framed = [make_header(0) + find_codec(codec).compress(payload) for payload in payloads]
         batch, bad = decoder.decode_valid(EventBuffer.of(framed))
         return batch.to_pylist(), bad
 

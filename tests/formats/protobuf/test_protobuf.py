@@ -20,7 +20,7 @@ from pyspark_pravega.errors import InvalidRowError, InvalidSchemaError, SchemaNo
 from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
-from pyspark_pravega.formats.core.framing import find_codec, header
+from pyspark_pravega.formats.core.framing import find_codec, make_header
 from pyspark_pravega.formats.protobuf.messages import message_class, message_type
 from tests.protobuf_schemas import descriptor_set, files_of, schema_text
 
@@ -244,7 +244,7 @@ class TestVersions:
             PROTOBUF.spark_schema(new), new, lambda encoding_id: WriterSchema(old, "Protobuf", "")
         )
         payload = b"\x09" + bytes(8) if "fixed" in theirs else b"\x08\x01"
-        batch, bad = decoder.decode_valid(EventBuffer.of([header(0) + payload]))
+        batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload]))
         if reason is None:
             assert batch.num_rows == 1
         else:
@@ -253,8 +253,8 @@ class TestVersions:
     def test_by_number(self) -> None:
         text = schema_text(self.NEW, "p.E")
         decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text, self.resolve)
-        events = [header(0) + b"\x08\x05\x12\x01x", header(1) + b"\x08\x06\x1a\x01y"]
-        events += [header(2) + b"\x0a\x01x", header(3) + b"\x08\x01", header(4)]
+        events = [make_header(0) + b"\x08\x05\x12\x01x", make_header(1) + b"\x08\x06\x1a\x01y"]
+        events += [make_header(2) + b"\x0a\x01x", make_header(3) + b"\x08\x01", make_header(4)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         assert batch.to_pylist() == [{"id": 5, "added": None}, {"id": 6, "added": "y"}]
         assert [each.index for each in bad] == [2, 3, 4]
@@ -275,7 +275,7 @@ def test_padding_of_compressed_events(codec: str) -> None:
     payloads = []
     for message in messages:
         for padding in (0, 1, 200):
-            payloads.append(header(0) + find_codec(codec).compress(message + bytes(padding)))
+            payloads.append(make_header(0) + find_codec(codec).compress(message + bytes(padding)))
     batch = decoder.decode(EventBuffer.of(payloads))
     assert batch["text"].to_pylist() == [each for each in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
     assert batch["i32"].to_pylist() == [7] * 3 + [0] * 12
