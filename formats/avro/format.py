@@ -20,12 +20,12 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..native import NO_COLUMNS, choose_reader, plan_avro, wrap_column
 from . import schema_model as avro
-from .binary import Reader, read_whole, reader_of
-from .edited_schema import edited_avro, former_names
-from .native_plan import avro_column, avro_skipped, avro_struct, avro_value
-from .resolution import link, record_columns
+from .binary import Reader, make_skipping_reader, read_whole
+from .edited_schema import edit_avro, find_former_names
+from .native_plan import plan_column, plan_skipped_event, plan_struct, plan_value
+from .resolution import link, link_records
 from .schema_to_spark import avro_to_spark
-from .spark_to_schema import MICROS, spark_to_avro, timestamp_unit
+from .spark_to_schema import MICROS, read_timestamp_unit, spark_to_avro
 from .writing import AvroEncoder
 
 
@@ -46,7 +46,7 @@ class AvroFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        unit = timestamp_unit(settings)
+        unit = read_timestamp_unit(settings)
         return spark_to_avro(schema, name, namespace, comment, timestamps=unit, any_keys=self.any_keys)
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -55,10 +55,10 @@ class AvroFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edited_avro(schema_text, columns, revision, timestamp_unit(settings))
+        return edit_avro(schema_text, columns, revision, read_timestamp_unit(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-        return former_names(schema_text)
+        return find_former_names(schema_text)
 
     def type_name(self, schema_text: str) -> str:
         """Return the full name of the root's type; for a root without a name, the name of its kind."""
@@ -74,7 +74,7 @@ class AvroFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        return AvroDecoder(reader_schema, table_schema_text, resolve, timestamp_unit(settings))
+        return AvroDecoder(reader_schema, table_schema_text, resolve, read_timestamp_unit(settings))
 
     def encoder(
         self,
@@ -84,7 +84,7 @@ class AvroFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        text = schema_text or spark_to_avro(schema, "event", "", timestamps=timestamp_unit(settings))
+        text = schema_text or spark_to_avro(schema, "event", "", timestamps=read_timestamp_unit(settings))
         return AvroEncoder(schema, text, encoding_id, codec)
 
 
@@ -125,24 +125,24 @@ class AvroDecoder(BatchDecoder):
                 raise InvalidSchemaError("it is not a record, unlike the table's schema")
             if not self._any_name and not self._table.called(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
-            read, columns = record_columns(node, self._table, self._struct, "")
+            read, columns = link_records(node, self._table, self._struct, "")
             return choose_reader(
-                _RecordReader(read, columns), lambda: plan_avro(*avro_struct(node, columns)), node.name
+                _RecordReader(read, columns), lambda: plan_avro(*plan_struct(node, columns)), node.name
             )
         fields = self._struct.fields
         if not fields:
-            counting = _ValueReader(reader_of(node), None, True)
-            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, avro_skipped(node)), "an Avro value")
+            counting = _ValueReader(make_skipping_reader(node), None, True)
+            return choose_reader(counting, lambda: plan_avro(NO_COLUMNS, plan_skipped_event(node)), "an Avro value")
         read, column = link(node, self._table, fields[0].dataType, fields[0].name)
 
         def plan() -> Callable[[Any], Any]:
-            spec, steps = avro_column(node, column, fields[0].nullable)
-            return plan_avro(wrap_column(fields[0].name, spec), avro_value(steps))
+            spec, steps = plan_column(node, column, fields[0].nullable)
+            return plan_avro(wrap_column(fields[0].name, spec), plan_value(steps))
 
         return choose_reader(_ValueReader(read, column, fields[0].nullable), plan, "an Avro value")
 
 
-def _values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
+def _read_values(reader: Reader, payloads: EventBuffer, padded: bool, bad: Any, problems: Problems) -> list[Any]:
     """Return the payloads' values, with `bad` in place of those that cannot be read."""
     values = []
     for row, payload in enumerate(payloads.payloads()):
@@ -161,7 +161,7 @@ class _RecordReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         bad: Sequence[None] = [None] * self._columns.width
-        rows = _values(self._reader, payloads, padded, bad, problems)
+        rows = _read_values(self._reader, payloads, padded, bad, problems)
         return self._columns.children(rows, np.arange(len(rows)), problems)
 
 
@@ -174,7 +174,7 @@ class _ValueReader(PayloadReader):
         self._nullable = nullable
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        values = _values(self._reader, payloads, padded, None, problems)
+        values = _read_values(self._reader, payloads, padded, None, problems)
         if self._column is None:
             return []
         rows = np.arange(len(values))

@@ -128,14 +128,14 @@ def is_null(node: Node) -> bool:
     return isinstance(node, Primitive) and node.name == "null"
 
 
-def without_null(node: Node) -> tuple[list[Node], bool]:
+def split_null(node: Node) -> tuple[list[Node], bool]:
     """Return the types that a value may have, and whether it may be null."""
     if isinstance(node, Union):
         return node.not_null, node.nullable
     return ([], True) if is_null(node) else ([node], False)
 
 
-def valid_name(text: str, more: str = "_") -> bool:
+def is_valid_name(text: str, more: str = "_") -> bool:
     """Tell whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
 
     The specification has A-Z and a-z alone; Java's `NameValidator.UTF_VALIDATOR` is its default and the registry's. It
@@ -148,16 +148,16 @@ def valid_name(text: str, more: str = "_") -> bool:
     return text != "" and letter(text[0]) and all(letter(each) or each.isdecimal() for each in text[1:])
 
 
-def takes_no_bytes(node: Node) -> bool:
+def is_weightless(node: Node) -> bool:
     """Tell whether all values of a type are written as nothing at all."""
     if isinstance(node, Record):
-        return all(takes_no_bytes(each.type) for each in node.fields)
+        return all(is_weightless(each.type) for each in node.fields)
     if isinstance(node, Fixed):
         return node.size == 0
     return is_null(node)
 
 
-def contains_itself(record: Record) -> bool:
+def is_recursive(record: Record) -> bool:
     """Tell whether a record, or one that it contains, contains itself."""
     done: set[int] = set()
 
@@ -223,7 +223,7 @@ class _Parser:
             ending.update(map(id, found))
         for each in records:
             if id(each) not in ending:
-                _wrong("", f"each value of the record '{each.name}' contains another one, endlessly")
+                _refuse("", f"each value of the record '{each.name}' contains another one, endlessly")
 
     def node(self, value: Any, namespace: str, where: str) -> Node:
         if isinstance(value, str):
@@ -231,7 +231,7 @@ class _Parser:
         if isinstance(value, list):
             return self._union(value, namespace, where)
         if not isinstance(value, dict):
-            _wrong(where, f"{value!r} is not a type")
+            _refuse(where, f"{value!r} is not a type")
         kind = value.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, where)
@@ -243,18 +243,18 @@ class _Parser:
             return self._fixed(value, namespace, where)
         if kind == "array":
             if "items" not in value:
-                _wrong(where, "an array without 'items'")
+                _refuse(where, "an array without 'items'")
             return Array(self.node(value["items"], namespace, f"{where}.element"), attributes=value)
         if kind == "map":
             if "values" not in value:
-                _wrong(where, "a map without 'values'")
+                _refuse(where, "a map without 'values'")
             return Map(self.node(value["values"], namespace, f"{where}.value"), attributes=value)
         if kind in PRIMITIVES:
-            logical, precision, scale = _logical(value, kind, None)
+            logical, precision, scale = _parse_logical_type(value, kind, None)
             return Primitive(kind, logical, precision, scale, attributes=value)
         if isinstance(kind, str):
             return self._reference(kind, namespace, where)
-        _wrong(where, "a type without 'type'")
+        _refuse(where, "a type without 'type'")
 
     def _reference(self, name: str, namespace: str, where: str) -> Node:
         if name in PRIMITIVES:
@@ -264,38 +264,38 @@ class _Parser:
                 found = self._names[full_name]
                 self._recursive = self._recursive or any(found is each for each in self._open)
                 return found
-        _wrong(where, f"the type '{name}' is not defined before its use")
+        _refuse(where, f"the type '{name}' is not defined before its use")
 
     def _union(self, value: list[Any], namespace: str, where: str) -> Node:
         if not value:
-            _wrong(where, "a union without types")
+            _refuse(where, "a union without types")
         branches = [self.node(branch, namespace, where) for branch in value]
         seen = set()
         for branch in branches:
             if isinstance(branch, Union):
-                _wrong(where, "a union directly inside a union")
+                _refuse(where, "a union directly inside a union")
             key = branch.name if isinstance(branch, (Named, Primitive)) else type(branch).__name__
             if key in seen:
-                _wrong(where, f"a union with '{key.lower()}' twice")
+                _refuse(where, f"a union with '{key.lower()}' twice")
             seen.add(key)
         return Union(branches)
 
     def _name(self, value: dict[str, Any], namespace: str, where: str) -> tuple[str, tuple[str, ...], str]:
         name = value.get("name")
         if not isinstance(name, str):
-            _wrong(where, f"a {value['type']} without name")
+            _refuse(where, f"a {value['type']} without name")
         own_namespace = value.get("namespace", namespace)
         if not isinstance(own_namespace, str):
             own_namespace = ""
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
         full_name = full_name.removeprefix(".")
         # Namespaces may hold anything in the Avro 1.11 that the registry and its serializers have.
-        if not valid_name(full_name.rpartition(".")[2], _MARKS):
-            _wrong(where, f"'{full_name}' is not a valid name")
+        if not is_valid_name(full_name.rpartition(".")[2], _MARKS):
+            _refuse(where, f"'{full_name}' is not a valid name")
         if full_name in self._names:
-            _wrong(where, f"the type '{full_name}' is defined twice")
+            _refuse(where, f"the type '{full_name}' is defined twice")
         inner = full_name.rpartition(".")[0]
-        aliases = _texts(value.get("aliases"))
+        aliases = _select_texts(value.get("aliases"))
         return full_name, tuple(a if "." in a or not inner else f"{inner}.{a}" for a in aliases), inner
 
     def _record(self, value: dict[str, Any], namespace: str, where: str) -> Node:
@@ -305,17 +305,17 @@ class _Parser:
         self._open.append(record)
         fields = value.get("fields")
         if not isinstance(fields, list):
-            _wrong(where, f"the record '{name}' has no 'fields'")
+            _refuse(where, f"the record '{name}' has no 'fields'")
         seen = set()
         for each in fields:
             field_name = each.get("name") if isinstance(each, dict) else None
-            if not isinstance(field_name, str) or not valid_name(field_name, _MARKS):
-                _wrong(where, f"the record '{name}' has a field named {field_name!r}, which is not a valid name")
+            if not isinstance(field_name, str) or not is_valid_name(field_name, _MARKS):
+                _refuse(where, f"the record '{name}' has a field named {field_name!r}, which is not a valid name")
             here = f"{where}.{field_name}" if where else field_name
             if field_name in seen:
-                _wrong(here, f"the record '{name}' has this field twice")
+                _refuse(here, f"the record '{name}' has this field twice")
             if "type" not in each:
-                _wrong(here, "a field without type")
+                _refuse(here, "a field without type")
             seen.add(field_name)
             record.fields.append(
                 Field(
@@ -323,7 +323,7 @@ class _Parser:
                     self.node(each["type"], inner, here),
                     "default" in each,
                     each.get("default"),
-                    _texts(each.get("aliases")),
+                    _select_texts(each.get("aliases")),
                     each,
                 )
             )
@@ -334,12 +334,12 @@ class _Parser:
         name, aliases, _ = self._name(value, namespace, where)
         symbols = value.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
-            _wrong(where, f"the enum '{name}' has no 'symbols'")
+            _refuse(where, f"the enum '{name}' has no 'symbols'")
         if len(set(symbols)) != len(symbols):
-            _wrong(where, f"the enum '{name}' has a symbol twice")
+            _refuse(where, f"the enum '{name}' has a symbol twice")
         default = value.get("default")
         if default is not None and default not in symbols:
-            _wrong(where, f"the default of the enum '{name}' is not one of its symbols")
+            _refuse(where, f"the default of the enum '{name}' is not one of its symbols")
         self._names[name] = found = Enum(name, tuple(symbols), default, aliases=aliases, attributes=value)
         return found
 
@@ -347,14 +347,14 @@ class _Parser:
         name, aliases, _ = self._name(value, namespace, where)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
-            _wrong(where, f"the fixed '{name}' has no valid 'size'")
-        logical, precision, scale = _logical(value, "fixed", size)
+            _refuse(where, f"the fixed '{name}' has no valid 'size'")
+        logical, precision, scale = _parse_logical_type(value, "fixed", size)
         found = Fixed(name, size, logical, precision, scale, aliases=aliases, attributes=value)
         self._names[name] = found
         return found
 
 
-def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
+def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> tuple[str | None, int, int]:
     logical = value.get("logicalType")
     if not isinstance(logical, str) or base not in _LOGICAL_BASE.get(logical, ()):
         return None, 0, 0
@@ -368,10 +368,10 @@ def _logical(value: dict[str, Any], base: str, size: int | None) -> tuple[str | 
     return logical, int(precision or 0), int(scale)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _select_texts(value: Any) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-def _wrong(where: str, reason: str) -> NoReturn:
+def _refuse(where: str, reason: str) -> NoReturn:
     place = f"at '{where.strip('.')}'" if where else "at its root"
     raise InvalidSchemaError(f"the Avro schema is invalid {place}: {reason}")

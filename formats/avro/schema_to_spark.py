@@ -73,10 +73,10 @@ def avro_to_spark(text: str) -> StructType:
 
     Raises InvalidSchemaError if the text is no Avro schema or has parts that no column can hold.
     """
-    return spark_struct(avro.parse_avro(text))
+    return make_spark_struct(avro.parse_avro(text))
 
 
-def spark_struct(root: avro.Node) -> StructType:
+def make_spark_struct(root: avro.Node) -> StructType:
     """Return the columns of a parsed schema, as `avro_to_spark` does."""
     visitor = _AvroToSpark()
     if isinstance(root, avro.Record):
@@ -85,9 +85,9 @@ def spark_struct(root: avro.Node) -> StructType:
     return StructType([StructField(ROOT_COLUMN, data_type, nullable)])
 
 
-def targets(node: avro.Node) -> list[avro.Node]:
+def list_targets(node: avro.Node) -> list[avro.Node]:
     """Return the types that a column of this type may hold, apart from null: one, or the members of a struct."""
-    branches = avro.without_null(node)[0]
+    branches = avro.split_null(node)[0]
     names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
     if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
         return [avro.Primitive("long" if "long" in names else "double")]
@@ -106,8 +106,8 @@ class _AvroToSpark:
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the Avro schema stands for more than {LARGEST_SCHEMA} columns")
-        nullable = avro.without_null(node)[1]
-        branches = targets(node)
+        nullable = avro.split_null(node)[1]
+        branches = list_targets(node)
         if len(branches) == 1:
             return self._single(branches[0], path), nullable
         if not branches:
@@ -168,7 +168,7 @@ class _AvroToSpark:
         return StructType(fields)
 
 
-def comment_of_avro(text: str) -> str | None:
+def read_avro_comment(text: str) -> str | None:
     """Return the table's comment: the "doc" of the root record."""
     doc = avro.parse_avro(text).attributes.get("doc")
     return doc if isinstance(doc, str) else None

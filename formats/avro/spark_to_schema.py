@@ -51,7 +51,7 @@ from ..core.defaults import EXACT, drop_initial_value, read_initial_value
 from ..core.format import Settings
 from ..core.spark_types import SPARK_MAP, SPARK_METADATA, SPARK_TYPE, is_valid_decimal, split_comment
 from ..core.spark_visitor import SparkTypeVisitor, explain_unsupported, join_path
-from .schema_model import valid_name
+from .schema_model import is_valid_name
 
 _PRIMITIVES: dict[type[DataType], Any] = {
     BooleanType: "boolean",
@@ -70,7 +70,7 @@ TIMESTAMP_UNIT = "avro.timestamp"
 MICROS = "micros"
 
 
-def timestamp_unit(settings: Settings) -> str:
+def read_timestamp_unit(settings: Settings) -> str:
     """Return the unit in which a table's own schema has timestamps: "micros" or "millis"."""
     return settings.get(TIMESTAMP_UNIT, MICROS).lower()
 
@@ -92,14 +92,14 @@ def spark_to_avro(
     names become `_`. `timestamps` is their unit, "micros" or "millis". Raises UnsupportedTypeError or
     InvalidNameError naming the column by its path.
     """
-    record_name = _record_name(name)
-    parts = [_record_name(part) for part in namespace.split(".") if part]
+    record_name = _make_record_name(name)
+    parts = [_make_record_name(part) for part in namespace.split(".") if part]
     full_name = ".".join([*parts, record_name])
     visitor = _SparkToAvro(full_name, timestamps)
     visitor.any_keys = any_keys
     record = visitor.visit(schema)
     if comment is not None:
-        record = _with_doc(record, comment)
+        record = _add_doc(record, comment)
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -109,12 +109,12 @@ def spark_field_to_avro(field: StructField, full_name: str, timestamps: str = MI
     return found
 
 
-def _record_name(text: str) -> str:
+def _make_record_name(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if valid_name(name) else "_" + name
+    return name if is_valid_name(name) else "_" + name
 
 
-def _with_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
+def _add_doc(record: dict[str, Any], comment: str) -> dict[str, Any]:
     fields = record.pop("fields")
     return record | {"doc": comment, "fields": fields}
 
@@ -133,20 +133,20 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         record: dict[str, Any] = {"type": "record", "name": name}
         if namespace:
             record["namespace"] = namespace
-        return record | {"fields": [_field(field, path, avro_type) for field, avro_type in members]}
+        return record | {"fields": [_make_field(field, path, avro_type) for field, avro_type in members]}
 
     def array(self, array: ArrayType, path: str, element: Any) -> Any:
-        return {"type": "array", "items": _nullable(element, array.containsNull)}
+        return {"type": "array", "items": _make_nullable(element, array.containsNull)}
 
     def map(self, map_type: MapType, path: str, value: Any) -> Any:
-        return {"type": "map", "values": _nullable(value, map_type.valueContainsNull)}
+        return {"type": "map", "values": _make_nullable(value, map_type.valueContainsNull)}
 
     def entries(self, map_type: MapType, path: str, key: Any, value: Any) -> Any:
         # As Confluent's converter writes them.
         namespace, _, name = f"{self._full_name}.{path}.MapEntry".rpartition(".")
         fields = [
             {"name": "key", "type": key},
-            {"name": "value", "type": _nullable(value, map_type.valueContainsNull)},
+            {"name": "value", "type": _make_nullable(value, map_type.valueContainsNull)},
         ]
         entry = {"type": "record", "name": name, "namespace": namespace, "fields": fields}
         return {"type": "array", "items": entry | {"connect.internal.type": "MapEntry"}, SPARK_MAP: True}
@@ -170,19 +170,19 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
         self.unsupported(data_type, path, explain_unsupported(data_type))
 
 
-def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
-    if not valid_name(field.name):
+def _make_field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
+    if not is_valid_name(field.name):
         raise InvalidNameError(
             f"column '{join_path(parent, field.name)}' cannot be a field of an Avro record: names are made of "
             "letters, digits and _ and do not begin with a digit; use format json, or give the column another "
-            f"name (SELECT `{field.name}` AS {_record_name(field.name)})"
+            f"name (SELECT `{field.name}` AS {_make_record_name(field.name)})"
         )
-    result: dict[str, Any] = {"name": field.name, "type": _nullable(avro_type, field.nullable)}
+    result: dict[str, Any] = {"name": field.name, "type": _make_nullable(avro_type, field.nullable)}
     if field.nullable:
         result["default"] = None
     default = read_initial_value(field)
     if default is not None:
-        result = with_avro_default(result, _avro_default(default))
+        result = add_avro_default(result, _encode_default(default))
     comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
     if comment is not None:
         result["doc"] = comment
@@ -191,7 +191,7 @@ def _field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:
     return result
 
 
-def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
+def add_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     """Return a field with a default that is not null, as JSON."""
     avro_type = field["type"]
     if isinstance(avro_type, list) and avro_type[0] == "null":
@@ -199,12 +199,12 @@ def with_avro_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
     return field | {"type": avro_type, "default": default}
 
 
-def _avro_default(value: Any) -> Any:
+def _encode_default(value: Any) -> Any:
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(-int(value.as_tuple().exponent), EXACT))
         value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
-def _nullable(avro_type: Any, nullable: bool) -> Any:
+def _make_nullable(avro_type: Any, nullable: bool) -> Any:
     return ["null", avro_type] if nullable else avro_type

@@ -16,27 +16,27 @@ from .leaves import PROMOTED
 _Pair = tuple[int, int]
 
 
-def places_of(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
+def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
     """Return for each branch of the writer which of the reader's types is meant; None for null, and where none is.
 
     `wanted` are the reader's types but null.
     """
     if len(wanted) == 1:
-        return [None if avro.is_null(node) or _taken(node, wanted[0], writer) else 0 for node in writer.branches]
-    if isinstance(reader, avro.Union) and alike(writer, reader):
+        return [None if avro.is_null(node) or _is_taken(node, wanted[0], writer) else 0 for node in writer.branches]
+    if isinstance(reader, avro.Union) and is_alike(writer, reader):
         places = count()
         return [None if avro.is_null(node) else next(places) for node in writer.branches]
-    return [None if avro.is_null(node) else _as_java(node, wanted) for node in writer.branches]
+    return [None if avro.is_null(node) else _choose_as_java(node, wanted) for node in writer.branches]
 
 
-def _taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
+def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
     """Tell whether an enum or fixed has the simple name of the only type while another branch has its full name."""
     if not isinstance(node, avro.Enum | avro.Fixed) or _has_name(only, node) or _has_alias(only, node):
         return False
     return any(isinstance(each, avro.Named) and _has_name(only, each) for each in writer.branches)
 
 
-def sources_of(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
+def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
     """Return which fields of the reader are read from which of the writer: of the same name, else by an alias."""
     names = {each.name for each in writer.fields}
     sources = {name: name for name in wanted if name in names and reader.field_named(name)}
@@ -49,7 +49,7 @@ def sources_of(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) 
     return sources
 
 
-def alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
+def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
     """Tell whether Java takes two types for equal enough to go by the places of their branches."""
     seen = {} if seen is None else seen
     if type(writer) is not type(reader):
@@ -58,38 +58,38 @@ def alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None =
         case (avro.Primitive(), avro.Primitive()):
             return writer.name == reader.name
         case (avro.Array(), avro.Array()):
-            return alike(writer.items, reader.items, seen)
+            return is_alike(writer.items, reader.items, seen)
         case (avro.Map(), avro.Map()):
-            return alike(writer.values, reader.values, seen)
+            return is_alike(writer.values, reader.values, seen)
         case (avro.Union(), avro.Union()):
-            return _all_alike(writer.branches, reader.branches, seen)
+            return _are_alike(writer.branches, reader.branches, seen)
         case (avro.Fixed(), avro.Fixed()):
-            return _same_simple_name(writer, reader) and writer.size == reader.size
+            return _has_same_simple_name(writer, reader) and writer.size == reader.size
         case (avro.Enum(), avro.Enum()):
-            return _same_simple_name(writer, reader) and writer.symbols == reader.symbols
+            return _has_same_simple_name(writer, reader) and writer.symbols == reader.symbols
         case (avro.Record(), avro.Record()):
-            return _same_simple_name(writer, reader) and _records_alike(writer, reader, seen)
+            return _has_same_simple_name(writer, reader) and _has_alike_fields(writer, reader, seen)
     raise AssertionError(writer)
 
 
-def _all_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
+def _are_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen: dict[_Pair, bool]) -> bool:
     return len(writers) == len(readers) and all(
-        alike(one, other, seen) for one, other in zip(writers, readers, strict=True)
+        is_alike(one, other, seen) for one, other in zip(writers, readers, strict=True)
     )
 
 
-def _records_alike(writer: avro.Record, reader: avro.Record, seen: dict[_Pair, bool]) -> bool:
+def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair, bool]) -> bool:
     pair = id(writer), id(reader)
     if pair not in seen:
         seen[pair] = True  # as long as nothing else is found, for records that contain themselves
         seen[pair] = all(
             one.name == other.name or one.name in other.aliases
             for one, other in zip(writer.fields, reader.fields, strict=False)
-        ) and _all_alike([each.type for each in writer.fields], [each.type for each in reader.fields], seen)
+        ) and _are_alike([each.type for each in writer.fields], [each.type for each in reader.fields], seen)
     return seen[pair]
 
 
-def _as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
+def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
     """Return the branch that Java chooses; None if it refuses the values."""
     if isinstance(writer, avro.Named):
         # An alias renames the writer's type, so that it comes before a type of the old name.
@@ -97,47 +97,49 @@ def _as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
             for place, each in enumerate(wanted):
                 if type(each) is type(writer) and same(each, writer):
                     return place
-        return _by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
+        return _choose_by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
     for place, each in enumerate(wanted):
-        if type(each) is type(writer) and _primitive(each) == _primitive(writer):
+        if type(each) is type(writer) and _name_primitive(each) == _name_primitive(writer):
             return place
     for place, each in enumerate(wanted):
-        if _promoted(writer, each):
+        if _is_promoted(writer, each):
             return place
     return None
 
 
-def _by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
+def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
     found = None
     for place, each in enumerate(wanted):
-        if isinstance(each, avro.Record) and not _misses(writer, each):
-            fields = ((one.type, _source(each, one.name)) for one in writer.fields)
-            if any(other is not None and _refused(one, other.type) for one, other in fields):
+        if isinstance(each, avro.Record) and not _lacks_required_field(writer, each):
+            fields = ((one.type, _find_source(each, one.name)) for one in writer.fields)
+            if any(other is not None and _is_refused(one, other.type) for one, other in fields):
                 continue
             if found is None or writer.simple_name == each.simple_name:
                 found = place
     return found
 
 
-def _refused(writer: avro.Node, reader: avro.Node) -> bool:
+def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
     """Tell whether Java refuses every value of a type without looking into it."""
     if isinstance(writer, avro.Union):
         return False  # its branches are looked at one by one
     if isinstance(reader, avro.Union):
-        return _as_java(writer, reader.branches) is None
+        return _choose_as_java(writer, reader.branches) is None
     match writer, reader:
         case (avro.Record(), avro.Record()):
-            return _misses(writer, reader)
+            return _lacks_required_field(writer, reader)
         case (avro.Fixed(), avro.Fixed()):
-            return not _same_simple_name(writer, reader) or writer.size != reader.size
+            return not _has_same_simple_name(writer, reader) or writer.size != reader.size
         case (avro.Enum(), avro.Enum()):
-            return not _same_simple_name(writer, reader)
+            return not _has_same_simple_name(writer, reader)
         case (avro.Array(), avro.Array()) | (avro.Map(), avro.Map()):
             return False
-    return _primitive(writer) is None or not (_primitive(writer) == _primitive(reader) or _promoted(writer, reader))
+    return _name_primitive(writer) is None or not (
+        _name_primitive(writer) == _name_primitive(reader) or _is_promoted(writer, reader)
+    )
 
 
-def _misses(writer: avro.Record, reader: avro.Record) -> bool:
+def _lacks_required_field(writer: avro.Record, reader: avro.Record) -> bool:
     """Tell whether the writer lacks a field of the reader that has no default."""
     names = {each.name for each in writer.fields}
     return any(
@@ -145,16 +147,18 @@ def _misses(writer: avro.Record, reader: avro.Record) -> bool:
     )
 
 
-def _source(reader: avro.Record, name: str) -> avro.Field | None:
+def _find_source(reader: avro.Record, name: str) -> avro.Field | None:
     return reader.field_named(name) or next((each for each in reader.fields if name in each.aliases), None)
 
 
-def _promoted(writer: avro.Node, reader: avro.Node) -> bool:
-    name = _primitive(writer)
-    return name is not None and name != _primitive(reader) and name in PROMOTED.get(_primitive(reader) or "", ())
+def _is_promoted(writer: avro.Node, reader: avro.Node) -> bool:
+    name = _name_primitive(writer)
+    return (
+        name is not None and name != _name_primitive(reader) and name in PROMOTED.get(_name_primitive(reader) or "", ())
+    )
 
 
-def _primitive(node: avro.Node) -> str | None:
+def _name_primitive(node: avro.Node) -> str | None:
     return node.name if isinstance(node, avro.Primitive) else None
 
 
@@ -166,7 +170,7 @@ def _has_name(reader: avro.Node, writer: avro.Named) -> bool:
     return isinstance(reader, avro.Named) and reader.name == writer.name
 
 
-def _same_simple_name(writer: avro.Named, reader: avro.Named) -> bool:
+def _has_same_simple_name(writer: avro.Named, reader: avro.Named) -> bool:
     return writer.simple_name == reader.simple_name or writer.name in reader.aliases
 
 

@@ -30,10 +30,17 @@ from ..core.writing import (
     spread,
 )
 from . import schema_model as avro
-from .cells import Parts, ValueCells, binary_cells, decimal_cells, fixed_decimal_cells, varint_cells
-from .leaves import named
+from .cells import (
+    Parts,
+    ValueCells,
+    make_binary_cells,
+    write_decimal_cells,
+    write_fixed_decimal_cells,
+    write_varint_cells,
+)
+from .leaves import describe_type
 from .recursion.writing import JsonText
-from .schema_to_spark import spark_struct, targets
+from .schema_to_spark import list_targets, make_spark_struct
 
 _MICROS_PER_MILLI = 1000
 
@@ -53,12 +60,12 @@ class AvroEncoder(BatchEncoder):
         assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
         # Refuses what no column can hold.
-        spark_struct(node)
+        make_spark_struct(node)
         self._wrapped = not isinstance(node, avro.Record)
         if isinstance(node, avro.Record):
             self._root: ValueCells = _Record("", node, struct)
         else:
-            self._root = _value(node, struct[0].dataType, struct[0].name)
+            self._root = _make_value_cells(node, struct[0].dataType, struct[0].name)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.struct_of(batch)
@@ -77,7 +84,7 @@ class _Record(ValueCells):
             lacking = "the schema text" if name in unknown else "the rows to write"
             raise InvalidSchemaError(f"column '{join_path(path, name)}' is not in {lacking}")
         self._fields = [
-            (names[each.name], _value(each.type, struct[each.name].dataType, join_path(path, each.name)))
+            (names[each.name], _make_value_cells(each.type, struct[each.name].dataType, join_path(path, each.name)))
             for each in record.fields
         ]
 
@@ -94,8 +101,8 @@ class _Union(ValueCells):
     def __init__(self, path: str, null_branch: int | None, branch: int, value: ValueCells) -> None:
         super().__init__(path)
         self._null_branch = null_branch
-        self._null = None if null_branch is None else _branch_number(null_branch)
-        self._number = _branch_number(branch)
+        self._null = None if null_branch is None else _write_branch_number(null_branch)
+        self._number = _write_branch_number(branch)
         self._value = value
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -116,7 +123,7 @@ class _Members(ValueCells):
 
     def __init__(self, path: str, null_branch: int | None, members: list[tuple[int, ValueCells]]) -> None:
         super().__init__(path)
-        self._null = None if null_branch is None else _branch_number(null_branch)
+        self._null = None if null_branch is None else _write_branch_number(null_branch)
         self._members = members
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
@@ -132,7 +139,9 @@ class _Members(ValueCells):
         parts: Parts = []
         for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
             if there.any():
-                cells = join_parts([_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum())
+                cells = join_parts(
+                    [_write_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum()
+                )
                 parts.append(spread(cells, there).fill_null(make_constant(b"")))
         if self._null is not None:
             parts.append(pc.if_else(pa.array(counts == 0), self._null, make_constant(b"")))
@@ -148,7 +157,7 @@ class _Array(ValueCells):
         offsets, elements = find_list_bounds(array)
         lengths = np.diff(offsets)
         cells = join_parts(self._element.all_parts(elements, np.repeat(rows, lengths)), len(elements))
-        return _block(cells, offsets, lengths)
+        return _write_block(cells, offsets, lengths)
 
 
 class _Map(ValueCells):
@@ -163,13 +172,13 @@ class _Map(ValueCells):
         owners = np.repeat(rows, lengths)
         keys, values = entries.flatten()
         parts = self._key.parts(keys, owners) + self._value.all_parts(values, owners)
-        return _block(join_parts(parts, len(entries)), offsets, lengths)
+        return _write_block(join_parts(parts, len(entries)), offsets, lengths)
 
 
-def _block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
+def _write_block(cells: pa.LargeBinaryArray, offsets: Rows, lengths: Rows) -> Parts:
     """Write one block of items and the empty block that ends it; for no items, only the empty block."""
     end = pc.if_else(pa.array(lengths == 0), make_constant(b""), make_constant(b"\0"))
-    return [varint_cells(lengths), join_lists(cells, offsets, b""), end]
+    return [write_varint_cells(lengths), join_lists(cells, offsets, b""), end]
 
 
 class _Boolean(ValueCells):
@@ -181,7 +190,7 @@ class _Integer(ValueCells):
     """Writes integers, and dates and timestamps in microseconds: Avro writes what Arrow stores."""
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        return [varint_cells(self.numbers(array))]
+        return [write_varint_cells(self.numbers(array))]
 
     def numbers(self, array: pa.Array) -> Rows:
         stored = pa.int32() if pa.types.is_date32(array.type) else array.type
@@ -202,19 +211,19 @@ class _Floating(ValueCells):
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         data = np.ascontiguousarray(array.to_numpy().astype(self._stored)).view(np.uint8)
-        return [binary_cells(data, self._stored.itemsize, len(array))]
+        return [make_binary_cells(data, self._stored.itemsize, len(array))]
 
 
 class _Bytes(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-        return [varint_cells(lengths), array.cast(BINARY)]
+        return [write_varint_cells(lengths), array.cast(BINARY)]
 
 
 class _String(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         cells = encode_valid_text(array, self, rows)
-        return [varint_cells(pc.binary_length(cells).to_numpy()), cells]
+        return [write_varint_cells(pc.binary_length(cells).to_numpy()), cells]
 
 
 class _Uuid(_String):
@@ -246,9 +255,10 @@ class _Enum(ValueCells):
             place = pc.index(numbers.is_null(), True).as_py()
             symbols = ", ".join(self._enum.symbols[:20])
             self.refuse(
-                rows[place], f"'{array[place].as_py()[:40]}', which is not a symbol of {named(self._enum)}: {symbols}"
+                rows[place],
+                f"'{array[place].as_py()[:40]}', which is not a symbol of {describe_type(self._enum)}: {symbols}",
             )
-        return [varint_cells(numbers.to_numpy().astype(np.int64))]
+        return [write_varint_cells(numbers.to_numpy().astype(np.int64))]
 
 
 class _Fixed(ValueCells):
@@ -264,71 +274,71 @@ class _Fixed(ValueCells):
 
 class _Decimal(ValueCells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, lengths = decimal_cells(array)
-        return [varint_cells(lengths), cells]
+        cells, lengths = write_decimal_cells(array)
+        return [write_varint_cells(lengths), cells]
 
 
 class _FixedDecimal(_Fixed):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
-        cells, wrong = fixed_decimal_cells(array, self._size)
+        cells, wrong = write_fixed_decimal_cells(array, self._size)
         self.refuse_first(wrong, rows, f"a number too large for the {self._size} bytes of the schema's fixed")
         return [cells]
 
 
-def _branch_number(branch: int) -> pa.Scalar:
-    return make_constant(varint_cells(np.array([branch], np.int64))[0].as_py())
+def _write_branch_number(branch: int) -> pa.Scalar:
+    return make_constant(write_varint_cells(np.array([branch], np.int64))[0].as_py())
 
 
-def _value(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
+def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     """Return what writes a column of `data_type` as `node`. Raises InvalidSchemaError if nothing can."""
     if not isinstance(node, avro.Union):
-        return _single(node, data_type, path)
+        return _make_single_cells(node, data_type, path)
     numbers = {id(branch): number for number, branch in enumerate(node.branches)}
     null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
-    wanted = targets(node)
+    wanted = list_targets(node)
     if len(wanted) == 1:
         # Of [int, long] and [float, double] the wider is written.
-        same = [branch for branch in node.not_null if _kind(branch) == _kind(wanted[0])]
-        return _Union(path, null_branch, numbers[id(same[0])], _single(wanted[0], data_type, path))
+        same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(wanted[0])]
+        return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(wanted[0], data_type, path))
     if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
-        raise _mismatch(node, data_type, path)
+        raise _make_mismatch_error(node, data_type, path)
     members = []
     for place, branch in enumerate(node.not_null):
         field = data_type.fields[place]
-        members.append((numbers[id(branch)], _single(branch, field.dataType, join_path(path, field.name))))
+        members.append((numbers[id(branch)], _make_single_cells(branch, field.dataType, join_path(path, field.name))))
     return _Members(path, null_branch, members)
 
 
-def _kind(node: avro.Node) -> str:
+def _name_kind(node: avro.Node) -> str:
     return node.name if isinstance(node, avro.Primitive | avro.Named) else type(node).__name__
 
 
-def _single(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
+def _make_single_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
     if isinstance(node, avro.Record) and isinstance(data_type, StructType):
         return _Record(path, node, data_type)
     if isinstance(node, avro.Record) and isinstance(data_type, StringType):
         return JsonText(path, node)
     if isinstance(node, avro.Array) and isinstance(data_type, ArrayType):
-        return _Array(path, _value(node.items, data_type.elementType, join_path(path, "element")))
+        return _Array(path, _make_value_cells(node.items, data_type.elementType, join_path(path, "element")))
     if isinstance(node, avro.Map) and isinstance(data_type, MapType):
-        return _Map(path, _value(node.values, data_type.valueType, join_path(path, "value")))
+        return _Map(path, _make_value_cells(node.values, data_type.valueType, join_path(path, "value")))
     name = data_type.simpleString()
     if isinstance(node, avro.Enum) and name.startswith("string"):
         return _Enum(path, node)
     if isinstance(node, avro.Fixed | avro.Primitive):
-        found = _scalar(node, name, path)
+        found = _make_scalar_cells(node, name, path)
         if found is not None:
             return found
-    raise _mismatch(node, data_type, path)
+    raise _make_mismatch_error(node, data_type, path)
 
 
-def _mismatch(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
+def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> InvalidSchemaError:
     return InvalidSchemaError(
-        f"column '{path}' of type {data_type.simpleString()} cannot be written as the schema's {named(node)}"
+        f"column '{path}' of type {data_type.simpleString()} cannot be written as the schema's {describe_type(node)}"
     )
 
 
-def _scalar(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
+def _make_scalar_cells(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
     """Return what writes plain values. `name` is the Spark type's."""
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":

@@ -191,8 +191,8 @@ FORMATS: dict[str, str] = {
     "json": "pyspark_pravega.formats.json.format:JsonFormat",
     "maxwell-json": "pyspark_pravega.formats.changes.maxwell_json:MaxwellJsonFormat",
     "protobuf": "pyspark_pravega.formats.protobuf.format:ProtobufFormat",
-    "raw": "pyspark_pravega.formats.plain.whole_event:raw_format",
-    "text": "pyspark_pravega.formats.plain.whole_event:text_format",
+    "raw": "pyspark_pravega.formats.plain.whole_event:make_raw_format",
+    "text": "pyspark_pravega.formats.plain.whole_event:make_text_format",
 }
 """What makes each format; imported on first use, so that a format costs nothing until it is used."""
 

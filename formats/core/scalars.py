@@ -163,7 +163,7 @@ def format_date(days: int) -> str | None:
 
 
 def format_timestamp(micros: int, zoned: bool) -> str | None:
-    """Return the time that is this many microseconds after 1970, with Z if `zoned`; None where `format_date` does so."""
+    """Return the time this many microseconds after 1970, with Z if `zoned`; None outside the years 0001 to 9999."""
     if not FIRST_MICROS <= micros <= LAST_MICROS:
         return None
     text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")

@@ -54,7 +54,7 @@ from ..core.scalars import SPECIAL_FLOATS, shorten_value
 from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
 from ..json.values import column_of
 from ..json.writing import cells_of
-from .whole_event import check_bare, no_schema
+from .whole_event import check_bare, make_no_schema_error
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -78,9 +78,9 @@ class Dialect:
     def of(cls, settings: Settings) -> Dialect:
         """Read the table's options. Raises InvalidOptionError for characters that contradict each other."""
         found = cls(
-            _character(settings, DELIMITER, ","),
-            _character(settings, QUOTE, '"'),
-            _character(settings, ESCAPE, _character(settings, QUOTE, '"')),
+            _read_character(settings, DELIMITER, ","),
+            _read_character(settings, QUOTE, '"'),
+            _read_character(settings, ESCAPE, _read_character(settings, QUOTE, '"')),
             settings.get(NULL_VALUE, ""),
         )
         if found.delimiter in (found.quote, found.escape):
@@ -95,7 +95,7 @@ class Dialect:
         return found
 
 
-def _character(settings: Settings, key: str, default: str) -> str:
+def _read_character(settings: Settings, key: str, default: str) -> str:
     text = settings.get(key, default)
     text = _NAMED.get(text, text)
     if len(text) != 1 or text in "\r\n":
@@ -136,7 +136,7 @@ class CsvFormat:
             raise InvalidSchemaError(f"the columns kept with the table cannot be read ({error})") from None
 
     def type_name(self, schema_text: str) -> str:
-        raise no_schema(self.name)
+        raise make_no_schema_error(self.name)
 
     def decoder(
         self,
@@ -254,7 +254,7 @@ class _CsvReader(PayloadReader):
         for field in struct:
             if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
-            column = _Texts(column_of(field.dataType, field.name, None), _value_of(field.dataType))
+            column = _Texts(column_of(field.dataType, field.name, None), _choose_parser(field.dataType))
             self._columns.append((column_numbers[field.name], column, field.nullable))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -302,42 +302,42 @@ class _Texts(Column):
             return None
 
 
-def _value_of(data_type: DataType) -> Callable[[str], Any] | None:
+def _choose_parser(data_type: DataType) -> Callable[[str], Any] | None:
     """Return what turns a text into the value that a JSON document would have; None if that is the text."""
     if isinstance(data_type, BooleanType):
-        return _boolean
+        return _parse_boolean
     if isinstance(data_type, IntegralType):
-        return _integer
+        return _parse_integer
     if isinstance(data_type, (FloatType, DoubleType)):
-        return _floating
+        return _parse_floating
     if isinstance(data_type, DecimalType):
-        return _decimal
+        return _parse_decimal
     return None
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise Misfit(f"'{shorten_value(text)}' is neither true nor false")
     return text.lower() == "true"
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if _INTEGER.fullmatch(text) is None or len(text) > _LONGEST_NUMBER:
         raise Misfit(f"'{shorten_value(text)}' is not a whole number")
     return int(text)
 
 
-def _floating(text: str) -> Any:
+def _parse_floating(text: str) -> Any:
     if text in SPECIAL_FLOATS:
         return text
-    return float(_number(text).decode()) if len(text) < _LONGEST_NUMBER else _number(text)
+    return float(_parse_number(text).decode()) if len(text) < _LONGEST_NUMBER else _parse_number(text)
 
 
-def _decimal(text: str) -> Any:
-    return _number(text)
+def _parse_decimal(text: str) -> Any:
+    return _parse_number(text)
 
 
-def _number(text: str) -> NumberText:
+def _parse_number(text: str) -> NumberText:
     if _NUMBER.fullmatch(text) is None:
         raise Misfit(f"'{shorten_value(text)}' is not a number")
     return text.encode()

@@ -24,7 +24,7 @@ def check_bare(format: str, encoding_id: int | None, codec: str) -> None:
         )
 
 
-def no_schema(format: str) -> UnsupportedOperationError:
+def make_no_schema_error(format: str) -> UnsupportedOperationError:
     """Return the error for a type name that is asked for: only the registry has those."""
     return UnsupportedOperationError(f"a {format} table has no schema in the registry; use format avro or json")
 
@@ -64,7 +64,7 @@ class WholeEventFormat:
         return self.columns
 
     def type_name(self, schema_text: str) -> str:
-        raise no_schema(self.name)
+        raise make_no_schema_error(self.name)
 
     def decoder(
         self,
@@ -102,12 +102,12 @@ class WholeEventFormat:
         )
 
 
-def raw_format() -> WholeEventFormat:
+def make_raw_format() -> WholeEventFormat:
     """Make the format of events that are bytes."""
     return WholeEventFormat("raw", RAW_SCHEMA, "avro or json")
 
 
-def text_format() -> WholeEventFormat:
+def make_text_format() -> WholeEventFormat:
     """Make the format of events that are text, whatever it says."""
     return WholeEventFormat("text", TEXT_SCHEMA, "csv, avro or json")
 

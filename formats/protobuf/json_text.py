@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from ..core.framing import Undecodable
-from .schema_to_spark import JSON_VALUES, entry_fields, is_map, is_repeated
+from .schema_to_spark import JSON_VALUES, find_entry_fields, is_map, is_repeated
 
 _SHOWN = 200
 """Characters of a reason in a message."""
@@ -22,7 +22,7 @@ _SHOWN = 200
 NOT_UTF_8 = "a string in it is not UTF-8 text"
 
 
-def text_of(value: Any) -> Any:
+def check_text(value: Any) -> Any:
     """Return a string as the library gives it: one that is not UTF-8 and was not checked comes as bytes.
 
     Raises Undecodable for such a string.
@@ -32,7 +32,7 @@ def text_of(value: Any) -> Any:
     return value
 
 
-def json_of(message: Message) -> str:
+def write_json_text(message: Message) -> str:
     """Return a message as JSON text without blanks. Raises Undecodable for what the mapping has no text for."""
     _check_strings(message)
     pool: Any = message.DESCRIPTOR.file.pool  # of types that an Any may have
@@ -65,7 +65,7 @@ def _check_strings(message: Any) -> None:
         values = [found]
         if is_map(field):
             # Strings among keys and values of maps are checked when they are taken out.
-            field, values = entry_fields(field)[1], list(found.values())
+            field, values = find_entry_fields(field)[1], list(found.values())
         elif is_repeated(field):
             values = list(found)
         if field.message_type is not None:
@@ -73,4 +73,4 @@ def _check_strings(message: Any) -> None:
                 _check_strings(value)
         elif field.type == FieldDescriptor.TYPE_STRING:
             for value in values:
-                text_of(value)
+                check_text(value)

@@ -25,7 +25,7 @@ _MODULES = {
 }
 
 
-def message_name(text: str) -> str:
+def read_message_name(text: str) -> str:
     """Return the full name of the message that a schema text is about. Raises InvalidSchemaError."""
     name, blank, _ = text.partition(" ")
     if not name or not blank:
@@ -34,9 +34,9 @@ def message_name(text: str) -> str:
 
 
 @functools.lru_cache(64)
-def message_type(text: str) -> Descriptor:
+def read_message_type(text: str) -> Descriptor:
     """Return the message that a schema text is about. Raises InvalidSchemaError naming what is wrong or missing."""
-    name = message_name(text)
+    name = read_message_name(text)
     try:
         data = base64.b64decode(text.partition(" ")[2], validate=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(data).file
@@ -128,7 +128,7 @@ class _Files:
         return found
 
 
-def message_class(descriptor: Descriptor) -> type[Message]:
+def find_message_class(descriptor: Descriptor) -> type[Message]:
     """Return the class of a message's values."""
     return message_factory.GetMessageClass(descriptor)
 
@@ -137,7 +137,7 @@ _LONGEST_VARINT = 10
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
-def length_without_padding(payload: bytes) -> int:
+def find_length_without_padding(payload: bytes) -> int:
     """Return the length of a message that nothing but NULs follow; of other payloads the whole length."""
     place, whole = 0, len(payload)
     groups: list[int] = []
@@ -145,14 +145,14 @@ def length_without_padding(payload: bytes) -> int:
         while place < whole:
             if payload[place] == 0 and not groups:
                 return place if payload.count(0, place) == whole - place else whole
-            tag, place = _varint(payload, place)
+            tag, place = _read_varint(payload, place)
             kind = tag & 7
             if kind == _VARINT:
-                _, place = _varint(payload, place)
+                _, place = _read_varint(payload, place)
             elif kind == _FIXED64:
                 place += 8
             elif kind == _LENGTH:
-                length, place = _varint(payload, place)
+                length, place = _read_varint(payload, place)
                 place += length
             elif kind == _FIXED32:
                 place += 4
@@ -165,7 +165,7 @@ def length_without_padding(payload: bytes) -> int:
     return whole
 
 
-def _varint(payload: bytes, place: int) -> tuple[int, int]:
+def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
     """Return the varint at a place, and the place behind it. Raises ValueError if there is none."""
     number = 0
     for count, byte in enumerate(payload[place : place + _LONGEST_VARINT]):

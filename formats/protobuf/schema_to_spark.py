@@ -52,7 +52,7 @@ from pyspark_pravega.errors import InvalidSchemaError
 
 from ..core.spark_types import DEEPEST, LARGEST_SCHEMA
 from ..core.spark_visitor import join_path
-from .messages import message_type
+from .messages import read_message_type
 
 _F = FieldDescriptor
 _SCALARS: dict[int, DataType] = {
@@ -80,7 +80,7 @@ WRAPPERS = tuple(
 
 def protobuf_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema text (see `messages`). Raises InvalidSchemaError."""
-    return _Mapping().struct(message_type(text), "", ())
+    return _Mapping().struct(read_message_type(text), "", ())
 
 
 def has_json_texts(message: Descriptor) -> bool:
@@ -102,7 +102,7 @@ def is_required(field: FieldDescriptor) -> bool:
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
 
 
-def entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
+def find_entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
     """Return the fields of a map's key and value."""
     assert field.message_type is not None
     return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
@@ -130,13 +130,13 @@ class _Mapping:
             if self._count > LARGEST_SCHEMA:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
             # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
-            nullable = len(within) > 1 or _nullable(field)
+            nullable = len(within) > 1 or _is_nullable(field)
             fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
         return StructType(fields)
 
     def _column(self, field: FieldDescriptor, path: str, within: tuple[str, ...]) -> DataType:
         if is_map(field):
-            key, value = entry_fields(field)
+            key, value = find_entry_fields(field)
             return MapType(
                 self._value(key, join_path(path, "key"), within),
                 self._value(value, join_path(path, "value"), within),
@@ -160,5 +160,5 @@ class _Mapping:
         return self.struct(message, path, within)
 
 
-def _nullable(field: FieldDescriptor) -> bool:
+def _is_nullable(field: FieldDescriptor) -> bool:
     return bool(field.has_presence) and not is_required(field)

@@ -18,7 +18,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.formats.core.framing import make_header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from tests.datasource.scans import insert
 from tests.datasource.transactions import raw_table
 from tests.interop.foreign import Foreign
@@ -28,7 +28,7 @@ from tests.protobuf_schemas import descriptor_set
 
 
 def class_of(name: str, files: bytes) -> Any:
-    return message_class(message_type(f"{name} {base64.b64encode(files).decode('ascii')}"))
+    return find_message_class(read_message_type(f"{name} {base64.b64encode(files).decode('ascii')}"))
 
 
 def make_stream(

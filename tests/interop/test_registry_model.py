@@ -15,7 +15,7 @@ from pyspark_pravega.client.config import ClientConfig
 from pyspark_pravega.client.registry.types import GroupProperties, SchemaInfo
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.formats.core.framing import make_header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from pyspark_pravega.local.state import ClusterInfo
 from tests.bad_payloads import AVRO_SCHEMA
 from tests.datasource.scans import insert
@@ -45,7 +45,7 @@ def java(foreign: Foreign, cluster: ClusterInfo) -> ForeignClient:
 
 def pump(text: str, number: int) -> Any:
     schema = f"plant.Pump {base64.b64encode(descriptor_set(text)).decode('ascii')}"
-    message: Any = message_class(message_type(schema))(
+    message: Any = find_message_class(read_message_type(schema))(
         id=number, state=number % 2, counts=[number, -number], limits={"ä": 0.5}, total=2**64 - 1, f=0.5, z=-number
     )
     message.parts.add(name="größe", size=number)

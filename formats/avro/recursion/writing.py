@@ -16,10 +16,10 @@ from ...core.columns import Misfit, NumberText, describe_kind
 from ...core.scalars import shorten_value
 from ...core.writing import BINARY, Rows, encode_valid_text
 from .. import schema_model as avro
-from ..cells import Parts, ValueCells, varint
-from ..defaults import default_value
-from ..json_scalars import datum_of
-from ..leaves import named
+from ..cells import Parts, ValueCells, write_varint
+from ..defaults import convert_default_to_json
+from ..json_scalars import make_datum_writer
+from ..leaves import describe_type
 from .nesting import DEEPEST, TOO_DEEP, run
 
 _WIDEST = ("long", "int", "double", "float")
@@ -36,27 +36,27 @@ class JsonText(ValueCells):
         cells = []
         for octets, row in zip(encode_valid_text(array, self, rows).to_pylist(), rows, strict=True):
             try:
-                cells.append(record_of_text(self._record, octets.decode()))
+                cells.append(write_record_of_text(self._record, octets.decode()))
             except Misfit as misfit:
-                self.refuse(row, f"a text that is not the JSON of {named(self._record)}: {misfit}")
+                self.refuse(row, f"a text that is not the JSON of {describe_type(self._record)}: {misfit}")
         return [pa.array(cells, BINARY)]
 
 
-def record_of_text(record: avro.Record, text: str) -> bytes:
+def write_record_of_text(record: avro.Record, text: str) -> bytes:
     """Return the Avro data of the record that a text stands for. Raises Misfit naming the place that does not fit."""
-    value = _parsed(text)
+    value = _parse(text)
     _check_depth(value)
     data: bytes = run(_Writing().value(record, value, "$"), 4 * DEEPEST)
     return data
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(
             text,
             parse_float=lambda number: NumberText(number.encode()),
-            parse_constant=_no_number,
-            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_collect_members,
         )
     except RecursionError:
         raise Misfit(TOO_DEEP) from None
@@ -66,11 +66,11 @@ def _parsed(text: str) -> Any:
         raise Misfit(f"not JSON: {error}") from None
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise Misfit(f'not JSON: {text} is not a number; write the string "{text}"')
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -89,7 +89,7 @@ def _check_depth(value: Any) -> None:
     raise Misfit(TOO_DEEP)
 
 
-def _widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """Return the one of several numbers that is meant; all that fit if they are more than numbers."""
     kinds = [node.branches[number] for number, _ in fitting]
     names = [each.name if isinstance(each, avro.Primitive) and each.logical is None else "" for each in kinds]
@@ -120,7 +120,7 @@ class _Writing:
             return b""
         assert isinstance(node, avro.Primitive | avro.Fixed | avro.Enum)
         try:
-            return datum_of(node)(value)
+            return make_datum_writer(node)(value)
         except Misfit as error:
             raise Misfit(f"at {place}: {error}") from None
 
@@ -128,7 +128,7 @@ class _Writing:
         if value is None:
             for number, branch in enumerate(node.branches):
                 if avro.is_null(branch):
-                    return varint(number)
+                    return write_varint(number)
         several = len(node.not_null) > 1
         fitting: list[tuple[int, bytes]] = []
         reasons = []
@@ -136,20 +136,20 @@ class _Writing:
             if avro.is_null(branch):
                 continue
             if not several:
-                return varint(number) + (yield self.value(branch, value, place))
+                return write_varint(number) + (yield self.value(branch, value, place))
             found = yield self._tried(branch, value, place)
             if isinstance(found, bytes):
                 fitting.append((number, found))
             else:
-                reasons.append(f"{named(branch)} ({found})")
+                reasons.append(f"{describe_type(branch)} ({found})")
         if len(fitting) > 1:
-            fitting = _widest(node, fitting)
+            fitting = _select_widest(node, fitting)
         if len(fitting) == 1:
-            return varint(fitting[0][0]) + fitting[0][1]
+            return write_varint(fitting[0][0]) + fitting[0][1]
         if not fitting:
             text = "; ".join(reasons)
             raise Misfit(f"at {place}: it fits no type of the union: {text if len(text) < 600 else text[:600] + '...'}")
-        kinds = " and ".join(named(node.branches[number]) for number, _ in fitting)
+        kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
         raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
 
     def _tried(self, branch: avro.Node, value: Any, place: str) -> Any:
@@ -169,25 +169,25 @@ class _Writing:
             raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         unknown = next((name for name in value if node.field_named(name) is None), None)
         if unknown is not None:
-            raise Misfit(f"at {place}: {named(node)} has no field '{shorten_value(unknown)}'")
+            raise Misfit(f"at {place}: {describe_type(node)} has no field '{shorten_value(unknown)}'")
         parts = []
         for field in node.fields:
             here = f"{place}.{field.name}"
             if field.name in value:
                 member = value[field.name]
             elif field.has_default:
-                member = default_value(field.type, field.default)
-            elif avro.without_null(field.type)[1]:
+                member = convert_default_to_json(field.type, field.default)
+            elif avro.split_null(field.type)[1]:
                 member = None
             else:
-                raise Misfit(f"at {place}: the field '{field.name}' of {named(node)} is missing")
+                raise Misfit(f"at {place}: the field '{field.name}' of {describe_type(node)} is missing")
             parts.append((yield self.value(field.type, member, here)))
         return b"".join(parts)
 
     def _array(self, node: avro.Array, value: Any, place: str) -> Any:
         if type(value) is not list:
             raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
-        parts = [varint(len(value))] if value else []
+        parts = [write_varint(len(value))] if value else []
         for number, each in enumerate(value):
             parts.append((yield self.value(node.items, each, f"{place}[{number}]")))
         return b"".join([*parts, b"\0"])
@@ -195,8 +195,8 @@ class _Writing:
     def _map(self, node: avro.Map, value: Any, place: str) -> Any:
         if type(value) is not dict:
             raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
-        parts = [varint(len(value))] if value else []
-        string = datum_of(avro.Primitive("string"))
+        parts = [write_varint(len(value))] if value else []
+        string = make_datum_writer(avro.Primitive("string"))
         for key, each in value.items():
             parts.append(string(key))
             parts.append((yield self.value(node.values, each, f"{place}['{shorten_value(key)}']")))

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark_pravega.errors import InvalidSchemaError
 
 from ...avro import schema_model as avro
-from ...avro.binary import Reader, array_reader, map_reader, scalar_reader
+from ...avro.binary import Reader, make_array_reader, make_map_reader, make_scalar_reader
 from ...avro.binary import read_long as read_branch
 from ...core.framing import Undecodable
 
@@ -33,14 +33,14 @@ class _Documents:
             self._inside.pop()
             return _object_reader(fields)
         if isinstance(node, avro.Array):
-            return array_reader(node, self.read(node.items))
+            return make_array_reader(node, self.read(node.items))
         if isinstance(node, avro.Map):
-            return _text_keys(map_reader(self.read(node.values)))
+            return _text_keys(make_map_reader(self.read(node.values)))
         if isinstance(node, avro.Union):
             return _union_reader([self.read(branch) for branch in node.branches])
         if isinstance(node, avro.Enum):
-            return _symbol_reader(scalar_reader(node), node.symbols)
-        reader = scalar_reader(node)
+            return _symbol_reader(make_scalar_reader(node), node.symbols)
+        reader = make_scalar_reader(node)
         return _text_reader(reader) if isinstance(node, avro.Primitive) and node.name == "string" else reader
 
 

@@ -92,7 +92,7 @@ def of_avro(node: avro.Node) -> FieldSchema | None:
 
 def _of_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
     """Return the schema of a type that stands in these records."""
-    branches = avro.without_null(node)[0]
+    branches = avro.split_null(node)[0]
     if len(branches) != 1:
         return _of_branches([_of_node(branch, around) for branch in branches]) if branches else None
     only = branches[0]

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pravega.errors import InvalidNameError, InvalidSchemaError, UnsupportedTypeError
-from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, comment_of_avro
+from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, read_avro_comment
 from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
@@ -50,7 +50,7 @@ def struct(**types: DataType) -> StructType:
 def test_spark_to_avro_and_back(schema: StructType, name: str, namespace: str, comment: str | None) -> None:
     text = spark_to_avro(schema, name, namespace, comment)
     assert avro_to_spark(text) == schema
-    assert comment_of_avro(text) == comment
+    assert read_avro_comment(text) == comment
     fastavro.parse_schema(json.loads(text))
 
 

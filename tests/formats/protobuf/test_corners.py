@@ -14,7 +14,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
-from pyspark_pravega.formats.protobuf.messages import length_without_padding, message_class, message_type
+from pyspark_pravega.formats.protobuf.messages import find_length_without_padding, find_message_class, read_message_type
 from tests.formats.protobuf.generated import varint
 from tests.interop.foreign import Foreign
 from tests.interop.protobuf_json import protobuf_as_json
@@ -156,7 +156,7 @@ def test_recursion_ends_in_json() -> None:
     assert inner.simpleString() == (
         "struct<text:string,m:struct<m:string,n:array<string>,by_name:map<string,string>>,i:int>"
     )
-    message: Any = message_class(message_type(text))()
+    message: Any = find_message_class(read_message_type(text))()
     message.m.n.add(text='"ß"', i=2**31 - 1).m.by_name["k"].SetInParent()
     message.by_name["a"].m.SetInParent()
     rows, bad = read(text, message.SerializeToString())
@@ -275,4 +275,4 @@ class TestPadding:
          ("08" + "80" * 10 + "00", 12), ("12ffffff7f 00", 6), ("24 00", 2), ("23 08 00 24 00", 4)],
     )  # fmt: skip
     def test_length(self, payload: str, length: int) -> None:
-        assert length_without_padding(bytes.fromhex(payload)) == length
+        assert find_length_without_padding(bytes.fromhex(payload)) == length

@@ -21,7 +21,7 @@ from pyspark_pravega.formats.core.arrow_types import arrow_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import WriterSchema, find_format
 from pyspark_pravega.formats.core.framing import find_codec, make_header
-from pyspark_pravega.formats.protobuf.messages import message_class, message_type
+from pyspark_pravega.formats.protobuf.messages import find_message_class, read_message_type
 from tests.protobuf_schemas import descriptor_set, files_of, schema_text
 
 PROTOBUF = find_format("protobuf")
@@ -101,7 +101,7 @@ def test_messages_are_rows_and_back() -> None:
     decoded = PROTOBUF.decoder(schema, TEXT).decode(EventBuffer.of(payloads))
     assert decoded.equals(batch)
     # The library agrees on what was written.
-    message: Any = message_class(message_type(TEXT)).FromString(payloads[0])
+    message: Any = find_message_class(read_message_type(TEXT)).FromString(payloads[0])
     assert (message.u64, message.colour, message.WhichOneof("either")) == (2**64 - 1, 5, "name")
     assert (message.at.seconds, message.at.nanos) == (-1, 999_999_000)
 
@@ -133,7 +133,7 @@ def test_proto2() -> None:
     schema = PROTOBUF.spark_schema(text)
     assert schema.simpleString() == ("struct<id:int,name:string,part:array<struct<number:int>>,one:struct<number:int>>")
     assert [field.nullable for field in schema] == [False, True, False, True]
-    message: Any = message_class(message_type(text))(id=0)
+    message: Any = find_message_class(read_message_type(text))(id=0)
     message.part.add(number=3)
     decoder = PROTOBUF.decoder(schema, text)
     batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
@@ -167,7 +167,7 @@ def test_bad_messages(payload: bytes, reason: str) -> None:
 
 def test_timestamps_out_of_range() -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
-    message: Any = message_class(message_type(TEXT))()
+    message: Any = find_message_class(read_message_type(TEXT))()
     payloads = []
     for seconds, nanos in [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 10**9), (2**63 - 1, 0)]:
         message.at.seconds, message.at.nanos = seconds, nanos
