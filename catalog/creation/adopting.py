@@ -10,7 +10,7 @@ from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.datasource.changes.inference import infer_columns
 from pyspark_pravega.datasource.tables.loading import LoadedTable, load_table, stored_properties
 from pyspark_pravega.errors import SchemaNotFoundError, StreamExistsError, StreamNotFoundError, UnsupportedTypeError
-from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat, columns_of_envelope, is_envelope
+from pyspark_pravega.formats.changes.debezium.avro import DebeziumAvroFormat, is_envelope, read_envelope_columns
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import TableSettings
 
@@ -97,7 +97,7 @@ def columns_of_events(catalog: Catalog, stream: Stream, settings: TableSettings)
     columns = None
     found = existing(catalog, stream)
     if found is not None and has_envelopes(found):
-        columns = columns_of_envelope(found.table.schema_text or "")
+        columns = read_envelope_columns(found.table.schema_text or "")
     elif found is not None:
         columns = infer_columns(catalog.pravega, stream, settings.format, settings.format_settings)
     if columns is None:

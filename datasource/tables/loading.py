@@ -22,7 +22,7 @@ from pyspark_pravega.client.registry.types import GroupProperties, SchemaVersion
 from pyspark_pravega.client.stream import Stream, StreamConfiguration
 from pyspark_pravega.errors import InvalidNameError, InvalidOptionError, SchemaNotFoundError, UnsupportedOperationError
 from pyspark_pravega.formats.changes.debezium.avro import read_schemas
-from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, checked_settings, is_change_format, table_schema
+from pyspark_pravega.formats.changes.feed import AVRO_SCHEMAS, check_settings, is_change_format, make_table_schema
 from pyspark_pravega.formats.core.format import Format, find_format, find_registry_format
 from pyspark_pravega.sql import options as o
 from pyspark_pravega.sql.table_settings import LONGEST_TAG, TAG_PREFIX, FormatTraits, TableSettings, table_settings
@@ -121,7 +121,7 @@ def load_table(
         stream=stream,
         format=found.name,
         framing=stored.get("framing", "registry"),
-        schema=table_schema(columns, settings) if of_changes else columns,
+        schema=make_table_schema(columns, settings) if of_changes else columns,
         schema_text=schema.schema.text,
         schema_version=schema.version.to_json(),
         codec=stored.get("codec", "none"),
@@ -340,7 +340,7 @@ def with_statement_settings(table: StreamTable, columns: StructType, options: o.
     for option in o.OPTIONS.values():
         if option.known_to(table.format, traits.changes) and options.source(option) is o.Source.QUERY:
             settings[option.key] = str(options.text(option))
-    return replace(table, settings=with_schemas(checked_settings(columns, settings)))
+    return replace(table, settings=with_schemas(check_settings(columns, settings)))
 
 
 def with_schemas(settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -32,9 +32,9 @@ from ..core.scalars import FIRST_MICROS, LAST_MICROS, write_json
 from ..core.spark_visitor import iterate_leaf_types
 from .encodings.kafka_connect_schema import FieldSchema
 from .encodings.settings import Rules
-from .encodings.values import image_column
-from .feed import MARKS, POSITION_TYPE, utf8
-from .positions import positions_of
+from .encodings.values import make_image_column
+from .feed import MARKS, POSITION_TYPE, encode_utf8
+from .positions import read_positions
 
 _OF_ENVELOPES = frozenset(
     "after before change_lsn commit_lsn commit_scn commit_ts_ms connector data_collection_order db event_serial_no "
@@ -117,7 +117,7 @@ class ChangeColumns:
         after = next((each.dataType for each in struct.fields if each.name == "after"), None)
         assert after is None or isinstance(after, StructType)
         columns = table if table is not None else after
-        self._placeholders = _placeholders(columns, placeholder) if columns is not None else {}
+        self._placeholders = _list_placeholders(columns, placeholder) if columns is not None else {}
         self._read = set(struct.fieldNames())
         self.letter_case = LetterCase(columns.fieldNames() if columns is not None else ())
         self._misnamed: dict[Hashable, str | None] = {}
@@ -125,7 +125,7 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Tell whether exact digits of numbers matter in some column."""
-        return any(_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
+        return any(_needs_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events in which some value may be the placeholder."""
@@ -147,18 +147,18 @@ class ChangeColumns:
             elif name == "op":
                 arrays.append(pa.array(operations, pa.string()))
             elif name == "ts":
-                arrays.append(_timestamps(times))
+                arrays.append(_make_timestamps(times))
             elif name == "source":
-                arrays.append(_texts(sources, arrow_field.type))
+                arrays.append(_make_texts(sources, arrow_field.type))
             elif name == "unavailable":
                 lists: list[list[str] | None] = [None if each is None else [] for each in operations]
                 for row, names in missing.items():
                     lists[row] = names
                 arrays.append(pa.array(lists, arrow_field.type))
             elif name == MARKS.name:
-                arrays.append(_marks(sources, arrow_field.type))
+                arrays.append(_make_marks(sources, arrow_field.type))
             else:
-                arrays.append(_positions(sources, arrow_field.type))
+                arrays.append(_make_positions(sources, arrow_field.type))
         return arrays
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
@@ -234,13 +234,13 @@ class ChangeColumns:
         if found is None:
             encoding = self._encoding_of(kind)
             schema = encoding.before if name == "before" else encoding.after
-            found = self._images[(name, kind)] = image_column(struct, name, schema, encoding.rules)
+            found = self._images[(name, kind)] = make_image_column(struct, name, schema, encoding.rules)
         return found
 
 
-def _placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
+def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
     """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
-    raw = utf8(placeholder)
+    raw = encode_utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
     texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
     codes = [ord(character) for character in placeholder]
@@ -261,7 +261,7 @@ class PlaceholderSearch:
     """Finds the events in which some value may be the placeholder, by their bytes alone."""
 
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
-        raw = utf8(placeholder)
+        raw = encode_utf8(placeholder)
         codes = [ord(character) for character in placeholder]
         # By the modes of bytes. The first two are mostly the same.
         coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
@@ -269,7 +269,7 @@ class PlaceholderSearch:
         self._codes: re.Pattern[bytes] | None = None
         if avro:
             # The items may be a union with null, the branch before each.
-            self._texts += [branch.join(map(avro_long, codes)) for branch in (b"", b"\0", b"\2")]
+            self._texts += [branch.join(map(write_avro_long, codes)) for branch in (b"", b"\0", b"\2")]
         elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
         # JSON may write it with escapes, in one way or another.
@@ -279,14 +279,14 @@ class PlaceholderSearch:
         """Return the positions of the events; of all, where it cannot be told."""
         if not self._plain:
             return range(len(events))
-        every = _bytes_of(events)
-        found = [events_with(events, re.escape(text)) for text in self._texts if text in every]
+        every = _read_span(events)
+        found = [find_events(events, re.escape(text)) for text in self._texts if text in every]
         if self._codes is not None:
-            found.append(events_with(events, self._codes.pattern))
+            found.append(find_events(events, self._codes.pattern))
         return sorted({place for each in found for place in each.tolist()})
 
 
-def _bytes_of(events: EventBuffer) -> bytes:
+def _read_span(events: EventBuffer) -> bytes:
     """Return all that lies between the first and the last byte of some events."""
     if not len(events):
         return b""
@@ -294,7 +294,7 @@ def _bytes_of(events: EventBuffer) -> bytes:
     return bytes(memoryview(events.data)[first:last])
 
 
-def avro_long(number: int) -> bytes:
+def write_avro_long(number: int) -> bytes:
     """Write a whole number as Avro does."""
     rest = (number << 1) ^ (number >> 63)
     found = bytearray()
@@ -305,7 +305,7 @@ def avro_long(number: int) -> bytes:
     return bytes(found)
 
 
-def events_with(events: EventBuffer, pattern: bytes) -> EventPositions:
+def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
     """Return the positions of the events in whose bytes a regular expression finds something."""
     if not len(events):
         return np.zeros(0, np.int64)
@@ -318,50 +318,50 @@ def events_with(events: EventBuffer, pattern: bytes) -> EventPositions:
     return np.unique(order[positions[inside]])
 
 
-def either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
+def find_events_of_either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
     """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
-    return np.union1d(events_with(events, pattern), events_with_rare(events, texts, rare))
+    return np.union1d(find_events(events, pattern), find_rare_events(events, texts, rare))
 
 
-def events_with_rare(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
+def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
     """Return the positions of the events with a pattern that needs one of some texts."""
-    every = _bytes_of(events)
-    return events_with(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
+    every = _read_span(events)
+    return find_events(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
 
 
-def _exact_numbers(data_type: DataType) -> bool:
+def _needs_exact_numbers(data_type: DataType) -> bool:
     # Of whole numbers, too: 0.99999999999999999 as a double is 1.
     return any(isinstance(each, StringType | DecimalType | IntegralType) for each in iterate_leaf_types(data_type))
 
 
-def _timestamps(micros: Sequence[int | None]) -> pa.Array:
+def _make_timestamps(micros: Sequence[int | None]) -> pa.Array:
     safe = [each if each is not None and FIRST_MICROS <= each <= LAST_MICROS else None for each in micros]
     return pa.array(safe, pa.int64()).view(pa.timestamp("us", "UTC"))
 
 
-def _texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
+def _make_texts(sources: Sequence[Mapping[str, Any] | None], arrow_type: pa.DataType) -> pa.Array:
     items = [
-        None if source is None else [(_clean(key), _shown(value)) for key, value in source.items()]
+        None if source is None else [(_replace_surrogates(key), _write_text(value)) for key, value in source.items()]
         for source in sources
     ]
     return pa.array(items, arrow_type)
 
 
-def _shown(value: Any) -> str | None:
+def _write_text(value: Any) -> str | None:
     if value is None:
         return None
-    return _clean(value if type(value) is str else write_json(value))
+    return _replace_surrogates(value if type(value) is str else write_json(value))
 
 
-def _clean(text: str) -> str:
-    return text if text.isascii() else utf8(text).decode()
+def _replace_surrogates(text: str) -> str:
+    return text if text.isascii() else encode_utf8(text).decode()
 
 
-def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+def _make_marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
     blocks = [{} if source is None else source for source in sources]
     rows = [block.get("row") for block in blocks]
     found = {
-        each.name: pa.array([_shown(block.get(each.name)) for block in blocks], pa.string())
+        each.name: pa.array([_write_text(block.get(each.name)) for block in blocks], pa.string())
         for each in wanted
         if each.name != "row"
     }
@@ -370,10 +370,10 @@ def _marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -
     return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
 
 
-def _positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
-    columns = list(zip(*positions_of(sources), strict=True)) or [()] * len(POSITION_TYPE)
+def _make_positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
+    columns = list(zip(*read_positions(sources), strict=True)) or [()] * len(POSITION_TYPE)
     arrays = {
-        each.name: _timestamps(column) if each.name == "time" else pa.array(column, each.type)
+        each.name: _make_timestamps(column) if each.name == "time" else pa.array(column, each.type)
         for each, column in zip(POSITION_TYPE, columns, strict=True)
     }
     chosen = [arrays[each.name] for each in wanted]

@@ -107,7 +107,7 @@ def is_change_format(name: str) -> bool:
     return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
 
 
-def nullable(struct: StructType) -> StructType:
+def make_nullable(struct: StructType) -> StructType:
     """Return the struct with all of its own fields nullable: an image may have only a part of a row."""
     return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
 
@@ -124,7 +124,7 @@ def changelog_schema(table: StructType) -> StructType:
       null there.
     * `position`: where in the database's log the change is, see POSITION.
     """
-    image = nullable(table)
+    image = make_nullable(table)
     return StructType(
         [
             StructField("op", StringType()),
@@ -138,23 +138,23 @@ def changelog_schema(table: StructType) -> StructType:
     )
 
 
-def table_schema(columns: StructType, settings: Settings) -> StructType:
+def make_table_schema(columns: StructType, settings: Settings) -> StructType:
     """Return the columns of a change table as they are read: all nullable but those of the primary key.
 
     Events of a time before a column was added have no value for it, whatever the database says now.
     """
-    key = key_columns(settings)
+    key = list_key_columns(settings)
     return StructType(
         [StructField(f.name, f.dataType, f.nullable or f.name not in key, f.metadata) for f in columns.fields]
     )
 
 
-def key_columns(settings: Settings) -> list[str]:
+def list_key_columns(settings: Settings) -> list[str]:
     """Return the columns of the property `primary-key`, in its order; none if it is not set."""
     return [name for part in settings.get(PRIMARY_KEY, "").split(",") if (name := part.strip())]
 
 
-def time_units(settings: Settings) -> dict[str, str]:
+def parse_time_units(settings: Settings) -> dict[str, str]:
     """Return the units of the property `debezium.time-units` by column. Raises InvalidOptionError for a wrong one."""
     text = settings.get(TIME_UNITS, "")
     pairs: dict[str, str] = {}
@@ -177,7 +177,7 @@ def time_units(settings: Settings) -> dict[str, str]:
     return pairs
 
 
-def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
+def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     """Return the settings, with column names spelled as in the table.
 
     Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of
@@ -185,7 +185,7 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     """
     checked = dict(settings)
     if PRIMARY_KEY in checked:
-        key = [find_column(PRIMARY_KEY, name, columns).name for name in key_columns(settings)]
+        key = [find_column(PRIMARY_KEY, name, columns).name for name in list_key_columns(settings)]
         if not key or len(set(key)) != len(key):
             raise InvalidOptionError(
                 f"'{PRIMARY_KEY}'='{checked[PRIMARY_KEY]}' should name one or more different columns, such as 'id' or "
@@ -199,7 +199,7 @@ def checked_settings(columns: StructType, settings: Settings) -> dict[str, str]:
             f"'{SNAPSHOTS}'='partial' is not possible without a primary key, which identifies the rows that a "
             f"snapshot reads again. Set '{PRIMARY_KEY}', or leave the property out if snapshots read the whole table."
         )
-    for column in time_units(settings):
+    for column in parse_time_units(settings):
         find_column(TIME_UNITS, column, columns)
     return checked
 
@@ -213,7 +213,7 @@ def _check_key_type(name: str, data_type: DataType) -> None:
         )
 
 
-def utf8(text: object) -> bytes:
+def encode_utf8(text: object) -> bytes:
     """Return the bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
     return str(text).encode("utf-8", "replace")
 
@@ -237,7 +237,7 @@ _CANAL = ("isDdl", "mysqlType", "pkNames")
 _MAXWELL = {"database", "table", "type", "data"}
 
 
-def advice_about(event: Mapping[str, Any], wanted: str) -> str | None:
+def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
     """Return what an event is and what can be done with it; None if it is of no program that is known here.
 
     `wanted`: the format as which it was read.

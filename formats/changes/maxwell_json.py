@@ -31,8 +31,8 @@ from ..json.documents import DocumentParser
 from ..json.format import JsonFormat
 from .changelog_columns import NO_CHANGE, Change, ChangeColumns, SourceEncoding
 from .encodings.settings import Rules
-from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, advice_about
-from .newest_schema import sampled_columns
+from .feed import CREATE, DEFAULT_UNAVAILABLE_VALUE, DELETE, INFER_COLUMNS, MAXWELL_JSON, READ, UPDATE, find_advice
+from .newest_schema import sample_columns
 
 _OPERATIONS = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
 _NO_CHANGE = re.compile(r"bootstrap-(start|complete)|(table|database)-.*")
@@ -77,7 +77,7 @@ class MaxwellJsonFormat(JsonFormat):
                     rows += [image for image in reader.change(payload)[1:3] if image]
                 except Undecodable:
                     continue  # reading it will say why
-        return sampled_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
+        return sample_columns(reversed(rows), DEFAULT_UNAVAILABLE_VALUE) if rows else None
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
         """Return no event: Maxwell reports truncations only as statements."""
@@ -127,7 +127,7 @@ class _MaxwellReader(PayloadReader):
         if operation is None:
             if type(kind) is str and _NO_CHANGE.fullmatch(kind):
                 return NO_CHANGE
-            known = advice_about(event, MAXWELL_JSON)
+            known = find_advice(event, MAXWELL_JSON)
             if known is not None:
                 raise Undecodable(f"it is not an event of Maxwell: {known}")
             raise Undecodable(f"its 'type' is {str(kind)[:30]!r}, which Maxwell does not have")
@@ -136,14 +136,14 @@ class _MaxwellReader(PayloadReader):
             raise Undecodable("its 'data' and 'old' should be objects")
         seconds = event.get("ts")
         time = seconds * 1_000_000 if type(seconds) is int else None
-        source = _source(event)
+        source = _make_source(event)
         if operation == DELETE:
             return operation, data, None, source, time, "maxwell"
         before = {**data, **old} if operation == UPDATE else None
         return operation, before, data, source, time, "maxwell"
 
 
-def _source(event: dict[str, Any]) -> dict[str, Any]:
+def _make_source(event: dict[str, Any]) -> dict[str, Any]:
     """Return all but the row, with the position as Debezium's MySQL connector writes it."""
     source: dict[str, Any] = {key: value for key, value in event.items() if key not in ("data", "old", "type")}
     source["connector"] = "maxwell"

@@ -24,11 +24,11 @@ from ..core.batches import PayloadReader
 from ..core.columns import Problems, StructColumn
 from ..core.events import EventBuffer, EventPositions
 from ..core.spark_visitor import iterate_leaf_types
-from ..json.values import json_column
+from ..json.values import plan_column
 from ..native import NATIVE_PIECE_EVENTS, NO_COLUMNS, Spec, Unplanned, merge_with_reference
-from .changelog_columns import events_with, events_with_rare
+from .changelog_columns import find_events, find_rare_events
 from .feed import MARKS, OPERATIONS, UPSERTS
-from .positions import SOURCE_TYPE, positions, timestamps
+from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
 
 _log = logging.getLogger(__name__)
 
@@ -105,9 +105,9 @@ class NativeEnvelopeReader(PayloadReader):
         there[read[~self._plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
         if self._timed:
-            there[events_with_rare(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
+            there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
         if connector is not None:
-            there[events_with(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
+            there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
             there[read[self._misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
@@ -137,7 +137,7 @@ class NativeEnvelopeReader(PayloadReader):
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
             if name in self._names:
-                empty |= _rows_of_nulls(found.column(name))
+                empty |= _find_rows_of_nulls(found.column(name))
         places = [
             place
             for place in np.flatnonzero(empty).tolist()
@@ -149,14 +149,14 @@ class NativeEnvelopeReader(PayloadReader):
         arrays = []
         for name, wanted in zip(self._names, self._types, strict=True):
             if name == "ts":
-                array = timestamps(found.column("ts_us"), found.column("ts_ms"))
+                array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
             elif name == "unavailable":
                 # Events with such columns were among the suspects, which the reference reads.
                 offsets = pa.array(np.zeros(len(found) + 1, np.int32))
                 array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
             elif name == "position":
                 source = found.column("source")
-                members = positions(source)
+                members = make_position_arrays(source)
                 chosen = [members[each.name] for each in wanted]
                 array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
             elif name == MARKS.name:
@@ -181,7 +181,7 @@ class NativeEnvelopeReader(PayloadReader):
                 return None, None
             prefix, kind = envelope
         else:
-            self._connector = self._connector or _connector_of(payloads)
+            self._connector = self._connector or _guess_connector(payloads)
             kind = connector = self._connector
         if (prefix, kind) not in self._decoders:
             self._decoders[(prefix, kind)] = self._decoder(kind, prefix)
@@ -206,18 +206,18 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _spec(self, kind: Hashable) -> Spec:
         images = {
-            name: json_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
+            name: plan_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
             for name in ("before", "after")
         }
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _struct(self._source, [("leaf", each.type, True) for each in self._source], True),
+            "source": _make_struct(self._source, [("leaf", each.type, True) for each in self._source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }
         fields = pa.struct([pa.field(name, spec[1], True) for name, spec in members.items()])
-        return _struct(fields, list(members.values()), False)
+        return _make_struct(fields, list(members.values()), False)
 
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
@@ -228,7 +228,7 @@ def _has_timestamps(data_type: DataType) -> bool:
     return any(isinstance(each, TimestampType | TimestampNTZType) for each in iterate_leaf_types(data_type))
 
 
-def _rows_of_nulls(image: pa.StructArray) -> Any:
+def _find_rows_of_nulls(image: pa.StructArray) -> Any:
     """Tell which rows are there, but have nothing but nulls."""
     empty = image.is_valid().to_numpy(zero_copy_only=False)
     for place in range(image.type.num_fields):
@@ -238,11 +238,11 @@ def _rows_of_nulls(image: pa.StructArray) -> Any:
     return empty if image.type.num_fields else np.zeros(len(image), np.bool_)
 
 
-def _struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
+def _make_struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
     return ("struct", fields, nullable, [each.name for each in fields], specs)
 
 
-def _connector_of(payloads: EventBuffer) -> str:
+def _guess_connector(payloads: EventBuffer) -> str:
     """Guess the connector from the first envelope that says it plainly. It is checked for every event."""
     for payload in payloads.part(0, min(len(payloads), 16)).payloads():
         try:

@@ -42,20 +42,20 @@ class _Schema:
     def older(self, other: _Schema) -> bool:
         """Tell whether all that gives an order puts this schema before the other."""
         orders = [
-            _order(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
+            _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
         ]
         if self.time is not None and other.time is not None:
-            orders.append(_order(self.time, other.time))
+            orders.append(_compare(self.time, other.time))
         if not any(orders):
             orders = [
-                _order(last, other.last_events[tail])
+                _compare(last, other.last_events[tail])
                 for tail, last in self.last_events.items()
                 if tail in other.last_events
             ]
         return any(order < 0 for order in orders) and not any(order > 0 for order in orders)
 
 
-def _order(one: _LogPosition | int, other: _LogPosition | int) -> int:
+def _compare(one: _LogPosition | int, other: _LogPosition | int) -> int:
     return (one > other) - (one < other)  # type: ignore[operator]
 
 
@@ -106,10 +106,10 @@ class SchemasSeen:
         found = [each for each in self._schemas if not any(each.older(other) for other in self._schemas)]
         found = found or self._schemas
         found.sort(key=lambda each: each.time or 0, reverse=True)
-        return merged_columns([each.columns for each in found]) if found else None
+        return merge_columns([each.columns for each in found]) if found else None
 
 
-def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
+def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     """Return the columns of several structs, in the order in which they first occur, each with the widest of its types.
 
     Raises UnsupportedTypeError for a column of types of which none holds the values of the other.
@@ -119,11 +119,11 @@ def merged_columns(structs: Sequence[StructType], path: str = "") -> StructType:
         for each in struct.fields:
             known = types.get(each.name)
             here = join_path(path, each.name)
-            types[each.name] = each.dataType if known is None else _wider(known, each.dataType, here)
+            types[each.name] = each.dataType if known is None else _find_wider(known, each.dataType, here)
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 
-def _wider(one: DataType, other: DataType, path: str) -> DataType:
+def _find_wider(one: DataType, other: DataType, path: str) -> DataType:
     if one == other:
         return one
     if (wider := find_wider_number(one, other)) is not None:
@@ -134,11 +134,11 @@ def _wider(one: DataType, other: DataType, path: str) -> DataType:
         if is_valid_decimal(precision, scale):
             return DecimalType(precision, scale)
     if isinstance(one, StructType) and isinstance(other, StructType):
-        return merged_columns([one, other], path)
+        return merge_columns([one, other], path)
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_wider(one.elementType, other.elementType, join_path(path, "element")))
+        return ArrayType(_find_wider(one.elementType, other.elementType, join_path(path, "element")))
     if isinstance(one, MapType) and isinstance(other, MapType) and one.keyType == other.keyType:
-        return MapType(one.keyType, _wider(one.valueType, other.valueType, join_path(path, "value")))
+        return MapType(one.keyType, _find_wider(one.valueType, other.valueType, join_path(path, "value")))
     raise UnsupportedTypeError(
         f"The column {path} is {one.simpleString()} in one schema of the stream's events and {other.simpleString()} in "
         "another, and neither positions nor times show which of them is newer. Declare the table's columns."
@@ -149,7 +149,7 @@ _LARGEST = 2**63 - 1
 _DECIMAL = {"scale", "value"}
 
 
-def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
+def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
     """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
 
     Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
@@ -161,10 +161,10 @@ def sampled_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructTy
     names: dict[str, str] = {}
     for name in filter(None, values):
         names.setdefault(name.lower(), name)
-    return StructType([StructField(name, _type(values[name], ignored)) for name in names.values()])
+    return StructType([StructField(name, _infer_type(values[name], ignored)) for name in names.values()])
 
 
-def _type(values: Sequence[Any], ignored: str) -> DataType:
+def _infer_type(values: Sequence[Any], ignored: str) -> DataType:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return BooleanType()
@@ -174,9 +174,9 @@ def _type(values: Sequence[Any], ignored: str) -> DataType:
     if kinds in ({float}, {int, float}):
         return DoubleType()
     if kinds == {list}:
-        return ArrayType(_type([each for value in values if value is not None for each in value], ignored))
+        return ArrayType(_infer_type([each for value in values if value is not None for each in value], ignored))
     if kinds == {dict}:
         objects = [value for value in values if value is not None]
         if any(objects) and not all(each.keys() == _DECIMAL for each in objects):
-            return sampled_columns(objects, ignored)
+            return sample_columns(objects, ignored)
     return StringType()

@@ -41,7 +41,7 @@ class DocumentParser:
             text = text.removeprefix(_BYTE_ORDER_MARK).strip(_WHITE_SPACE)
             if not text:
                 raise Undecodable(self._nothing)
-        if len(text) > DEEPEST and depth_over_limit(text):
+        if len(text) > DEEPEST and is_too_deep(text):
             raise Undecodable(f"its arrays and objects are nested more than {DEEPEST} levels deep")
         return text
 
@@ -74,7 +74,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f'{name} is not JSON; write "{name}"')
 
 
-def depth_over_limit(text: str) -> bool:
+def is_too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = 0

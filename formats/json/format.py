@@ -35,13 +35,13 @@ from ..core.framing import Undecodable
 from ..native import NO_COLUMNS, choose_reader, plan_json, wrap_column
 from . import schema_model as model
 from .documents import DEEPEST, DocumentParser
-from .edited_schema import edited_json, json_defaults
+from .edited_schema import edit_json, write_json_defaults
 from .schema_parser import parse_json_schema
-from .schema_references import portable
+from .schema_references import make_portable
 from .schema_to_spark import json_schema_to_spark
 from .spark_to_schema import spark_to_json_schema
-from .timestamps import ISO, timestamp_format
-from .values import column_of, json_column, json_struct, needs_number_text, struct_column
+from .timestamps import ISO, read_timestamp_format
+from .values import make_column, make_struct_column, needs_number_text, plan_column, plan_struct
 from .writing import JsonEncoder
 
 
@@ -62,9 +62,9 @@ class JsonFormat:
         comment: str | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> str:
-        timestamps = timestamp_format(settings)
-        defaults = json_defaults(schema, timestamps)
-        return portable(
+        timestamps = read_timestamp_format(settings)
+        defaults = write_json_defaults(schema, timestamps)
+        return make_portable(
             spark_to_json_schema(
                 schema,
                 comment,
@@ -84,7 +84,7 @@ class JsonFormat:
     def edited_text(
         self, schema_text: str, columns: Sequence[EditedColumn], revision: int | None, settings: Settings = NO_SETTINGS
     ) -> str:
-        return edited_json(schema_text, columns, revision, timestamp_format(settings))
+        return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
         """Return none: a property has one name."""
@@ -123,7 +123,7 @@ class JsonFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        return JsonEncoder(schema, schema_text, encoding_id, codec, timestamp_format(settings))
+        return JsonEncoder(schema, schema_text, encoding_id, codec, read_timestamp_format(settings))
 
 
 class JsonDecoder(BatchDecoder):
@@ -140,7 +140,7 @@ class JsonDecoder(BatchDecoder):
     ) -> None:
         super().__init__(reader_schema, resolve)
         root = parse_json_schema(table_schema_text).root if table_schema_text else None
-        reference = _JsonReader(reader_schema, root, timestamp_format(settings))
+        reference = _JsonReader(reader_schema, root, read_timestamp_format(settings))
         self._reader = choose_reader(reference, reference.plan, "JSON")
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
@@ -155,19 +155,19 @@ class _JsonReader(PayloadReader):
         # A root that is no object is the only column.
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
         if self._value_field is not None:
-            self._value = column_of(self._value_field.dataType, self._value_field.name, root, timestamps)
+            self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
             exact_numbers = needs_number_text(self._value_field.dataType, root, timestamps)
         else:
-            self._object = struct_column(struct, "", root, timestamps)
+            self._object = make_struct_column(struct, "", root, timestamps)
             exact_numbers = needs_number_text(struct, root, timestamps)
         self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:
         """Plan the same for the native decoder. Raises Unplanned if it cannot do it."""
         if not self._wrapped:
-            return plan_json(json_struct(self._object), False)
+            return plan_json(plan_struct(self._object), False)
         field = self._value_field
-        columns = NO_COLUMNS if field is None else wrap_column(field.name, json_column(self._value, field.nullable))
+        columns = NO_COLUMNS if field is None else wrap_column(field.name, plan_column(self._value, field.nullable))
         return plan_json(columns, True)
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, DateType, TimestampType
 
 from ..core.spark_visitor import join_path
 from . import schema_model as model
-from .schema_parts import Part, Parts, Splitter, besides_null, choices_of, joined_schemas
+from .schema_parts import Part, Parts, Splitter, drop_null, list_choices, list_joined_schemas
 
 _RESTRICTING = frozenset({
     "enum", "const", "not", "if", "disallow",
@@ -88,18 +88,18 @@ class NodeRules:
                 self._rule("required", path)
             self._note_object(part, path, found)
         for value in parts.ignored:
-            names = _listed(self._missing(value, found, "", set(), below=False))
+            names = _list_names(self._missing(value, found, "", set(), below=False))
             if names:
                 self._note("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
     def _note_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
-        for keyword, schemas in _alternatives(value):
-            if names := _listed(name for each in schemas for name in self._missing(each, found, "", set())):
+        for keyword, schemas in _iterate_alternatives(value):
+            if names := _list_names(name for each in schemas for name in self._missing(each, found, "", set())):
                 self._note(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
-            names = _listed(map(repr, patterns))
+            names = _list_names(map(repr, patterns))
             self._note("patternProperties", path, f"there are no columns for properties like {names}")
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             if isinstance(value.get(keyword), dict) and value[keyword]:
@@ -115,13 +115,16 @@ class NodeRules:
         if not isinstance(value, dict) or (id(value), id(node)) in seen:
             return
         seen.add((id(value), id(node)))
-        inner = [*joined_schemas(value), *(each for _, schemas in _alternatives(value) for each in schemas)]
+        inner = [
+            *list_joined_schemas(value),
+            *(each for _, schemas in _iterate_alternatives(value) for each in schemas),
+        ]
         if below and isinstance(reference := value.get("$ref"), str):
             target = self._splitter.references.known(reference, value)
             if target is None:
                 yield f"'{reference}'"
             inner.append(target)
-        for _, choices in choices_of(value):
+        for _, choices in list_choices(value):
             inner += choices
         for each in inner:
             yield from self._missing(each, node, path, seen)
@@ -145,8 +148,8 @@ class NodeRules:
         if any(part.unsure for part in parts.found):
             self._rule("$ref", path)
         for part in parts.found:
-            for keyword, choices in choices_of(part.value):
-                rest = besides_null(choices)
+            for keyword, choices in list_choices(part.value):
+                rest = drop_null(choices)
                 if len(rest) != 1 or (
                     keyword == "oneOf" and len(choices) > 1 and "null" in self._splitter.types(rest[0])
                 ):
@@ -164,10 +167,10 @@ class NodeRules:
         self.unread.append(f"'{keyword}' {place}: {what}")
 
 
-def _alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+def _iterate_alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
     """Go through the keywords whose schemas count for some values only, with these schemas."""
-    for keyword, choices in choices_of(value):
-        if len(besides_null(choices)) != 1:
+    for keyword, choices in list_choices(value):
+        if len(drop_null(choices)) != 1:
             yield keyword, choices
     for keyword in _NESTED:
         inner = value.get(keyword)
@@ -175,6 +178,6 @@ def _alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
             yield keyword, [inner] if keyword in ("then", "else") else list(inner.values())
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     found = list(dict.fromkeys(names))
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -28,13 +28,13 @@ from ..core.scalars import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS, short
 from ..core.writing import BINARY, Cells, Rows, encode_valid_text, join_parts, make_constant
 from ..native import Spec, Unplanned
 from .documents import DocumentParser
-from .timestamps import EPOCH_UNITS, ISO, epoch_cells
+from .timestamps import EPOCH_UNITS, ISO, make_epoch_writer
 
 CONTAINERS = frozenset({"object", "array"})
 _PARSER = DocumentParser(exact_numbers=True)
 
 
-def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
+def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
     """Return the JSON of the value whose text this is, None for a string; a phrase that refuses it if it is no value.
 
     `types`: what the schema allows, by its names.
@@ -48,15 +48,15 @@ def json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
         value = _PARSER.document(_PARSER.text(text.encode()))
     except Undecodable:
         value = text  # no JSON: a string, if anything
-    if "string" in types and (isinstance(value, str) or not _types(value) & types):
+    if "string" in types and (isinstance(value, str) or not _name_types(value) & types):
         return None
-    if not _types(value) & types:
+    if not _name_types(value) & types:
         allowed = " or ".join(sorted(types - {"null"})) or "nothing"
         return f"'{shorten_value(text)}', but the JSON schema expects the text of a JSON value there ({allowed})"
     return write_json(value).encode()
 
 
-def _types(value: Any) -> frozenset[str]:
+def _name_types(value: Any) -> frozenset[str]:
     """Return the names of a parsed value's type. A number with a point is an integer to some drafts, so it is none."""
     if isinstance(value, str):
         return frozenset({"string"})
@@ -111,7 +111,7 @@ class StringCells(TextCells):
     native: Spec | None = ("text",)
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return self.quoted(_escaped(encode_valid_text(array, self, rows)))
+        return self.quoted(_escape(encode_valid_text(array, self, rows)))
 
 
 class KeptCells(StringCells):
@@ -125,15 +125,15 @@ class KeptCells(StringCells):
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         texts = encode_valid_text(array, self, rows)
-        values = [json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
+        values = [write_json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
         for row, value in zip(rows, values, strict=True):
             if isinstance(value, str):
                 self.refuse(row, value)
-        strings = self.quoted(_escaped(texts))
+        strings = self.quoted(_escape(texts))
         return pc.coalesce(pa.array(values, BINARY), strings)
 
 
-def _escaped(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     buffer = cells.buffers()[2]
     found = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
     # Looking through the bytes once is much cheaper than looking for each of 34 characters.
@@ -210,7 +210,7 @@ class TimestampCells(TextCells):
     def __init__(self, path: str, zone: str | None, timestamps: str) -> None:
         super().__init__(path)
         self._type = pa.timestamp("us", zone)
-        self._epoch = None if timestamps == ISO else epoch_cells(timestamps)
+        self._epoch = None if timestamps == ISO else make_epoch_writer(timestamps)
         self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
 
     def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:

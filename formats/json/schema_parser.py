@@ -29,8 +29,8 @@ from ..core.spark_types import LARGEST_SCHEMA, SPARK_MAP, SPARK_METADATA, SPARK_
 from ..core.spark_visitor import join_path
 from .node_rules import NodeRules
 from .schema_model import Anything, Array, Map, Node, Object, Scalar, Schema
-from .schema_parts import TYPES, Part, Parts, Source, Splitter, besides_null, choices_of
-from .schema_references import full_schema
+from .schema_parts import TYPES, Part, Parts, Source, Splitter, drop_null, list_choices
+from .schema_references import read_full_schema
 from .spark_to_schema import NUMBERS_TOO, PRIMITIVES, SPARK_COLUMNS, SPARK_CONTAINS_NULL
 
 _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
@@ -43,7 +43,7 @@ _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
 
 def parse_json_schema(text: str) -> Schema:
     """Parse a schema text. Raises InvalidSchemaError naming what is wrong."""
-    root = schema_in(text)
+    root = read_schema(text)
     try:
         parser = _Parser(root)
         node = parser.node([Source(root)], "", frozenset())
@@ -52,13 +52,13 @@ def parse_json_schema(text: str) -> Schema:
     return Schema(node, tuple(dict.fromkeys(parser.rules.unread)), parser.rules.first)
 
 
-def schema_in(text: str) -> Any:
+def read_schema(text: str) -> Any:
     """Return the full schema that a text has or carries. Raises InvalidSchemaError if it has none."""
     try:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidSchemaError(f"the JSON schema is not JSON: {error}") from None
-    root = full_schema(root)
+    root = read_full_schema(root)
     if not isinstance(root, (dict, bool)):
         raise InvalidSchemaError("the JSON schema is neither an object nor true or false")
     return root
@@ -76,10 +76,10 @@ class _Parser:
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
         parts = self._splitter.split(sources, path, around)
-        annotations = _annotations(sources, parts)
+        annotations = _read_annotations(sources, parts)
         possible = TYPES.intersection(*(self._splitter.types(each.value) for each in sources if not each.unsure))
         annotations["takes_null"] = "null" in possible
-        kind, nullable = _kind(parts, path)
+        kind, nullable = _find_kind(parts, path)
         around |= parts.inside
         node: Node | None = None
         if parts.recursive or parts.never:
@@ -88,7 +88,7 @@ class _Parser:
             node = self._object(parts, path, around, annotations | {"nullable": nullable})
         elif kind == "array":
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
-        elif kind is not None and (found := _scalar_of(kind, parts)) is not None:
+        elif kind is not None and (found := _read_scalar(kind, parts)) is not None:
             node = Scalar(*found, **annotations | {"nullable": nullable})
             self.rules.scalar(parts, path, node.type)
         if node is None:
@@ -97,7 +97,7 @@ class _Parser:
         return node
 
     def _array(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
-        entries = _entries(parts)
+        entries = _read_entries_type(parts)
         if entries is not None:
             return Scalar(entries, **annotations)
         self.rules.array(parts, path)
@@ -105,18 +105,20 @@ class _Parser:
         if parts.having("prefixItems") or any(isinstance(each.value, list) for each in items):
             items = []  # each place has a type of its own
         element = self.node(items or [Source(True)], join_path(path, "element"), around)
-        return Array(_contained(element, parts), **annotations)
+        return Array(_apply_contains_null(element, parts), **annotations)
 
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
-        properties = _properties(parts)
+        properties = _collect_properties(parts)
         if not properties:
             self.rules.map(parts, path)
-            values = [Source(part.value["additionalProperties"], part.unsure) for part in _with_values(parts)]
+            values = [
+                Source(part.value["additionalProperties"], part.unsure) for part in _select_parts_with_values(parts)
+            ]
             if parts.having("patternProperties"):
                 values = []  # those of some keys have a type of their own
             node = self.node(values or [Source(True)], join_path(path, "value"), around)
-            return Map(_contained(node, parts), **annotations)
-        required = _required(parts)
+            return Map(_apply_contains_null(node, parts), **annotations)
+        required = _collect_required(parts)
         members = {}
         for name, sources in properties.items():
             node = self.node(sources, join_path(path, name), around)
@@ -124,7 +126,7 @@ class _Parser:
             demanded = name in required or any(
                 isinstance(each, dict) and each.get("required") is True and not unsure for each, unsure in sources
             )
-            members[name] = _replaced(node, nullable=node.nullable or not demanded)
+            members[name] = _replace(node, nullable=node.nullable or not demanded)
             if demanded:
                 required.add(name)
         found = Object(members, required, **annotations)
@@ -132,7 +134,7 @@ class _Parser:
         return found
 
 
-def _annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
+def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
     """Return what a schema remarks of a value; the nearest to the value counts."""
     annotations: dict[str, Any] = {}
     for value in [*(each.value for each in sources), *(part.value for part in parts.found)]:
@@ -147,7 +149,7 @@ def _annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
     return annotations
 
 
-def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
+def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     """Return the only type besides null that all parts allow, None for any; and whether null may stand there.
 
     Raises InvalidSchemaError if they allow none together.
@@ -157,15 +159,15 @@ def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     stated = [part for part in parts.found if part.types() is not None]
     sure = [part for part in stated if not part.unsure] or stated[:1]
     if not sure:
-        kind = _implied(parts, enums)
+        kind = _infer_kind(parts, enums)
         return kind, nullable or any(part.or_null for part in parts.found)
     names = sure[0].types() or TYPES
     for part in sure[1:]:
         both = names & (part.types() or TYPES)
         if not both:
             raise InvalidSchemaError(
-                f"the JSON schema allows no value at '{path}': one part of it says {_shown(names)}, and another "
-                f"{_shown(part.types() or TYPES)}"
+                f"the JSON schema allows no value at '{path}': one part of it says {_describe_types(names)}, and "
+                f"another {_describe_types(part.types() or TYPES)}"
             )
         names = both
     nullable |= "null" in names
@@ -175,11 +177,11 @@ def _kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     return (next(iter(names)) if len(names) == 1 else None), nullable
 
 
-def _implied(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
+def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
     """Return the type that is meant where no part names one."""
     if parts.having("properties"):
         return "object"
-    if any(len(besides_null(choices)) != 1 for part in parts.found for _, choices in choices_of(part.value)):
+    if any(len(drop_null(choices)) != 1 for part in parts.found for _, choices in list_choices(part.value)):
         return None
     if parts.having("additionalProperties"):
         return "object"
@@ -190,11 +192,11 @@ def _implied(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
     return None
 
 
-def _shown(types: frozenset[str]) -> str:
+def _describe_types(types: frozenset[str]) -> str:
     return " or ".join(sorted(types - {"integer"} if "number" in types else types))
 
 
-def _properties(parts: Parts) -> dict[str, list[Source]]:
+def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
     """Return what all parts say of each property."""
     order = [name for part in parts.having(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
     found: dict[str, list[Source]] = {}
@@ -205,12 +207,12 @@ def _properties(parts: Parts) -> dict[str, list[Source]]:
     return {name: found[name] for name in (*order, *found) if name in found}
 
 
-def _required(parts: Parts) -> set[str]:
+def _collect_required(parts: Parts) -> set[str]:
     lists = [part.value["required"] for part in parts.having("required") if not part.unsure]
     return {name for each in lists if isinstance(each, list) for name in each if isinstance(name, str)}
 
 
-def _entries(parts: Parts) -> MapType | None:
+def _read_entries_type(parts: Parts) -> MapType | None:
     """Return the type of a map whose entries are in a list, if an annotation says so."""
     for part in parts.having(SPARK_MAP):
         try:
@@ -220,17 +222,17 @@ def _entries(parts: Parts) -> MapType | None:
     return None
 
 
-def _with_values(parts: Parts) -> list[Part]:
+def _select_parts_with_values(parts: Parts) -> list[Part]:
     return [part for part in parts.found if isinstance(part.value.get("additionalProperties"), dict)]
 
 
-def _contained(node: Node, parts: Parts) -> Node:
+def _apply_contains_null(node: Node, parts: Parts) -> Node:
     # Data often does not keep to its schema here (Java writes nulls into lists of strings), so only a
     # schema of our own can promise that there are no nulls.
-    return _replaced(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
+    return _replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
-def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
+def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
     """Return the type of plain values, and whether another program's schema says so."""
     for part in parts.having(SPARK_TYPE):
         own = parse_spark_type(part.value[SPARK_TYPE])
@@ -253,5 +255,5 @@ def _scalar_of(name: str, parts: Parts) -> tuple[DataType, bool] | None:
 _FORMATS = {"date": DateType(), "date-time": TimestampType()}
 
 
-def _replaced(node: Node, **changes: Any) -> Node:
+def _replace(node: Node, **changes: Any) -> Node:
     return type(node)(**node.__dict__ | changes)

@@ -54,7 +54,7 @@ class Part:
 
     def types(self) -> frozenset[str] | None:
         """Return the types that its "type" names, None if it does not restrict them."""
-        found = named_types(self.value.get("type"))
+        found = read_types(self.value.get("type"))
         return found if found is None or not self.or_null else found | {"null"}
 
 
@@ -77,7 +77,7 @@ class Parts:
         return [part for part in self.found if any(each in part.value for each in keywords)]
 
 
-def siblings_of(root: Any) -> Siblings:
+def find_siblings(root: Any) -> Siblings:
     """Return what the text's `$schema` says of keywords beside `$ref`."""
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
     if any(each in draft for each in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
@@ -85,27 +85,27 @@ def siblings_of(root: Any) -> Siblings:
     return Siblings.ALL if any(each in draft for each in ("2019-09", "2020-12")) else Siblings.UNKNOWN
 
 
-def named_types(kind: Any) -> frozenset[str] | None:
+def read_types(kind: Any) -> frozenset[str] | None:
     """Return the types that a "type" allows, None if all; a number may be an integer."""
-    names = {kind} if isinstance(kind, str) else set(kind) if _all_texts(kind) else set()
+    names = {kind} if isinstance(kind, str) else set(kind) if _is_list_of_texts(kind) else set()
     if not names or not names <= TYPES:
         return None
     return frozenset(names | {"integer"} if "number" in names else names)
 
 
-def _all_texts(kind: Any) -> bool:
+def _is_list_of_texts(kind: Any) -> bool:
     return isinstance(kind, list) and all(isinstance(each, str) for each in kind)
 
 
-def choices_of(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+def list_choices(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
     """Return the alternatives in a schema: of `anyOf`, of `oneOf`, and of a "type" of draft 3 that lists schemas."""
     found = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
-    if isinstance(value.get("type"), list) and not _all_texts(value["type"]):
+    if isinstance(value.get("type"), list) and not _is_list_of_texts(value["type"]):
         found.append(("type", [{"type": each} if isinstance(each, str) else each for each in value["type"]]))
     return found
 
 
-def besides_null(choices: Sequence[Any]) -> list[Any]:
+def drop_null(choices: Sequence[Any]) -> list[Any]:
     """Return the alternatives without that of null."""
     return [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
 
@@ -115,9 +115,9 @@ class Splitter:
 
     def __init__(self, root: Any) -> None:
         self.references = References(root)
-        self._siblings = siblings_of(root)
+        self._siblings = find_siblings(root)
         self._types: dict[int, tuple[Any, frozenset[str]]] = {}
-        """By ids, with the schemas: `choices_of` makes some, and another one may have the id of one that is gone."""
+        """By ids, with the schemas: `list_choices` makes some, and another one may have the id of one that is gone."""
 
     def split(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Parts:
         """Return the parts of a value that fits all sources. `around`: ids of the references' targets that it is in.
@@ -167,10 +167,10 @@ class Splitter:
             first = "properties" in value and not {"allOf", "extends"} & {*keys[: keys.index("properties")]}
             if first:  # columns in the order of the text
                 parts.found.append(own)
-            for each in joined_schemas(value):
+            for each in list_joined_schemas(value):
                 add(each, unsure, or_null, chain)
-            for _, choices in choices_of(value):
-                rest = besides_null(choices)
+            for _, choices in list_choices(value):
+                rest = drop_null(choices)
                 if len(rest) == 1:
                     add(rest[0], unsure, or_null or len(choices) > 1, chain)
             if not first:
@@ -190,15 +190,15 @@ class Splitter:
         return self._types[id(value)][1]
 
     def _types_of(self, value: dict[str, Any]) -> frozenset[str]:
-        found = named_types(value.get("type"))
+        found = read_types(value.get("type"))
         found = TYPES if found is None else found
         if isinstance(value.get("enum"), list):
-            found &= frozenset[str]().union(*map(_types_of_value, value["enum"]))
+            found &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
         if "const" in value:
-            found &= _types_of_value(value["const"])
-        for each in joined_schemas(value):
+            found &= _find_value_types(value["const"])
+        for each in list_joined_schemas(value):
             found &= self.types(each)
-        for _, choices in choices_of(value):
+        for _, choices in list_choices(value):
             found &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):
             target = self.types(self.references.known(reference, value))
@@ -206,7 +206,7 @@ class Splitter:
         return found
 
 
-def joined_schemas(value: dict[str, Any]) -> list[Any]:
+def list_joined_schemas(value: dict[str, Any]) -> list[Any]:
     """Return the schemas of `allOf`, and of `extends` of draft 3, which may be a single one."""
     found: list[Any] = []
     for key in ("allOf", "extends"):
@@ -215,7 +215,7 @@ def joined_schemas(value: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _types_of_value(value: Any) -> frozenset[str]:
+def _find_value_types(value: Any) -> frozenset[str]:
     if isinstance(value, bool):
         return frozenset({"boolean"})
     if isinstance(value, (int, float)):

@@ -42,7 +42,7 @@ class References:
             value, resource = left.pop()
             if isinstance(value, dict):
                 resource = self._resources[id(value)] = self._note(value, resource)
-                left += [(each, resource) for each in reversed(list(inside(value, DATA)))]
+                left += [(each, resource) for each in reversed(list(iterate_inside(value, DATA)))]
             elif isinstance(value, list):
                 left += [(each, resource) for each in reversed(value)]
 
@@ -52,7 +52,7 @@ class References:
             # A definition, not another mention of it.
             if isinstance(name, str) and "$ref" not in value:
                 self._named.setdefault(name, value)
-                address = _joined(resource.base, name)
+                address = _join_address(resource.base, name)
                 self._named.setdefault(address, value)
                 if not name.startswith("#"):  # which is an anchor, up to draft 7
                     resource = _Resource(address.removesuffix("#"), value)
@@ -77,14 +77,14 @@ class References:
     def _target(self, reference: str, resource: _Resource) -> Any:
         if reference == "#":
             return resource.root
-        for address in (reference, _joined(resource.base, reference)):
+        for address in (reference, _join_address(resource.base, reference)):
             if address in self._named:
                 return self._named[address]
             base, pointer = urldefrag(address)
             root = resource.root if not base or base == resource.base else self._named.get(base)
-            found = None if root is None else _pointed(root, pointer)
+            found = None if root is None else _follow_pointer(root, pointer)
             if found is None and not base:  # some write pointers from the whole text below an id, too
-                found = _pointed(self._whole.root, pointer)
+                found = _follow_pointer(self._whole.root, pointer)
             if found is not None:
                 return found
         return None
@@ -101,7 +101,7 @@ class References:
         left: list[Any] = [schema]
         while left:
             value = left.pop()
-            inner = list(inside(value, DATA | DEFINITIONS))
+            inner = list(iterate_inside(value, DATA | DEFINITIONS))
             if isinstance(reference := value.get("$ref"), str):
                 inner.append(self.known(reference, value))
             while inner:
@@ -115,21 +115,21 @@ class References:
                         left.append(each)
 
 
-def inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
+def iterate_inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
     """Go through what the keywords of a schema have, except some: schemas, lists of them, and other values."""
     for key, each in value.items():
         if key not in without:
             yield from each.values() if key in BY_NAME and isinstance(each, dict) else (each,)
 
 
-def _joined(base: str, name: str) -> str:
+def _join_address(base: str, name: str) -> str:
     """Return an address from its base; `urljoin` knows no URNs."""
     if name.startswith("#"):
         return base.partition("#")[0] + name
     return urljoin(base, name)
 
 
-def _pointed(root: Any, pointer: str) -> Any:
+def _follow_pointer(root: Any, pointer: str) -> Any:
     """Return what a JSON pointer (RFC 6901, in a fragment) leads to, None if there is nothing."""
     if pointer == "":
         return root
@@ -152,36 +152,36 @@ _PREFIX = "data:application/schema+json;base64,"
 _SHARED = ("title", "description", "format", "default")
 
 
-def portable(text: str) -> str:
+def make_portable(text: str) -> str:
     """Return the text to register for a schema of our own."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
-    return json.dumps(_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
+    return json.dumps(_select_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
 
 
-def portable_foreign(text: str) -> str:
+def make_foreign_portable(text: str) -> str:
     """Return the text to register for another program's schema that was edited here: all of it but our keywords."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
-    root = _without_ours(json.loads(text))
+    root = _drop_own_keywords(json.loads(text))
     links = root.get("links")
     others = [each for each in links if not (isinstance(each, dict) and each.get("rel") == REL)] if links else []
     return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
 
 
-def _without_ours(value: Any) -> Any:
+def _drop_own_keywords(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_ours(each) for each in value]
+        return [_drop_own_keywords(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: {name: _without_ours(each) for name, each in inner.items()}
+        key: {name: _drop_own_keywords(each) for name, each in inner.items()}
         if key in BY_NAME and isinstance(inner, dict)
-        else _without_ours(inner)
+        else _drop_own_keywords(inner)
         for key, inner in value.items()
         if not key.startswith("spark.")
     }
 
 
-def full_schema(root: Any) -> Any:
+def read_full_schema(root: Any) -> Any:
     """Return the full schema that a parsed text carries; the text itself if it carries none.
 
     Raises InvalidSchemaError if it carries something else under our name.
@@ -196,7 +196,7 @@ def full_schema(root: Any) -> Any:
     return root
 
 
-def _shared(node: Any) -> dict[str, Any]:
+def _select_shared(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict):
         return {}
     kind = node.get("type")
@@ -204,8 +204,8 @@ def _shared(node: Any) -> dict[str, Any]:
         kind = next((each for each in kind if each != "null"), "null")
     result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
     if "properties" in node:
-        result["properties"] = {name: _shared(each) for name, each in node["properties"].items()}
+        result["properties"] = {name: _select_shared(each) for name, each in node["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
-            result[key] = _shared(node[key])
+            result[key] = _select_shared(node[key])
     return result

@@ -34,36 +34,36 @@ def json_schema_to_spark(text: str) -> StructType:
     Raises InvalidSchemaError if the text is no JSON schema, has parts that no value fits together, or refers to
     something else.
     """
-    return spark_struct(parse_json_schema(text).root)
+    return make_spark_struct(parse_json_schema(text).root)
 
 
-def spark_struct(root: model.Node) -> StructType:
+def make_spark_struct(root: model.Node) -> StructType:
     """Return the columns of a parsed schema, as `json_schema_to_spark` does."""
     if isinstance(root, model.Object):
-        return _struct(root)
-    return StructType([StructField(ROOT_COLUMN, _type(root), root.nullable)])
+        return _convert_struct(root)
+    return StructType([StructField(ROOT_COLUMN, _convert_type(root), root.nullable)])
 
 
-def _type(node: model.Node) -> DataType:
+def _convert_type(node: model.Node) -> DataType:
     if isinstance(node, model.Scalar):
         return node.type
     if isinstance(node, model.Array):
-        return ArrayType(_type(node.items), node.items.nullable)
+        return ArrayType(_convert_type(node.items), node.items.nullable)
     if isinstance(node, model.Map):
-        return MapType(StringType(), _type(node.values), node.values.nullable)
+        return MapType(StringType(), _convert_type(node.values), node.values.nullable)
     if isinstance(node, model.Object):
-        return _struct(node)
+        return _convert_struct(node)
     return StringType()
 
 
-def _struct(node: model.Object) -> StructType:
+def _convert_struct(node: model.Object) -> StructType:
     fields = []
     for name, each in node.properties.items():
         metadata = dict(each.metadata) | ({} if each.comment is None else {"comment": each.comment})
-        fields.append(StructField(name, _type(each), each.nullable, metadata))
+        fields.append(StructField(name, _convert_type(each), each.nullable, metadata))
     return StructType(fields)
 
 
-def comment_of_json_schema(text: str) -> str | None:
+def read_json_schema_comment(text: str) -> str | None:
     """Return the table's comment: the "description" of the root."""
     return parse_json_schema(text).root.comment

@@ -119,7 +119,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
     ) -> dict[str, Any]:
         properties = {}
         for field, node in members:
-            described = _nullable(node, field.nullable)
+            described = _make_nullable(node, field.nullable)
             comment, metadata = split_comment(drop_initial_value(field.metadata or {}))
             if comment is not None:
                 described["description"] = comment
@@ -133,13 +133,13 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         return result
 
     def array(self, array: ArrayType, path: str, element: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = {"type": "array", "items": _nullable(element, array.containsNull)}
+        result: dict[str, Any] = {"type": "array", "items": _make_nullable(element, array.containsNull)}
         return result if array.containsNull else result | {SPARK_CONTAINS_NULL: False}
 
     def map(self, map_type: MapType, path: str, value: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {
             "type": "object",
-            "additionalProperties": _nullable(value, map_type.valueContainsNull),
+            "additionalProperties": _make_nullable(value, map_type.valueContainsNull),
         }
         return result if map_type.valueContainsNull else result | {SPARK_CONTAINS_NULL: False}
 
@@ -158,5 +158,5 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         return found | {SPARK_TYPE: data_type.simpleString()}
 
 
-def _nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
+def _make_nullable(node: dict[str, Any], nullable: bool) -> dict[str, Any]:
     return node | {"type": [node["type"], "null"]} if nullable else dict(node)

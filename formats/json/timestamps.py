@@ -28,12 +28,12 @@ _MOST_DIGITS = 25
 """Digits before the point that no timestamp has."""
 
 
-def timestamp_format(settings: Settings) -> str:
+def read_timestamp_format(settings: Settings) -> str:
     """Return ISO, or the unit in which a table's events have timestamps."""
     return settings.get(TIMESTAMP_FORMAT, ISO).lower()
 
 
-def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
+def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
     """Return the column that reads numbers of a unit since 1970 as timestamps."""
     unit = EPOCH_UNITS[timestamps]
     arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
@@ -42,7 +42,7 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
         if type(value) is not int and type(value) is not NumberText:
             raise Misfit(f"expected a timestamp as a number ({timestamps}), found {describe_kind(value)}")
         text = value.decode() if isinstance(value, NumberText) else str(value)
-        micros = _scaled(text, unit)
+        micros = _scale(text, unit)
         if not FIRST_MICROS <= micros <= LAST_MICROS:
             raise Misfit(f"the number {shorten_value(text)} ({timestamps}) is outside the years 0001 to 9999")
         return micros
@@ -60,7 +60,7 @@ def epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
     return Leaf(path, arrow_type, exact, fast=fast, kinds=frozenset((int, type(None))), store=store)
 
 
-def _scaled(text: str, unit: int) -> int:
+def _scale(text: str, unit: int) -> int:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -74,7 +74,7 @@ def _scaled(text: str, unit: int) -> int:
         return int((number * unit).to_integral_value(ROUND_FLOOR))
 
 
-def epoch_cells(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
+def make_epoch_writer(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
     """Return what writes microseconds since 1970 as numbers of a unit."""
     unit = EPOCH_UNITS[timestamps]
     digits = len(str(unit)) - 1

@@ -58,29 +58,29 @@ from ..core.scalars import (
 from ..core.spark_visitor import find_map_without_string_keys, join_path
 from ..native import Spec, Unplanned
 from . import schema_model as model
-from .timestamps import ISO, epoch_column
+from .timestamps import ISO, make_epoch_column
 
 
-def _or_none(*kinds: type) -> frozenset[type]:
+def _add_none(*kinds: type) -> frozenset[type]:
     return frozenset((*kinds, type(None)))
 
 
-_STRINGS = _or_none(str)
+_STRINGS = _add_none(str)
 _NATIVE = ("leaf",)
 """The native decoder goes by the Arrow type."""
-_FLOATS = _or_none(float)
+_FLOATS = _add_none(float)
 
 
-def column_of(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
+def make_column(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
     """Return the column of a Spark type. `node`: what the table's schema text says about its values, if known.
 
     `timestamps`: how they are written, ISO or a unit of EPOCH_UNITS since 1970.
     """
     if isinstance(data_type, StructType):
-        return struct_column(data_type, path, node, timestamps)
+        return make_struct_column(data_type, path, node, timestamps)
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
-        element = column_of(data_type.elementType, join_path(path, "element"), items, timestamps)
+        element = make_column(data_type.elementType, join_path(path, "element"), items, timestamps)
         kind = ByteList if isinstance(data_type.elementType, IntegralType) else ListColumn
         return kind(path, find_arrow_type(data_type), element, data_type.containsNull)
     if isinstance(data_type, MapType):
@@ -90,13 +90,13 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
                 f"column '{path}' has type {data_type.simpleString()}, which format json cannot read: keys of JSON "
                 "objects are strings"
             )
-        value = column_of(data_type.valueType, join_path(path, "value"), values, timestamps)
-        key = _string(join_path(path, "key"))
+        value = make_column(data_type.valueType, join_path(path, "value"), values, timestamps)
+        key = _make_string(join_path(path, "key"))
         return MapColumn(path, find_arrow_type(data_type), key, value, data_type.valueContainsNull)
     if isinstance(data_type, StringType):
-        return _anything(path) if isinstance(node, model.Anything) else _string(path)
+        return _make_anything(path) if isinstance(node, model.Anything) else _make_string(path)
     if timestamps != ISO and isinstance(data_type, (TimestampType, TimestampNTZType)):
-        return epoch_column(path, data_type, timestamps)
+        return make_epoch_column(path, data_type, timestamps)
     make = _LEAVES.get(type(data_type))
     if make is None:
         raise UnsupportedTypeError(
@@ -105,17 +105,17 @@ def column_of(data_type: DataType, path: str, node: model.Node | None, timestamp
     return make(path, data_type)
 
 
-def struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
+def make_struct_column(struct: StructType, path: str, node: model.Node | None, timestamps: str = ISO) -> StructColumn:
     """Return the column that reads objects as structs."""
     properties = node.properties if isinstance(node, model.Object) else {}
     members = []
     for field in struct.fields:
-        column = column_of(field.dataType, join_path(path, field.name), properties.get(field.name), timestamps)
-        members.append(StructMember(field.name, column, field.nullable, _missing(properties.get(field.name))))
+        column = make_column(field.dataType, join_path(path, field.name), properties.get(field.name), timestamps)
+        members.append(StructMember(field.name, column, field.nullable, _read_default(properties.get(field.name))))
     return StructColumn(path, find_arrow_type(struct), members, dict)
 
 
-def _missing(node: model.Node | None) -> Any:
+def _read_default(node: model.Node | None) -> Any:
     """Return what a missing property stands for, as a document would have it."""
     if node is None or type(node.default) is not float:
         return None if node is None else node.default
@@ -147,11 +147,11 @@ class ByteList(ListColumn):
         return super().as_list(value)
 
 
-def _string(path: str) -> Column:
-    return Leaf(path, pa.string(), _text, kinds=_STRINGS, native=_NATIVE)
+def _make_string(path: str) -> Column:
+    return Leaf(path, pa.string(), _check_text, kinds=_STRINGS, native=_NATIVE)
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if type(value) is not str:
         raise Misfit(f"expected a string, found {describe_kind(value)}")
     try:
@@ -161,23 +161,23 @@ def _text(value: Any) -> str:
     return value
 
 
-def _anything(path: str) -> Column:
+def _make_anything(path: str) -> Column:
     def exact(value: Any) -> str:
-        return _text(value if type(value) is str else write_json(value))
+        return _check_text(value if type(value) is str else write_json(value))
 
     return Leaf(path, pa.string(), exact, kinds=_STRINGS, native=("anything",))
 
 
-def _boolean(path: str, data_type: DataType) -> Column:
+def _make_boolean(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bool:
         if type(value) is not bool:
             raise Misfit(f"expected true or false, found {describe_kind(value)}")
         return value
 
-    return Leaf(path, pa.bool_(), exact, kinds=_or_none(bool), native=_NATIVE)
+    return Leaf(path, pa.bool_(), exact, kinds=_add_none(bool), native=_NATIVE)
 
 
-def _integer(path: str, data_type: DataType) -> Column:
+def _make_integer(path: str, data_type: DataType) -> Column:
     arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
 
@@ -188,10 +188,10 @@ def _integer(path: str, data_type: DataType) -> Column:
             raise Misfit(f"the integer {shorten_value(value)} is out of the range of {data_type.simpleString()}")
         return value
 
-    return Leaf(path, arrow_type, exact, kinds=_or_none(int), native=_NATIVE)
+    return Leaf(path, arrow_type, exact, kinds=_add_none(int), native=_NATIVE)
 
 
-def _floating(path: str, data_type: DataType) -> Column:
+def _make_floating(path: str, data_type: DataType) -> Column:
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
 
     def exact(value: Any) -> float:
@@ -215,10 +215,10 @@ def _floating(path: str, data_type: DataType) -> Column:
             raise OverflowError
         return array
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(float, int, NumberText), native=_NATIVE)
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(float, int, NumberText), native=_NATIVE)
 
 
-def _decimal(path: str, data_type: DataType) -> Column:
+def _make_decimal(path: str, data_type: DataType) -> Column:
     assert isinstance(data_type, DecimalType)
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
@@ -241,10 +241,10 @@ def _decimal(path: str, data_type: DataType) -> Column:
             raise ValueError
         return strings.cast(arrow_type)
 
-    return Leaf(path, arrow_type, exact, fast=fast, kinds=_or_none(int, NumberText), native=_NATIVE)
+    return Leaf(path, arrow_type, exact, fast=fast, kinds=_add_none(int, NumberText), native=_NATIVE)
 
 
-def _binary(path: str, data_type: DataType) -> Column:
+def _make_binary(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> bytes:
         if type(value) is not str:
             raise Misfit(f"expected a base64 string, found {describe_kind(value)}")
@@ -256,7 +256,7 @@ def _binary(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.binary(), exact, fast=fast, kinds=_STRINGS, native=_NATIVE)
 
 
-def _date(path: str, data_type: DataType) -> Column:
+def _make_date(path: str, data_type: DataType) -> Column:
     def exact(value: Any) -> int:
         if type(value) is not str:
             raise Misfit(f"expected a date as a string, found {describe_kind(value)}")
@@ -276,7 +276,7 @@ def _date(path: str, data_type: DataType) -> Column:
     return Leaf(path, pa.date32(), exact, fast=fast, kinds=_STRINGS, store=store, native=_NATIVE)
 
 
-def _timestamp(path: str, data_type: DataType) -> Column:
+def _make_timestamp(path: str, data_type: DataType) -> Column:
     zoned = isinstance(data_type, TimestampType)
     arrow_type = pa.timestamp("us", "UTC" if zoned else None)
     example = "2024-01-31T12:00:00.5Z" if zoned else "2024-01-31T12:00:00.5"
@@ -308,41 +308,41 @@ def _check_range(array: pa.Array, first: int, last: int) -> None:
 
 
 _LEAVES: dict[type[DataType], Callable[[str, DataType], Column]] = {
-    BooleanType: _boolean,
-    **dict.fromkeys(IntegralType.__subclasses__(), _integer),
-    FloatType: _floating,
-    DoubleType: _floating,
-    DecimalType: _decimal,
-    BinaryType: _binary,
-    DateType: _date,
-    TimestampType: _timestamp,
-    TimestampNTZType: _timestamp,
+    BooleanType: _make_boolean,
+    **dict.fromkeys(IntegralType.__subclasses__(), _make_integer),
+    FloatType: _make_floating,
+    DoubleType: _make_floating,
+    DecimalType: _make_decimal,
+    BinaryType: _make_binary,
+    DateType: _make_date,
+    TimestampType: _make_timestamp,
+    TimestampNTZType: _make_timestamp,
 }
 
 
-def json_struct(columns: StructColumn) -> Spec:
+def plan_struct(columns: StructColumn) -> Spec:
     """Plan the columns of JSON objects. Raises Unplanned."""
-    return json_column(columns, False)
+    return plan_column(columns, False)
 
 
-def _member(member: StructMember) -> Spec:
-    spec = json_column(member.column, member.nullable)
+def _plan_member(member: StructMember) -> Spec:
+    spec = plan_column(member.column, member.nullable)
     # Events that lack the value are left to the reference, which knows the default.
     return spec if member.missing is None else ("defaulted", member.column.type, member.nullable, spec)
 
 
-def json_column(column: Column, nullable: bool) -> Spec:
+def plan_column(column: Column, nullable: bool) -> Spec:
     """Plan a column of JSON values. Raises Unplanned."""
     if isinstance(column, StructColumn):
-        members = [_member(each) for each in column.members]
+        members = [_plan_member(each) for each in column.members]
         return ("struct", column.type, nullable, [member.key for member in column.members], members)
     if type(column) in (ListColumn, ByteList):
         assert isinstance(column, ListColumn)
-        return ("list", column.type, nullable, json_column(column.element, column.element_nullable))
+        return ("list", column.type, nullable, plan_column(column.element, column.element_nullable))
     if isinstance(column, MapColumn):
         if not pa.types.is_string(column.key.type):
             raise Unplanned(f"column '{column.path}' has keys that are not strings")
-        key, value = json_column(column.key, False), json_column(column.value, column.value_nullable)
+        key, value = plan_column(column.key, False), plan_column(column.value, column.value_nullable)
         return ("map", column.type, nullable, key, value)
     if type(column) is Leaf and column.native is not None:
         kind, *more = column.native

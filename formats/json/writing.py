@@ -33,10 +33,10 @@ from ..core.spark_visitor import join_path
 from ..core.writing import BatchEncoder, Rows, find_list_bounds, join_lists, join_parts, make_constant
 from ..native import NativeWriter, Spec, make_json_writer
 from . import schema_model as model
-from .document_rules import document_rules
+from .document_rules import make_document_rules
 from .plain_cells import CONTAINERS, LEAVES, FiniteCells, JsonCells, KeptCells, StringCells, TimestampCells
 from .schema_parser import parse_json_schema
-from .schema_to_spark import spark_struct
+from .schema_to_spark import make_spark_struct
 from .timestamps import ISO
 
 _NULL = make_constant(b"null")
@@ -74,13 +74,13 @@ class JsonEncoder(BatchEncoder):
         parsed = parse_json_schema(schema_text) if schema_text else None
         root = parsed.root if parsed is not None else None
         if root is not None:
-            table = replace_char_types(spark_struct(root))
+            table = replace_char_types(make_spark_struct(root))
             assert isinstance(table, StructType)
-            struct = _fitted(struct, table)
+            struct = _fit(struct, table)
         self._wrapped = root is not None and not isinstance(root, model.Object)
         node = model.Object({ROOT_COLUMN: root}, {ROOT_COLUMN}) if root is not None and self._wrapped else root
         self._object = _Object("", struct, timestamps, node)
-        self._rules = document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
+        self._rules = make_document_rules(parsed, schema_text, timestamps) if parsed and schema_text else None
         self._native: NativeWriter | None = make_json_writer(self._plan, self.header)
 
     def _plan(self) -> Spec:
@@ -102,7 +102,7 @@ class JsonEncoder(BatchEncoder):
         return self.compressed(written)
 
 
-def _fitted(rows: StructType, table: StructType) -> StructType:
+def _fit(rows: StructType, table: StructType) -> StructType:
     """Return the rows' columns under the table's rules on nulls. Raises InvalidSchemaError for other columns."""
     columns = {field.name: field for field in table.fields}
     for name in columns:
@@ -130,7 +130,7 @@ class _Object(JsonCells):
         for place, field in enumerate(struct.fields):
             begin = ("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":"
             known = node.properties.get(field.name) if isinstance(node, model.Object) else None
-            cells = cells_of(field.dataType, join_path(path, field.name), timestamps, known)
+            cells = make_cells(field.dataType, join_path(path, field.name), timestamps, known)
             nulls = Nulls.WRITTEN if field.nullable else Nulls.REFUSED
             if field.nullable and known is not None and not known.takes_null:
                 cells.no_null = _NO_NULL
@@ -178,8 +178,8 @@ class _Array(JsonCells):
     def __init__(self, path: str, array: ArrayType, timestamps: str, node: model.Node | None) -> None:
         super().__init__(path)
         known = node.items if isinstance(node, model.Array) else None
-        self._element = cells_of(array.elementType, join_path(path, "element"), timestamps, known)
-        self._nullable = _take_null(array.containsNull, known, self._element)
+        self._element = make_cells(array.elementType, join_path(path, "element"), timestamps, known)
+        self._nullable = _can_take_null(array.containsNull, known, self._element)
 
     def plan(self) -> Spec:
         return ("list", (b"", int(self._nullable), *self._element.plan()))
@@ -197,8 +197,8 @@ class _Map(JsonCells):
         super().__init__(path)
         known = node.values if isinstance(node, model.Map) else None
         self._key = StringCells(join_path(path, "key"))
-        self._value = cells_of(map_type.valueType, join_path(path, "value"), timestamps, known)
-        self._nullable = _take_null(map_type.valueContainsNull, known, self._value)
+        self._value = make_cells(map_type.valueType, join_path(path, "value"), timestamps, known)
+        self._nullable = _can_take_null(map_type.valueContainsNull, known, self._value)
 
     def plan(self) -> Spec:
         return ("map", (b"", int(self._nullable), *self._value.plan()))
@@ -214,7 +214,7 @@ class _Map(JsonCells):
         return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 
 
-def _take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
+def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
     """Tell whether elements may be null: by their type, and by what the schema says of them."""
     if nullable and node is not None and not node.takes_null:
         cells.no_null = _NO_NULL
@@ -222,7 +222,7 @@ def _take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> boo
     return nullable
 
 
-def cells_of(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
+def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
     """Return what writes a column of this type. Raises UnsupportedTypeError naming the column.
 
     `node`: what the table's schema text says about its values, if there is one.

@@ -52,8 +52,8 @@ from ..core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, Writ
 from ..core.framing import Undecodable
 from ..core.scalars import SPECIAL_FLOATS, shorten_value
 from ..core.writing import BINARY, BatchEncoder, Cells, encode_valid_text, join_parts, make_constant
-from ..json.values import column_of
-from ..json.writing import cells_of
+from ..json.values import make_column
+from ..json.writing import make_cells
 from .whole_event import check_bare, make_no_schema_error
 
 DELIMITER, QUOTE, ESCAPE, NULL_VALUE = "csv.delimiter", "csv.quote", "csv.escape", "csv.null-value"
@@ -126,7 +126,7 @@ class CsvFormat:
                     f"column '{field.name}' has type {field.dataType.simpleString()}, but a CSV field holds one value; "
                     "use format avro or json"
                 )
-            cells_of(replace_char_types(field.dataType), field.name)
+            make_cells(replace_char_types(field.dataType), field.name)
         return json.dumps(schema.jsonValue(), separators=(",", ":"), ensure_ascii=False)
 
     def spark_schema(self, schema_text: str) -> StructType:
@@ -254,7 +254,7 @@ class _CsvReader(PayloadReader):
         for field in struct:
             if field.name not in column_numbers:
                 raise InvalidSchemaError(f"the table has no column '{field.name}'")
-            column = _Texts(column_of(field.dataType, field.name, None), _choose_parser(field.dataType))
+            column = _Texts(make_column(field.dataType, field.name, None), _choose_parser(field.dataType))
             self._columns.append((column_numbers[field.name], column, field.nullable))
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
@@ -355,7 +355,7 @@ class CsvEncoder(BatchEncoder):
 
     def _cells(self, data_type: DataType, name: str) -> Cells:
         text = isinstance(data_type, StringType)
-        return _Quoted(name, self._dialect, None if text else cells_of(data_type, name))
+        return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         struct = self.struct_of(batch)

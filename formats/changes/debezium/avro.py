@@ -7,7 +7,7 @@ The schema that an event was written with is:
 * with `framing`=`registry`: the one that the encoding id of the registry's header stands for;
 * else: the table's, without any header. Inserted rows are written so.
 
-A schema of an envelope is used as it is. Any other is the schema of rows, and `envelope_schema` makes the envelope
+A schema of an envelope is used as it is. Any other is the schema of rows, and `make_envelope_schema` makes the envelope
 around it. No bytes are a tombstone. Names and parameters that Connect leaves in a schema say how values are encoded.
 """
 
@@ -39,16 +39,24 @@ from ...core.events import EventBuffer, EventPositions
 from ...core.format import NO_SETTINGS, Decoder, Encoder, Resolve, Settings, WriterSchema
 from ...core.framing import Undecodable
 from ...core.writing import BatchEncoder, make_constant
-from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, avro_long, either
+from ..changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    PlaceholderSearch,
+    SourceEncoding,
+    find_events_of_either,
+    write_avro_long,
+)
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
-from ..encodings.semantic_types import columns_of
+from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
 from ..feed import AVRO_SCHEMAS, WRITTEN_AT
 from ..newest_schema import SchemasSeen
-from ..positions import NO_POSITION, position_of
-from .avro_documents import document_reader
-from .json import change_of
+from ..positions import NO_POSITION, read_position
+from .avro_documents import make_document_reader
+from .json import read_change
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
@@ -66,7 +74,7 @@ def read_schemas(text: str) -> str:
     if not text or text[0] in "{[":
         return text
     try:
-        content = _content(text)
+        content = _read_content(text)
         json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
@@ -78,7 +86,7 @@ def read_schemas(text: str) -> str:
     return content
 
 
-def _content(path: str) -> str:
+def _read_content(path: str) -> str:
     """Read a file. Raises OSError, and ValueError for what is no regular file, too large, or not UTF-8."""
     # Without O_NONBLOCK, opening a named pipe waits for somebody who writes.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -94,7 +102,7 @@ def _content(path: str) -> str:
         os.close(descriptor)
 
 
-def schemas_by_id(text: str) -> dict[int, str]:
+def parse_schemas_by_id(text: str) -> dict[int, str]:
     """Return the texts of the schemas by their ids. Raises InvalidOptionError."""
     found: dict[int, str] = {}
     try:
@@ -112,7 +120,7 @@ def schemas_by_id(text: str) -> dict[int, str]:
 
 _TRUNCATE = b"\x02t"
 _MARKS = tuple(
-    avro_long(len(text)) + text.encode()
+    write_avro_long(len(text)) + text.encode()
     for text in ("first", "last", "first_in_data_collection", "last_in_data_collection")
 )
 _CONFLUENT_HEADER = struct.Struct(">bI")
@@ -151,7 +159,7 @@ class DebeziumAvroFormat(AvroFormat):
         """Return the columns of the newest of the schemas that are given by id; None if no event has one of these."""
         if AVRO_SCHEMAS not in settings:
             return None
-        find, seen = _Confluent(schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
+        find, seen = _Confluent(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
         for tail, events in enumerate(tails):
             looked_at: Counter[bytes] = Counter()
             payloads = list(events.payloads())
@@ -161,17 +169,17 @@ class DebeziumAvroFormat(AvroFormat):
                     continue
                 try:
                     writer, datum = find(payloads[place])
-                    _, _, _, source, time, _ = change_of(read_whole(writer.read, datum, False), 0)
+                    _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
                 except Undecodable:
                     continue  # reading it will say why
                 looked_at[header] += 1
                 if writer.after is not None:
-                    position = NO_POSITION if source is None else position_of(source)
-                    seen.add(header, partial(columns_of, writer.after), position, time, (tail, place))
+                    position = NO_POSITION if source is None else read_position(source)
+                    seen.add(header, partial(choose_columns, writer.after), position, time, (tail, place))
         return seen.newest()
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        return either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
+        return find_events_of_either(events, _TRUNCATE, _MARKS, b"|".join(map(re.escape, _MARKS)))
 
 
 def is_envelope(schema_text: str) -> bool:
@@ -188,13 +196,13 @@ def _is_envelope(node: avro.Node) -> bool:
     return node.field_named("after") is not None or node.field_named("before") is not None
 
 
-def columns_of_envelope(schema_text: str) -> StructType | None:
+def read_envelope_columns(schema_text: str) -> StructType | None:
     """Return the columns of the rows in such an envelope; None if it tells none."""
     after = _Writer.of(schema_text).after
-    return None if after is None else columns_of(after)
+    return None if after is None else choose_columns(after)
 
 
-def envelope_schema(row_schema_text: str) -> str:
+def make_envelope_schema(row_schema_text: str) -> str:
     """Return the schema of envelopes around rows of a schema; the text itself if it is an envelope's."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
@@ -233,10 +241,10 @@ class _Writer:
     @classmethod
     def of(cls, text: str) -> _Writer:
         """Parse a schema text. Raises InvalidSchemaError."""
-        node = avro.parse_avro(envelope_schema(text))
-        found = kafka_connect_schema.of_avro(node)
+        node = avro.parse_avro(make_envelope_schema(text))
+        found = kafka_connect_schema.read_avro(node)
         fields = found.fields if found is not None else {}
-        return cls(document_reader(node), fields.get("before"), fields.get("after"))
+        return cls(make_document_reader(node), fields.get("before"), fields.get("after"))
 
 
 class DebeziumAvroDecoder(BatchDecoder):
@@ -257,24 +265,24 @@ class DebeziumAvroDecoder(BatchDecoder):
         self._table = table
         self._text = table_schema_text
         self._settings = settings
-        self._schemas = schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
+        self._schemas = parse_schemas_by_id(settings[AVRO_SCHEMAS]) if AVRO_SCHEMAS in settings else None
 
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
         if writer is not None:
-            return self._reader(_one(_Writer.of(writer.schema_text)))
+            return self._reader(_always_find(_Writer.of(writer.schema_text)))
         if self._schemas is not None:
             return self._reader(_Confluent(self._schemas))
         if self._text is None:
             raise InvalidSchemaError(
                 f"nothing says with which schema the events were written; set the table property '{AVRO_SCHEMAS}'"
             )
-        return self._reader(_one(_Writer.of(self._text)))
+        return self._reader(_always_find(_Writer.of(self._text)))
 
     def _reader(self, find: Callable[[bytes], tuple[_Writer, bytes]]) -> PayloadReader:
         return _EnvelopeReader(self._wanted, self._table, self._settings, find)
 
 
-def _one(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
+def _always_find(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
     return lambda payload: (writer, payload)
 
 
@@ -335,11 +343,11 @@ class _EnvelopeReader(PayloadReader):
             return NO_CHANGE
         writer, datum = self._find(payload)
         self._writers[id(writer)] = writer
-        return change_of(read_whole(writer.read, datum, padded), id(writer))
+        return read_change(read_whole(writer.read, datum, padded), id(writer))
 
 
 class DebeziumAvroEncoder(BatchEncoder):
-    """Writes envelopes with `op` c, by the schema that `envelope_schema` makes from the table's."""
+    """Writes envelopes with `op` c, by the schema that `make_envelope_schema` makes from the table's."""
 
     def __init__(
         self,
@@ -358,8 +366,8 @@ class DebeziumAvroEncoder(BatchEncoder):
             )
         self._rows = AvroEncoder(schema, schema_text or spark_to_avro(schema, "row", ""))
         now = int(settings.get(WRITTEN_AT, "0"))
-        texts = b"".join(map(_avro_text, ("1", CONNECTOR, CONNECTOR)))
-        self._end = texts + avro_long(now) + _avro_text("c") + avro_long(now)
+        texts = b"".join(map(_write_avro_text, ("1", CONNECTOR, CONNECTOR)))
+        self._end = texts + write_avro_long(now) + _write_avro_text("c") + write_avro_long(now)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
@@ -367,6 +375,6 @@ class DebeziumAvroEncoder(BatchEncoder):
         return self.framed([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
 
 
-def _avro_text(text: str) -> bytes:
+def _write_avro_text(text: str) -> bytes:
     data = text.encode()
-    return avro_long(len(data)) + data
+    return write_avro_long(len(data)) + data

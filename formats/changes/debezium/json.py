@@ -29,15 +29,22 @@ from ...core.framing import Undecodable
 from ...json.documents import DocumentParser
 from ...json.format import JsonFormat
 from ...native import Unplanned
-from ..changelog_columns import NO_CHANGE, Change, ChangeColumns, PlaceholderSearch, SourceEncoding, either
+from ..changelog_columns import (
+    NO_CHANGE,
+    Change,
+    ChangeColumns,
+    PlaceholderSearch,
+    SourceEncoding,
+    find_events_of_either,
+)
 from ..encodings import kafka_connect_schema
 from ..encodings.kafka_connect_schema import FieldSchema
-from ..encodings.semantic_types import columns_of
+from ..encodings.semantic_types import choose_columns
 from ..encodings.settings import Rules
-from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, advice_about
+from ..feed import DEBEZIUM_JSON, INFER_COLUMNS, OPERATIONS, UPSERTS, find_advice
 from ..native_reader import SCHEMA_FIRST, EnvelopeReader, NativeEnvelopeReader
-from ..newest_schema import SchemasSeen, sampled_columns
-from ..positions import NO_POSITION, micros_of_block, position_of
+from ..newest_schema import SchemasSeen, sample_columns
+from ..positions import NO_POSITION, read_micros, read_position
 from .writing import DebeziumJsonEncoder
 
 _log = logging.getLogger(__name__)
@@ -95,7 +102,7 @@ class DebeziumJsonFormat(JsonFormat):
         for tail, events in enumerate(tails):
             for place, payload in enumerate(events.payloads()):
                 try:
-                    operation, before, after, source, time, schema = _change(payload, documents, schemas)
+                    operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
                 except Undecodable:
                     continue  # reading it will say why
                 if operation is None:
@@ -104,13 +111,13 @@ class DebeziumJsonFormat(JsonFormat):
                     rows += [image for image in (before, after) if image]
                 image = schemas.images(schema)[1] if isinstance(schema, int) else None
                 if image is not None and image.fields:
-                    position = NO_POSITION if source is None else position_of(source)
-                    seen.add(schema, partial(columns_of, image), position, time, (tail, place))
+                    position = NO_POSITION if source is None else read_position(source)
+                    seen.add(schema, partial(choose_columns, image), position, time, (tail, place))
         found = seen.newest()
-        return sampled_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
+        return sample_columns(reversed(rows), Rules.of(settings).placeholder) if found is None and rows else found
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        return either(events, _TRUNCATE, _MARK_ENDS, _MARK)
+        return find_events_of_either(events, _TRUNCATE, _MARK_ENDS, _MARK)
 
 
 class DebeziumJsonDecoder(BatchDecoder):
@@ -181,14 +188,14 @@ class _EnvelopeReader(EnvelopeReader):
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:
-                changes.append(_change(payload, self._documents, self._schemas))
+                changes.append(_parse_change(payload, self._documents, self._schemas))
             except Undecodable as error:
                 problems.add(row, str(error))
                 changes.append(NO_CHANGE)
         return self._columns.arrays(changes, problems, self._search.suspects(payloads))
 
 
-def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
+def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
     """Parse an event. The number of its schema, if it has one, is the number in `schemas`.
 
     Raises Undecodable for what is no event of Debezium's.
@@ -197,19 +204,19 @@ def _change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Chang
         return NO_CHANGE
     text = documents.text(event)
     if text.startswith(SCHEMA_FIRST):
-        return change_of(*schemas.payload(text, documents))
+        return read_change(*schemas.payload(text, documents))
     envelope = documents.document(text)
-    payload = _payload(envelope)
-    return change_of(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
+    payload = _unwrap_payload(envelope)
+    return read_change(payload, None if payload is envelope else schemas.number_of(envelope.get("schema")))
 
 
-def _payload(document: Any) -> Any:
+def _unwrap_payload(document: Any) -> Any:
     """Return what lies in the schema envelope, if a document is one; else the document."""
     wrapped = type(document) is dict and "payload" in document and "op" not in document
     return document["payload"] if wrapped else document
 
 
-def change_of(envelope: Any, schema: int | None) -> Change:
+def read_change(envelope: Any, schema: int | None) -> Change:
     """Return what an envelope says. `schema`: the number of its schema, None if it has none.
 
     Raises Undecodable for what is no envelope.
@@ -223,12 +230,12 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if operation not in OPERATIONS:
         if operation is not None:
             raise Undecodable(f"its 'op' is {str(operation)[:20]!r}, not one of {', '.join(OPERATIONS)}")
-        if _changes_no_row(envelope):
+        if _is_without_change(envelope):
             return NO_CHANGE
         raise Undecodable(
             "it is not a change event of Debezium: "
             + (
-                advice_about(envelope, DEBEZIUM_JSON)
+                find_advice(envelope, DEBEZIUM_JSON)
                 or "it has no 'op'. Events that ExtractNewRecordState flattened are rows; read them with "
                 "'format'='json'"
             )
@@ -241,13 +248,13 @@ def change_of(envelope: Any, schema: int | None) -> Change:
     if after is None and operation in UPSERTS:
         raise Undecodable(f"its 'op' is '{operation}', but it has no 'after'")
     micros = find("ts_us")
-    time = micros if type(micros) is int else micros_of_block(envelope)
+    time = micros if type(micros) is int else read_micros(envelope)
     if schema is not None:
         return operation, before, after, source, time, schema
     return operation, before, after, source, time, "" if source is None else str(source.get("connector") or "")
 
 
-def _changes_no_row(event: Mapping[str, Any]) -> bool:
+def _is_without_change(event: Mapping[str, Any]) -> bool:
     """Tell whether this is a heartbeat, a transaction's begin or end, or a schema change."""
     properties = event.keys()
     return (
@@ -271,7 +278,7 @@ class _Schemas:
 
     def number_of(self, schema: Any) -> int | None:
         """Return the number of a schema; None if an envelope has none."""
-        root = kafka_connect_schema.of_json(schema)
+        root = kafka_connect_schema.read_json(schema)
         if root is None:
             return None
         images = root.fields.get("before"), root.fields.get("after")
@@ -318,4 +325,4 @@ class _Schemas:
         return payload, self._prefixes[prefix]
 
 
-__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "change_of"]
+__all__ = ["DebeziumJsonDecoder", "DebeziumJsonFormat", "read_change"]

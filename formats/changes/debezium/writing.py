@@ -43,7 +43,7 @@ from ...core.writing import BatchEncoder, make_constant
 from ...json.schema_to_spark import json_schema_to_spark
 from ...json.writing import JsonEncoder
 from ..encodings.settings import Rules
-from ..encodings.texts import HEX, URL_SAFE, written
+from ..encodings.texts import HEX, URL_SAFE, encode_bytes
 from ..feed import OWN_CONNECTOR as CONNECTOR
 from ..feed import UNITS, WRITTEN_AT
 
@@ -65,7 +65,7 @@ class DebeziumJsonEncoder(BatchEncoder):
         check_writable(schema)
         if schema_text:
             JsonEncoder(schema, schema_text)  # raises what does not fit the table
-            schema = _with_nullability(schema, json_schema_to_spark(schema_text))
+            schema = _apply_nullability(schema, json_schema_to_spark(schema_text))
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
         source = {"version": "1", "connector": CONNECTOR, "name": CONNECTOR, "ts_ms": now, "snapshot": "false"}
@@ -139,11 +139,11 @@ class RowDocuments:
         if isinstance(data_type, DateType):
             return array.view(pa.int32()).cast(pa.int64())
         if isinstance(data_type, TimestampNTZType):
-            return _counted(array.view(pa.int64()), unit)
+            return _convert_to_units(array.view(pa.int64()), unit)
         if isinstance(data_type, DecimalType) and self._decimal != "double":
-            return array.cast(pa.string()) if self._decimal == "string" else _unscaled(array)
+            return array.cast(pa.string()) if self._decimal == "string" else _write_unscaled(array)
         if isinstance(data_type, BinaryType) and self._binary:
-            return written(array, self._binary)
+            return encode_bytes(array, self._binary)
         if isinstance(data_type, StructType):
             children = [
                 self._converted(child, field.dataType, unit)
@@ -153,14 +153,14 @@ class RowDocuments:
         if isinstance(data_type, ArrayType):
             lists = array.cast(pa.list_(array.type.value_type))
             values = self._converted(lists.values, data_type.elementType, unit)
-            return pa.ListArray.from_arrays(_offsets(lists), values)
+            return pa.ListArray.from_arrays(_make_offsets(lists), values)
         if isinstance(data_type, MapType):
             values = self._converted(array.items, data_type.valueType, unit)
-            return pa.MapArray.from_arrays(_offsets(array), array.keys, values)
+            return pa.MapArray.from_arrays(_make_offsets(array), array.keys, values)
         return array
 
 
-def _offsets(lists: pa.Array) -> pa.Array:
+def _make_offsets(lists: pa.Array) -> pa.Array:
     """Return offsets that tell which lists are null."""
     if lists.null_count == 0:
         return lists.offsets
@@ -168,7 +168,7 @@ def _offsets(lists: pa.Array) -> pa.Array:
     return pa.array(lists.offsets.to_numpy(), pa.int32(), mask=np.append(missing, False))
 
 
-def _counted(micros: pa.Array, unit: str) -> pa.Array:
+def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
     """Convert microseconds to whole units, rounded down."""
     factor = UNITS[unit]
     if factor == 0:
@@ -179,7 +179,7 @@ def _counted(micros: pa.Array, unit: str) -> pa.Array:
     return pa.array(numbers, pa.int64(), mask=micros.is_null().to_numpy(zero_copy_only=False))
 
 
-def _unscaled(array: pa.Array) -> pa.Array:
+def _write_unscaled(array: pa.Array) -> pa.Array:
     """Return the unscaled numbers in base64, in as few bytes as they need."""
     scale = array.type.scale
     texts: list[str | None] = []
@@ -193,7 +193,7 @@ def _unscaled(array: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _with_nullability(rows: StructType, table: StructType) -> StructType:
+def _apply_nullability(rows: StructType, table: StructType) -> StructType:
     """Return the columns of rows under the table's rules on nulls."""
     fields = []
     for field in rows.fields:

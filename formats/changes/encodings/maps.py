@@ -40,7 +40,7 @@ class EntriesColumn(MapColumn):
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
     def _built(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
-        values = [_object_of(value) for value in values]
+        values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
         maps = [self._entries(value, row, problems) for value, row in zip(values, rows, strict=True)]
@@ -50,7 +50,7 @@ class EntriesColumn(MapColumn):
         if value is None:
             return None
         try:
-            return _entries_of(value)
+            return _list_entries(value)
         except Misfit as error:
             self.misfit(row, error, problems)
             return None
@@ -64,10 +64,10 @@ class EntriesColumn(MapColumn):
         values = self.value.build([value for each in maps if each for _, value in each], owners, problems)
         if not self.value_nullable:
             require_values(values, self.value, owners, problems)
-        return pa.MapArray.from_arrays(make_list_offsets(maps, _lengths(maps)), keys, values, type=self.type)
+        return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
 
     def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
-        owners = np.repeat(rows, _lengths(maps))
+        owners = np.repeat(rows, _count_entries(maps))
         return self.key.build([key for each in maps if each for key, _ in each], owners, problems), owners
 
     def _without_twins(
@@ -95,11 +95,11 @@ class EntriesColumn(MapColumn):
         return kept
 
 
-def _lengths(maps: Sequence[_Entries | None]) -> Rows:
+def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
     return np.fromiter((0 if each is None else len(each) for each in maps), np.int64, len(maps))
 
 
-def _entries_of(value: Any) -> _Entries:
+def _list_entries(value: Any) -> _Entries:
     """Return the entries of an object, of an array of arrays, or of an array of records. Raises Misfit."""
     if type(value) is dict:
         return list(value.items())
@@ -116,7 +116,7 @@ def _entries_of(value: Any) -> _Entries:
     return entries
 
 
-def _object_of(value: Any) -> Any:
+def _parse_object(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:

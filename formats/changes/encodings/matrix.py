@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from .kafka_connect_schema import FieldSchema
-from .semantic_types import Semantic, described, semantic_of, type_of
+from .semantic_types import Semantic, choose_type, describe_schema, find_semantic
 
 
 class Target(Enum):
@@ -79,7 +79,7 @@ class Reading(Enum):
 _Row = tuple[Reading | None, ...]
 
 
-def _rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
+def _make_rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
     return MappingProxyType(
         {
             semantic: MappingProxyType({target: each for target, each in zip(Target, row, strict=True) if each})
@@ -88,10 +88,10 @@ def _rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[T
     )
 
 
-def _matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
+def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     s, r, no = Semantic, Reading, None
     # fmt: off
-    return _rows([
+    return _make_rows([
         # the event's type      BOOLEAN WHOLE     FLOATING  DECIMAL         STRING    BINARY              DATE            TIMESTAMP         ARRAY       MAP            STRUCT  # noqa: E501
         (s.NO_SCHEMA,          (r.FLAG, r.NUMBER, r.NUMBER, r.DECIMAL_MODE, r.TEXT,   r.BINARY_OR_BASE64, r.DAYS_OR_DATE, r.UNIT_OR_MOMENT, r.ELEMENTS, r.ENTRIES,     r.FIELDS)),  # noqa: E501
         (s.BOOLEAN,            (r.FLAG, no,       no,       no,             r.TEXT,   no,                 no,             no,               no,         no,            no)),  # noqa: E501
@@ -120,7 +120,7 @@ def _matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
     # fmt: on
 
 
-MATRIX = _matrix()
+MATRIX = _make_matrix()
 """The reading of each semantic type in each kind of column. What is not there is refused."""
 
 _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...] = (
@@ -138,40 +138,40 @@ _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...]
 )
 
 
-def target_of(data_type: DataType) -> Target | None:
+def find_target(data_type: DataType) -> Target | None:
     """Return the kind of column that a type makes; None for a type that no format of changes has."""
     return next((target for types, target in _TARGETS if isinstance(data_type, types)), None)
 
 
-def reading_of(schema: FieldSchema | None, target: Target) -> Reading | None:
+def find_reading(schema: FieldSchema | None, target: Target) -> Reading | None:
     """Return how a column reads values with a schema; None if it refuses them."""
-    return MATRIX[semantic_of(schema)].get(target)
+    return MATRIX[find_semantic(schema)].get(target)
 
 
-def column_words(data_type: DataType) -> str:
+def describe_column_type(data_type: DataType) -> str:
     """Name a column's type for messages."""
     text = data_type.simpleString().upper()
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def refusal(schema: FieldSchema, data_type: DataType) -> str:
+def explain_refusal(schema: FieldSchema, data_type: DataType) -> str:
     """Return the sentence about an event whose type the column does not take: both types, and what to declare."""
-    semantic = semantic_of(schema)
-    own = column_words(type_of(schema))
+    semantic = find_semantic(schema)
+    own = describe_column_type(choose_type(schema))
     instead = own if own == "STRING" else f"{own} or STRING"
     hint = ""
-    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and target_of(data_type) is Target.TIMESTAMP:
+    if MATRIX[semantic].get(Target.TIMESTAMP) is Reading.DECLARED_UNIT and find_target(data_type) is Target.TIMESTAMP:
         hint = ", or name its unit in the table property 'debezium.time-units', for example 'created=ms'"
     return (
-        f"the event's type is {described(schema)}, which a column of type {column_words(data_type)} cannot hold; "
-        f"declare the column as {instead}{hint}"
+        f"the event's type is {describe_schema(schema)}, which a column of type {describe_column_type(data_type)} "
+        f"cannot hold; declare the column as {instead}{hint}"
     )
 
 
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 
 
-def markdown() -> str:
+def write_markdown() -> str:
     """Return the table. A dash stands for a bad event."""
     targets = list(Target)
     lines = [
@@ -184,12 +184,12 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_matrix(page: str) -> str:
+def insert_matrix(page: str) -> str:
     """Return a page with the matrix between its markers. Raises ValueError if it has none."""
-    return with_table(page, BEGIN, END, markdown())
+    return insert_table(page, BEGIN, END, write_markdown())
 
 
-def with_table(page: str, begin: str, end: str, table: str) -> str:
+def insert_table(page: str, begin: str, end: str, table: str) -> str:
     """Return a page with a table between two markers. Raises ValueError if it has none."""
     before, begins, rest = page.partition(begin)
     _, ends, after = rest.partition(end)
@@ -200,4 +200,4 @@ def with_table(page: str, begin: str, end: str, table: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    path.write_text(with_matrix(path.read_text()))
+    path.write_text(insert_matrix(path.read_text()))

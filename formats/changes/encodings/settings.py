@@ -13,7 +13,7 @@ from ..feed import (
     OWN_CONNECTOR,
     TIME_PRECISION,
     UNAVAILABLE_VALUE,
-    time_units,
+    parse_time_units,
 )
 
 ASSUMED_MS = "ms?"
@@ -54,7 +54,7 @@ class Rules:
         if precision == "isostring" and connector != OWN_CONNECTOR:
             of_connector = None
         return cls(
-            time_units(settings),
+            parse_time_units(settings),
             _UNITS_OF_PRECISIONS.get(precision, of_connector),
             settings.get(DECIMAL, "string"),
             settings.get(BINARY, ""),

@@ -23,7 +23,7 @@ from pyspark.sql import types as t
 from pyspark_pravega.datasource.changes.rows.current import CurrentRows
 from pyspark_pravega.datasource.changes.rows.entries import EventLocations, value_name
 from pyspark_pravega.errors import InvalidOptionError, UnsupportedOperationError
-from pyspark_pravega.formats.changes.feed import changelog_schema, checked_settings, time_units
+from pyspark_pravega.formats.changes.feed import changelog_schema, check_settings, parse_time_units
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, WriterSchema, find_format
 
@@ -778,8 +778,8 @@ def test_events_that_change_no_row() -> None:
 
 def test_properties_are_checked_against_the_columns() -> None:
     table = columns(Id=t.IntegerType(), line_no=t.IntegerType(), tags=t.ArrayType(t.StringType()))
-    assert checked_settings(table, {"primary-key": "id, LINE_NO"})["primary-key"] == "Id,line_no"
-    assert time_units({"debezium.time-units": "a b=ms, c=us"}) == {"a b": "ms", "c": "us"}
+    assert check_settings(table, {"primary-key": "id, LINE_NO"})["primary-key"] == "Id,line_no"
+    assert parse_time_units({"debezium.time-units": "a b=ms, c=us"}) == {"a b": "ms", "c": "us"}
     for settings, message in (
         (
             {"primary-key": "line"},
@@ -791,9 +791,9 @@ def test_properties_are_checked_against_the_columns() -> None:
         ({"debezium.time-units": "x=ms"}, "'debezium.time-units' names 'x'"),
     ):
         with pytest.raises(InvalidOptionError, match=message):
-            checked_settings(table, settings)
+            check_settings(table, settings)
     with pytest.raises(Exception, match=r"array<string>, whose values cannot identify rows"):
-        checked_settings(table, {"primary-key": "tags"})
+        check_settings(table, {"primary-key": "tags"})
 
 
 def test_another_placeholder() -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from pyspark_pravega.formats.changes.debezium.json import _EnvelopeReader
 from pyspark_pravega.formats.changes.feed import MARKS, POSITION_TYPE, changelog_schema
-from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, positions, positions_of
+from pyspark_pravega.formats.changes.positions import SOURCE_TYPE, make_position_arrays, read_positions
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import find_format
 from tests.debezium import records, tables
@@ -218,8 +218,8 @@ def test_positions_are_those_of_the_reference() -> None:
     chance = random.Random(7)
     for count in (0, 1, 2, 3000):
         blocks = [None if chance.random() < 0.05 else values(chance) for _ in range(count)]
-        found = positions(pa.array(blocks, SOURCE_TYPE))
-        wanted = positions_of(blocks)
+        found = make_position_arrays(pa.array(blocks, SOURCE_TYPE))
+        wanted = read_positions(blocks)
         for place, each in enumerate(POSITION_TYPE):
             if each.name != "time":
                 assert found[each.name].to_pylist() == [position[place] for position in wanted], each.name

@@ -19,8 +19,8 @@ from pyspark.sql import types as t
 
 from pyspark_pravega.errors import UnsupportedOperationError
 from pyspark_pravega.formats.changes.encodings.kafka_connect_schema import FieldSchema
-from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, reading_of, target_of
-from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, semantic_of, type_of
+from pyspark_pravega.formats.changes.encodings.matrix import MATRIX, Target, find_reading, find_target
+from pyspark_pravega.formats.changes.encodings.semantic_types import NAMED, Semantic, choose_type, find_semantic
 from pyspark_pravega.formats.changes.feed import changelog_schema
 from pyspark_pravega.formats.core.events import EventBuffer
 from pyspark_pravega.formats.core.format import BadEvent, find_format
@@ -396,21 +396,21 @@ def test_every_semantic_type_has_a_line_and_can_be_inferred() -> None:
     schemas += [FieldSchema("struct", fields={"x": each}) for each in schemas] + [FieldSchema("struct")]
     for schema in schemas:
         check_inferred(schema)
-    assert {semantic_of(each) for each in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
+    assert {find_semantic(each) for each in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
 
 
 def check_inferred(schema: FieldSchema | None) -> None:
     """The column that is inferred for a schema reads it, and so do its parts."""
-    data_type = type_of(schema)
-    target = target_of(data_type)
-    assert target is not None and reading_of(schema, target) is not None, (schema, data_type)
+    data_type = choose_type(schema)
+    target = find_target(data_type)
+    assert target is not None and find_reading(schema, target) is not None, (schema, data_type)
     if schema is None:
         return
     if isinstance(data_type, t.ArrayType | t.MapType):
         check_inferred(schema.element)
     if isinstance(data_type, t.MapType):
-        key = target_of(data_type.keyType)
-        assert key is not None and reading_of(schema.key, key) is not None
+        key = find_target(data_type.keyType)
+        assert key is not None and find_reading(schema.key, key) is not None
     if isinstance(data_type, t.StructType):
         for each in schema.fields.values():
             check_inferred(each)

@@ -35,7 +35,7 @@ from pyspark_pravega.formats.avro.schema_to_spark import avro_to_spark, read_avr
 from pyspark_pravega.formats.avro.spark_to_schema import spark_to_avro
 from pyspark_pravega.formats.core.defaults import add_default
 from pyspark_pravega.formats.core.format import find_format
-from pyspark_pravega.formats.json.schema_to_spark import comment_of_json_schema, json_schema_to_spark
+from pyspark_pravega.formats.json.schema_to_spark import json_schema_to_spark, read_json_schema_comment
 from pyspark_pravega.formats.json.spark_to_schema import spark_to_json_schema
 from tests.formats.strategies import schemas
 
@@ -58,7 +58,7 @@ def test_spark_to_avro_and_back(schema: StructType, name: str, namespace: str, c
 def test_spark_to_json_schema_and_back(schema: StructType, comment: str | None) -> None:
     text = spark_to_json_schema(schema, comment)
     assert json_schema_to_spark(text) == schema
-    assert comment_of_json_schema(text) == comment
+    assert read_json_schema_comment(text) == comment
 
 
 class _Point(UserDefinedType):
