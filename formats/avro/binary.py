@@ -139,7 +139,7 @@ class _Unwanted:
                 if any(node is outer for outer in self._inside):
                     return _make_skipper(node)
                 self._inside.append(node)
-                self._records[id(node)] = make_record_reader([(self.read(each.type), False) for each in node.fields])
+                self._records[id(node)] = make_record_reader([(self.read(field.type), False) for field in node.fields])
                 self._inside.pop()
             return self._records[id(node)]
         if isinstance(node, avro.Array):
@@ -160,7 +160,7 @@ def _make_skipper(record: avro.Record) -> Reader:
         while left:
             node, count = left.pop()
             if isinstance(node, avro.Record):
-                left += [(each.type, None) for each in reversed(node.fields)]
+                left += [(field.type, None) for field in reversed(node.fields)]
             elif isinstance(node, avro.Union):
                 branch, at = read_long(data, at)
                 if not 0 <= branch < len(node.branches):

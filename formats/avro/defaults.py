@@ -24,16 +24,18 @@ def convert_default(node: avro.Node, default: Any, data_type: DataType) -> Any:
             return convert_default_to_json(node, default)
         assert isinstance(data_type, StructType)
         return [
-            convert_default(each.type, default.get(each.name, each.default), data_type[each.name].dataType)
-            for each in node.fields
-            if each.name in data_type.names
+            convert_default(field.type, default.get(field.name, field.default), data_type[field.name].dataType)
+            for field in node.fields
+            if field.name in data_type.names
         ]
     if isinstance(node, avro.Array) and type(default) is list:
         assert isinstance(data_type, ArrayType)
-        return [convert_default(node.items, each, data_type.elementType) for each in default]
+        return [convert_default(node.items, item, data_type.elementType) for item in default]
     if isinstance(node, avro.Map) and type(default) is dict:
         assert isinstance(data_type, MapType)
-        return {key.encode(): convert_default(node.values, each, data_type.valueType) for key, each in default.items()}
+        return {
+            key.encode(): convert_default(node.values, value, data_type.valueType) for key, value in default.items()
+        }
     if isinstance(node, avro.Enum):
         return node.symbols.index(default)
     if isinstance(node, avro.Fixed) or (isinstance(node, avro.Primitive) and node.name == "bytes"):
@@ -52,8 +54,8 @@ def _convert_union_default(node: avro.Union, default: Any, data_type: DataType) 
         return None
     place = -1
     several = len(list_targets(node)) > 1
-    for branch, each in enumerate(node.branches):
-        if avro.is_null(each):
+    for branch, node_of_branch in enumerate(node.branches):
+        if avro.is_null(node_of_branch):
             continue
         place += 1
         branch_type = data_type
@@ -63,7 +65,7 @@ def _convert_union_default(node: avro.Union, default: Any, data_type: DataType) 
             # Any value will do for a member that is not wanted: it is never read.
             branch_type = data_type[name].dataType if name in data_type.names else NullType()
         try:
-            value = None if isinstance(branch_type, NullType) else convert_default(each, default, branch_type)
+            value = None if isinstance(branch_type, NullType) else convert_default(node_of_branch, default, branch_type)
         except WRONG_DEFAULT:
             continue
         return value if len(node.branches) == 2 and node.nullable else (branch, value)
@@ -76,21 +78,21 @@ def convert_default_to_json(node: avro.Node, default: Any) -> Any:
         case avro.Union():
             if default is None and node.nullable:
                 return None
-            for each in node.not_null:
+            for branch in node.not_null:
                 try:
-                    return convert_default_to_json(each, default)
+                    return convert_default_to_json(branch, default)
                 except WRONG_DEFAULT:
                     continue
             raise Misfit("no branch of the union takes it")
         case avro.Record():
             return {
-                each.name: convert_default_to_json(each.type, default.get(each.name, each.default))
-                for each in node.fields
+                field.name: convert_default_to_json(field.type, default.get(field.name, field.default))
+                for field in node.fields
             }
         case avro.Array() if type(default) is list:
-            return [convert_default_to_json(node.items, each) for each in default]
+            return [convert_default_to_json(node.items, item) for item in default]
         case avro.Map() if type(default) is dict:
-            return {key: convert_default_to_json(node.values, each) for key, each in default.items()}
+            return {key: convert_default_to_json(node.values, value) for key, value in default.items()}
         case avro.Primitive() | avro.Fixed() | avro.Enum():
             return make_json_converter(node, node, "")(convert_default(node, default, NullType()))
     raise Misfit("it is of another type")

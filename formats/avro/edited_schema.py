@@ -70,7 +70,7 @@ def _edit_record(
     old = {field["name"]: field for field in record["fields"]}
     name, own = record["name"], record.get("namespace", namespace)
     full_name = f"{own}.{name}" if own and "." not in name else name
-    return record | {"fields": [_edit_field(each, old, timestamps, full_name, path) for each in columns]}
+    return record | {"fields": [_edit_field(column, old, timestamps, full_name, path) for column in columns]}
 
 
 def _edit_field(
@@ -106,8 +106,11 @@ def _edit_type(node: Any, column: EditedColumn, timestamps: str, namespace: str,
 
 
 def _edit_container(node: Any, parts: Sequence[EditedColumn], timestamps: str, namespace: str, path: str) -> Any:
-    if isinstance(node, list) and len([each for each in node if each not in _NULLS]) == 1:
-        return [each if each in _NULLS else _edit_container(each, parts, timestamps, namespace, path) for each in node]
+    if isinstance(node, list) and len([branch for branch in node if branch not in _NULLS]) == 1:
+        return [
+            branch if branch in _NULLS else _edit_container(branch, parts, timestamps, namespace, path)
+            for branch in node
+        ]
     kind = node.get("type") if isinstance(node, dict) else None
     if isinstance(kind, (dict, list)):
         return node | {"type": _edit_container(kind, parts, timestamps, namespace, path)}

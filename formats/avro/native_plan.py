@@ -134,9 +134,9 @@ class _Skips:
         if not self._listing and not avro.is_recursive(node):
             return ("record", [self.plan(field.type) for field in node.fields])
         if self._listing:
-            if not any(node is each for each in self._records):
+            if not any(node is record for record in self._records):
                 self._records.append(node)
-            return ("again", next(place for place, each in enumerate(self._records) if each is node))
+            return ("again", next(place for place, record in enumerate(self._records) if record is node))
         self._listing = True
         self._records = [node]
         plans: list[list[Spec]] = []

@@ -75,14 +75,14 @@ def link_records(
     slots: dict[str, int] = {}
     steps: list[tuple[Reader, bool]] = []
     columns: dict[str, Column] = {}
-    for each in writer.fields:
-        if each.name not in sources:
-            steps.append((make_skipping_reader(each.type), False))
+    for source_field in writer.fields:
+        if source_field.name not in sources:
+            steps.append((make_skipping_reader(source_field.type), False))
             continue
-        field = struct[sources[each.name]]
+        field = struct[sources[source_field.name]]
         target = reader.field_named(field.name)
         assert target is not None
-        read, columns[field.name] = link(each.type, target.type, field.dataType, join_path(path, field.name))
+        read, columns[field.name] = link(source_field.type, target.type, field.dataType, join_path(path, field.name))
         slots[field.name] = len(slots)
         steps.append((read, True))
     members = []

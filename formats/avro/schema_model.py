@@ -95,7 +95,7 @@ class Record(Named):
 
     def field_named(self, name: str) -> Field | None:
         """Return the field of this name, None if there is none."""
-        return next((each for each in self.fields if each.name == name), None)
+        return next((field for field in self.fields if field.name == name), None)
 
 
 @dataclass(eq=False)
@@ -145,13 +145,13 @@ def is_valid_name(text: str, more: str = "_") -> bool:
     def letter(character: str) -> bool:
         return (character.isalpha() and character <= "\uffff") or character in more
 
-    return text != "" and letter(text[0]) and all(letter(each) or each.isdecimal() for each in text[1:])
+    return text != "" and letter(text[0]) and all(letter(character) or character.isdecimal() for character in text[1:])
 
 
 def is_weightless(node: Node) -> bool:
     """Tell whether all values of a type are written as nothing at all."""
     if isinstance(node, Record):
-        return all(is_weightless(each.type) for each in node.fields)
+        return all(is_weightless(field.type) for field in node.fields)
     if isinstance(node, Fixed):
         return node.size == 0
     return is_null(node)
@@ -168,7 +168,7 @@ def is_recursive(record: Record) -> bool:
                     return False
                 if any(node is outer for outer in inside):
                     return True
-                found = any(repeats(each.type, (*inside, node)) for each in node.fields)
+                found = any(repeats(field.type, (*inside, node)) for field in node.fields)
                 done.add(id(node))
                 return found
             case Array():
@@ -211,7 +211,7 @@ class _Parser:
         """Raise InvalidSchemaError for a record that contains itself in every value, so that no value ends."""
         if not self._recursive:
             return
-        records = [each for each in self._names.values() if isinstance(each, Record)]
+        records = [named for named in self._names.values() if isinstance(named, Record)]
         ending: set[int] = set()
 
         def ends(node: Node) -> bool:
@@ -219,11 +219,13 @@ class _Parser:
                 return any(map(ends, node.branches))
             return not isinstance(node, Record) or id(node) in ending
 
-        while found := [each for each in records if id(each) not in ending and all(ends(f.type) for f in each.fields)]:
+        while found := [
+            record for record in records if id(record) not in ending and all(ends(f.type) for f in record.fields)
+        ]:
             ending.update(map(id, found))
-        for each in records:
-            if id(each) not in ending:
-                _refuse("", f"each value of the record '{each.name}' contains another one, endlessly")
+        for record in records:
+            if id(record) not in ending:
+                _refuse("", f"each value of the record '{record.name}' contains another one, endlessly")
 
     def node(self, value: Any, namespace: str, where: str) -> Node:
         if isinstance(value, str):
@@ -262,7 +264,7 @@ class _Parser:
         for full_name in (name,) if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full_name in self._names:
                 found = self._names[full_name]
-                self._recursive = self._recursive or any(found is each for each in self._open)
+                self._recursive = self._recursive or any(found is named for named in self._open)
                 return found
         _refuse(where, f"the type '{name}' is not defined before its use")
 
@@ -307,24 +309,24 @@ class _Parser:
         if not isinstance(fields, list):
             _refuse(where, f"the record '{name}' has no 'fields'")
         seen = set()
-        for each in fields:
-            field_name = each.get("name") if isinstance(each, dict) else None
+        for declared in fields:
+            field_name = declared.get("name") if isinstance(declared, dict) else None
             if not isinstance(field_name, str) or not is_valid_name(field_name, _MARKS):
                 _refuse(where, f"the record '{name}' has a field named {field_name!r}, which is not a valid name")
             here = f"{where}.{field_name}" if where else field_name
             if field_name in seen:
                 _refuse(here, f"the record '{name}' has this field twice")
-            if "type" not in each:
+            if "type" not in declared:
                 _refuse(here, "a field without type")
             seen.add(field_name)
             record.fields.append(
                 Field(
                     field_name,
-                    self.node(each["type"], inner, here),
-                    "default" in each,
-                    each.get("default"),
-                    _select_texts(each.get("aliases")),
-                    each,
+                    self.node(declared["type"], inner, here),
+                    "default" in declared,
+                    declared.get("default"),
+                    _select_texts(declared.get("aliases")),
+                    declared,
                 )
             )
         self._open.pop()
@@ -333,7 +335,7 @@ class _Parser:
     def _enum(self, value: dict[str, Any], namespace: str, where: str) -> Node:
         name, aliases, _ = self._name(value, namespace, where)
         symbols = value.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             _refuse(where, f"the enum '{name}' has no 'symbols'")
         if len(set(symbols)) != len(symbols):
             _refuse(where, f"the enum '{name}' has a symbol twice")
@@ -369,7 +371,7 @@ def _parse_logical_type(value: dict[str, Any], base: str, size: int | None) -> t
 
 
 def _select_texts(value: Any) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _refuse(where: str, reason: str) -> NoReturn:

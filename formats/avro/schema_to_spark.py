@@ -156,14 +156,14 @@ class _AvroToSpark:
     def record(self, record: avro.Record, path: str) -> StructType:
         self._inside.append(record)
         fields = []
-        for each in record.fields:
-            data_type, nullable = self.visit(each.type, join_path(path, each.name))
-            own = each.attributes.get(SPARK_METADATA)
+        for field in record.fields:
+            data_type, nullable = self.visit(field.type, join_path(path, field.name))
+            own = field.attributes.get(SPARK_METADATA)
             metadata = dict(own) if isinstance(own, dict) else {}
-            doc = each.attributes.get("doc")
+            doc = field.attributes.get("doc")
             if isinstance(doc, str):
                 metadata["comment"] = doc
-            fields.append(StructField(each.name, data_type, nullable, metadata))
+            fields.append(StructField(field.name, data_type, nullable, metadata))
         self._inside.pop()
         return StructType(fields)
 

@@ -33,17 +33,19 @@ def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
     """Tell whether an enum or fixed has the simple name of the only type while another branch has its full name."""
     if not isinstance(node, avro.Enum | avro.Fixed) or _has_name(only, node) or _has_alias(only, node):
         return False
-    return any(isinstance(each, avro.Named) and _has_name(only, each) for each in writer.branches)
+    return any(isinstance(branch, avro.Named) and _has_name(only, branch) for branch in writer.branches)
 
 
 def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
     """Return which fields of the reader are read from which of the writer: of the same name, else by an alias."""
-    names = {each.name for each in writer.fields}
+    names = {field.name for field in writer.fields}
     sources = {name: name for name in wanted if name in names and reader.field_named(name)}
     for name in wanted:
         target = reader.field_named(name)
         if name not in names and target is not None:
-            alias = next((each for each in target.aliases if each in names and each not in sources), None)
+            alias = next(
+                (other_name for other_name in target.aliases if other_name in names and other_name not in sources), None
+            )
             if alias is not None:
                 sources[alias] = name
     return sources
@@ -85,7 +87,7 @@ def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair
         seen[pair] = all(
             one.name == other.name or one.name in other.aliases
             for one, other in zip(writer.fields, reader.fields, strict=False)
-        ) and _are_alike([each.type for each in writer.fields], [each.type for each in reader.fields], seen)
+        ) and _are_alike([field.type for field in writer.fields], [field.type for field in reader.fields], seen)
     return seen[pair]
 
 
@@ -94,27 +96,27 @@ def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | Non
     if isinstance(writer, avro.Named):
         # An alias renames the writer's type, so that it comes before a type of the old name.
         for same in (_has_alias, _has_name):
-            for place, each in enumerate(wanted):
-                if type(each) is type(writer) and same(each, writer):
+            for place, candidate in enumerate(wanted):
+                if type(candidate) is type(writer) and same(candidate, writer):
                     return place
         return _choose_by_structure(writer, wanted) if isinstance(writer, avro.Record) else None
-    for place, each in enumerate(wanted):
-        if type(each) is type(writer) and _name_primitive(each) == _name_primitive(writer):
+    for place, candidate in enumerate(wanted):
+        if type(candidate) is type(writer) and _name_primitive(candidate) == _name_primitive(writer):
             return place
-    for place, each in enumerate(wanted):
-        if _is_promoted(writer, each):
+    for place, candidate in enumerate(wanted):
+        if _is_promoted(writer, candidate):
             return place
     return None
 
 
 def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> int | None:
     found = None
-    for place, each in enumerate(wanted):
-        if isinstance(each, avro.Record) and not _lacks_required_field(writer, each):
-            fields = ((one.type, _find_source(each, one.name)) for one in writer.fields)
+    for place, candidate in enumerate(wanted):
+        if isinstance(candidate, avro.Record) and not _lacks_required_field(writer, candidate):
+            fields = ((one.type, _find_source(candidate, one.name)) for one in writer.fields)
             if any(other is not None and _is_refused(one, other.type) for one, other in fields):
                 continue
-            if found is None or writer.simple_name == each.simple_name:
+            if found is None or writer.simple_name == candidate.simple_name:
                 found = place
     return found
 
@@ -141,14 +143,14 @@ def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
 
 def _lacks_required_field(writer: avro.Record, reader: avro.Record) -> bool:
     """Tell whether the writer lacks a field of the reader that has no default."""
-    names = {each.name for each in writer.fields}
+    names = {field.name for field in writer.fields}
     return any(
-        not each.has_default and each.name not in names and names.isdisjoint(each.aliases) for each in reader.fields
+        not field.has_default and field.name not in names and names.isdisjoint(field.aliases) for field in reader.fields
     )
 
 
 def _find_source(reader: avro.Record, name: str) -> avro.Field | None:
-    return reader.field_named(name) or next((each for each in reader.fields if name in each.aliases), None)
+    return reader.field_named(name) or next((field for field in reader.fields if name in field.aliases), None)
 
 
 def _is_promoted(writer: avro.Node, reader: avro.Node) -> bool:

@@ -79,13 +79,16 @@ class _Record(ValueCells):
         super().__init__(path)
         names = {field.name: place for place, field in enumerate(struct.fields)}
         unknown = [name for name in names if record.field_named(name) is None]
-        missing = [each.name for each in record.fields if each.name not in names]
+        missing = [target.name for target in record.fields if target.name not in names]
         for name in unknown + missing:
             lacking = "the schema text" if name in unknown else "the rows to write"
             raise InvalidSchemaError(f"column '{join_path(path, name)}' is not in {lacking}")
         self._fields = [
-            (names[each.name], _make_value_cells(each.type, struct[each.name].dataType, join_path(path, each.name)))
-            for each in record.fields
+            (
+                names[target.name],
+                _make_value_cells(target.type, struct[target.name].dataType, join_path(path, target.name)),
+            )
+            for target in record.fields
         ]
 
     def parts(self, array: pa.Array, rows: Rows) -> Parts:

@@ -114,7 +114,7 @@ class ChangeColumns:
         self._schema = arrow_schema(struct)
         self._encoding_of = encoding_of
         self._images: dict[tuple[str, Hashable], StructColumn] = {}
-        after = next((each.dataType for each in struct.fields if each.name == "after"), None)
+        after = next((field.dataType for field in struct.fields if field.name == "after"), None)
         assert after is None or isinstance(after, StructType)
         columns = table if table is not None else after
         self._placeholders = _list_placeholders(columns, placeholder) if columns is not None else {}
@@ -125,7 +125,7 @@ class ChangeColumns:
     @property
     def wants_numbers(self) -> bool:
         """Tell whether exact digits of numbers matter in some column."""
-        return any(_needs_exact_numbers(each.dataType) for each in self._struct.fields if each.name in _IMAGES)
+        return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
         """Return one array per wanted column. `suspects`: the events in which some value may be the placeholder."""
@@ -151,7 +151,7 @@ class ChangeColumns:
             elif name == "source":
                 arrays.append(_make_texts(sources, arrow_field.type))
             elif name == "unavailable":
-                lists: list[list[str] | None] = [None if each is None else [] for each in operations]
+                lists: list[list[str] | None] = [None if operation is None else [] for operation in operations]
                 for row, names in missing.items():
                     lists[row] = names
                 arrays.append(pa.array(lists, arrow_field.type))
@@ -216,7 +216,7 @@ class ChangeColumns:
             return self._column(name, struct, kind).build(images, rows, problems)
         parts, positions = [], []
         for kind in [*distinct, None]:
-            here = np.flatnonzero([each == kind for each in kinds])
+            here = np.flatnonzero([other == kind for other in kinds])
             chosen = [images[place] for place in here.tolist()]
             parts.append(self._column(name, struct, kind).build(chosen, rows[here], problems))
             positions.append(here)
@@ -247,13 +247,13 @@ def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[
     found: dict[str, list[Any]] = {}
     strings = replace_char_types(columns)
     assert isinstance(strings, StructType)
-    for each in strings.fields:
-        if isinstance(each.dataType, ArrayType):
-            found[each.name] = [[placeholder], codes, [coded], [raw], list(raw)]
-        elif isinstance(each.dataType, MapType):
-            found[each.name] = [placeholder, {placeholder: placeholder}]
-        elif isinstance(each.dataType, StringType | BinaryType | DecimalType | StructType):
-            found[each.name] = [*texts, raw]
+    for field in strings.fields:
+        if isinstance(field.dataType, ArrayType):
+            found[field.name] = [[placeholder], codes, [coded], [raw], list(raw)]
+        elif isinstance(field.dataType, MapType):
+            found[field.name] = [placeholder, {placeholder: placeholder}]
+        elif isinstance(field.dataType, StringType | BinaryType | DecimalType | StructType):
+            found[field.name] = [*texts, raw]
     return found
 
 
@@ -270,7 +270,7 @@ class PlaceholderSearch:
         if avro:
             # The items may be a union with null, the branch before each.
             self._texts += [branch.join(map(write_avro_long, codes)) for branch in (b"", b"\0", b"\2")]
-        elif table is None or any(isinstance(each.dataType, ArrayType) for each in table.fields):
+        elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
         # JSON may write it with escapes, in one way or another.
         self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
@@ -283,7 +283,7 @@ class PlaceholderSearch:
         found = [find_events(events, re.escape(text)) for text in self._texts if text in every]
         if self._codes is not None:
             found.append(find_events(events, self._codes.pattern))
-        return sorted({place for each in found for place in each.tolist()})
+        return sorted({place for places in found for place in places.tolist()})
 
 
 def _read_span(events: EventBuffer) -> bytes:
@@ -331,11 +331,11 @@ def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes
 
 def _needs_exact_numbers(data_type: DataType) -> bool:
     # Of whole numbers, too: 0.99999999999999999 as a double is 1.
-    return any(isinstance(each, StringType | DecimalType | IntegralType) for each in iterate_leaf_types(data_type))
+    return any(isinstance(leaf, StringType | DecimalType | IntegralType) for leaf in iterate_leaf_types(data_type))
 
 
 def _make_timestamps(micros: Sequence[int | None]) -> pa.Array:
-    safe = [each if each is not None and FIRST_MICROS <= each <= LAST_MICROS else None for each in micros]
+    safe = [time if time is not None and FIRST_MICROS <= time <= LAST_MICROS else None for time in micros]
     return pa.array(safe, pa.int64()).view(pa.timestamp("us", "UTC"))
 
 
@@ -361,21 +361,21 @@ def _make_marks(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructTy
     blocks = [{} if source is None else source for source in sources]
     rows = [block.get("row") for block in blocks]
     found = {
-        each.name: pa.array([_write_text(block.get(each.name)) for block in blocks], pa.string())
-        for each in wanted
-        if each.name != "row"
+        member.name: pa.array([_write_text(block.get(member.name)) for block in blocks], pa.string())
+        for member in wanted
+        if member.name != "row"
     }
     found["row"] = pa.array([row if type(row) is int and -(2**63) <= row < 2**63 else None for row in rows], pa.int64())
     absent = pa.array([source is None for source in sources], pa.bool_())
-    return pa.StructArray.from_arrays([found[each.name] for each in wanted], fields=list(wanted), mask=absent)
+    return pa.StructArray.from_arrays([found[member.name] for member in wanted], fields=list(wanted), mask=absent)
 
 
 def _make_positions(sources: Sequence[Mapping[str, Any] | None], wanted: pa.StructType) -> pa.Array:
     columns = list(zip(*read_positions(sources), strict=True)) or [()] * len(POSITION_TYPE)
     arrays = {
-        each.name: _make_timestamps(column) if each.name == "time" else pa.array(column, each.type)
-        for each, column in zip(POSITION_TYPE, columns, strict=True)
+        member.name: _make_timestamps(column) if member.name == "time" else pa.array(column, member.type)
+        for member, column in zip(POSITION_TYPE, columns, strict=True)
     }
-    chosen = [arrays[each.name] for each in wanted]
+    chosen = [arrays[member.name] for member in wanted]
     absent = pa.array([source is None for source in sources], pa.bool_())
     return pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=absent)

@@ -84,7 +84,7 @@ class NativeEnvelopeReader(PayloadReader):
         marked = [pa.field(name, pa.string()) for name in _OF_MARKS] if MARKS.name in wanted.names else []
         self._source = pa.struct([*SOURCE_TYPE, *marked])
         self._types = [array.type for array in reference.arrays(EventBuffer.of([]), False, Problems())]
-        self._timed = any(_has_timestamps(each.dataType) for each in wanted if each.name in ("before", "after"))
+        self._timed = any(_has_timestamps(field.dataType) for field in wanted if field.name in ("before", "after"))
         self._decoders: dict[Hashable, Any] = {}
         self._connector = ""
 
@@ -157,13 +157,13 @@ class NativeEnvelopeReader(PayloadReader):
             elif name == "position":
                 source = found.column("source")
                 members = make_position_arrays(source)
-                chosen = [members[each.name] for each in wanted]
+                chosen = [members[member.name] for member in wanted]
                 array = pa.StructArray.from_arrays(chosen, fields=list(wanted), mask=source.is_null())
             elif name == MARKS.name:
                 source = found.column("source")
                 block = dict(zip(source.type.names, source.flatten(), strict=True))
                 array = pa.StructArray.from_arrays(
-                    [block[each.name] for each in wanted], fields=list(wanted), mask=source.is_null()
+                    [block[member.name] for member in wanted], fields=list(wanted), mask=source.is_null()
                 )
             else:
                 array = found.column(name)
@@ -212,7 +212,7 @@ class NativeEnvelopeReader(PayloadReader):
         members = {
             "op": ("leaf", pa.string(), True),
             **images,
-            "source": _make_struct(self._source, [("leaf", each.type, True) for each in self._source], True),
+            "source": _make_struct(self._source, [("leaf", member.type, True) for member in self._source], True),
             "ts_ms": ("leaf", pa.int64(), True),
             "ts_us": ("leaf", pa.int64(), True),
         }
@@ -225,7 +225,7 @@ _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
 
 
 def _has_timestamps(data_type: DataType) -> bool:
-    return any(isinstance(each, TimestampType | TimestampNTZType) for each in iterate_leaf_types(data_type))
+    return any(isinstance(leaf, TimestampType | TimestampNTZType) for leaf in iterate_leaf_types(data_type))
 
 
 def _find_rows_of_nulls(image: pa.StructArray) -> Any:
@@ -239,7 +239,7 @@ def _find_rows_of_nulls(image: pa.StructArray) -> Any:
 
 
 def _make_struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Spec:
-    return ("struct", fields, nullable, [each.name for each in fields], specs)
+    return ("struct", fields, nullable, [field.name for field in fields], specs)
 
 
 def _guess_connector(payloads: EventBuffer) -> str:

@@ -92,7 +92,7 @@ class SchemasSeen:
         schema.last_events[segment] = max(schema.last_events.get(segment, 0), event)
 
     def _of(self, columns: StructType) -> _Schema:
-        found = next((each for each in self._schemas if each.columns == columns), None)
+        found = next((schema for schema in self._schemas if schema.columns == columns), None)
         if found is None:
             found = _Schema(columns)
             self._schemas.append(found)
@@ -103,10 +103,10 @@ class SchemasSeen:
 
         Raises UnsupportedTypeError for a column of different types if nothing tells which of them is newer.
         """
-        found = [each for each in self._schemas if not any(each.older(other) for other in self._schemas)]
+        found = [schema for schema in self._schemas if not any(schema.older(other) for other in self._schemas)]
         found = found or self._schemas
-        found.sort(key=lambda each: each.time or 0, reverse=True)
-        return merge_columns([each.columns for each in found]) if found else None
+        found.sort(key=lambda schema: schema.time or 0, reverse=True)
+        return merge_columns([schema.columns for schema in found]) if found else None
 
 
 def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
@@ -116,10 +116,10 @@ def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     """
     types: dict[str, DataType] = {}
     for struct in structs:
-        for each in struct.fields:
-            known = types.get(each.name)
-            here = join_path(path, each.name)
-            types[each.name] = each.dataType if known is None else _find_wider(known, each.dataType, here)
+        for column in struct.fields:
+            known = types.get(column.name)
+            here = join_path(path, column.name)
+            types[column.name] = column.dataType if known is None else _find_wider(known, column.dataType, here)
     return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 
@@ -174,9 +174,9 @@ def _infer_type(values: Sequence[Any], ignored: str) -> DataType:
     if kinds in ({float}, {int, float}):
         return DoubleType()
     if kinds == {list}:
-        return ArrayType(_infer_type([each for value in values if value is not None for each in value], ignored))
+        return ArrayType(_infer_type([item for value in values if value is not None for item in value], ignored))
     if kinds == {dict}:
         objects = [value for value in values if value is not None]
-        if any(objects) and not all(each.keys() == _DECIMAL for each in objects):
+        if any(objects) and not all(decimal.keys() == _DECIMAL for decimal in objects):
             return sample_columns(objects, ignored)
     return StringType()

@@ -304,7 +304,7 @@ def find_column(option: str, name: str, columns: StructType) -> StructField:
     Raises InvalidOptionError when there is none, or more than one and none is spelled so.
     """
     names = columns.fieldNames()
-    found = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+    found = [name] if name in names else [column for column in names if column.lower() == name.lower()]
     if len(found) != 1:
         near = difflib.get_close_matches(name, names, 1, 0.6)
         hint = f"Did you mean '{near[0]}'?" if near else f"Its columns are {', '.join(names)}."

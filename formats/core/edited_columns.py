@@ -57,7 +57,7 @@ def list_parts(column: EditedColumn) -> tuple[EditedColumn, ...] | None:
 
 def replace_parts(column: EditedColumn, parts: Sequence[EditedColumn]) -> EditedColumn:
     """Return a column that consists of these parts."""
-    fields, old = [each.field for each in parts], column.field
+    fields, old = [part.field for part in parts], column.field
     new: DataType
     match old.dataType:
         case StructType():

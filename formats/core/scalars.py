@@ -90,21 +90,21 @@ def write_json(value: Any) -> str:
     parts: list[str] = []
     left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
     while left:
-        each = left.pop()
-        if isinstance(each, _Written | NumberText):
-            parts.append(each.text if isinstance(each, _Written) else each.decode())
-        elif isinstance(each, dict):
+        current = left.pop()
+        if isinstance(current, _Written | NumberText):
+            parts.append(current.text if isinstance(current, _Written) else current.decode())
+        elif isinstance(current, dict):
             parts.append("{")
             left.append(_Written("}"))
-            for place, (key, member) in reversed(list(enumerate(each.items()))):
+            for place, (key, member) in reversed(list(enumerate(current.items()))):
                 left += [member, _Written(("," if place else "") + json.dumps(key, ensure_ascii=False) + ":")]
-        elif isinstance(each, list):
+        elif isinstance(current, list):
             parts.append("[")
             left.append(_Written("]"))
-            for place, member in reversed(list(enumerate(each))):
+            for place, member in reversed(list(enumerate(current))):
                 left += [member, _Written("," if place else "")]
         else:
-            parts.append(json.dumps(each, ensure_ascii=False))
+            parts.append(json.dumps(current, ensure_ascii=False))
     return "".join(parts)
 
 

@@ -37,7 +37,7 @@ def find_wider_number(one: DataType, other: DataType) -> DataType | None:
     """Return that of two types of numbers which holds the values of both; None if neither does."""
     for family in (WHOLE_NUMBERS, FLOATING_POINT):
         if type(one) in family and type(other) in family:
-            return max(one, other, key=lambda each: family.index(type(each)))
+            return max(one, other, key=lambda number_type: family.index(type(number_type)))
     return None
 
 
@@ -55,8 +55,8 @@ def can_hold_number(wide: DataType, narrow: DataType) -> bool:
 
 
 _PLAIN: dict[str, DataType] = {
-    each.simpleString(): each
-    for each in (
+    plain.simpleString(): plain
+    for plain in (
         BooleanType(),
         ByteType(),
         ShortType(),
@@ -120,7 +120,7 @@ def parse_spark_schema(text: str) -> StructType:
 def _check_depth(column: str, data_type: Any) -> None:
     level = [data_type]
     for _ in range(DEEPEST + 1):
-        level = [inner for each in level if isinstance(each, dict) for inner in _list_inner_types(each)]
+        level = [inner for nested in level if isinstance(nested, dict) for inner in _list_inner_types(nested)]
         if not level:
             return
     raise _make_depth_error(column)

@@ -33,7 +33,7 @@ def _is_older(value: dict[str, Any]) -> bool:
         isinstance(value.get("required"), bool)
         or any(key in value for key in ("extends", "disallow", "divisibleBy"))
         or kind == "any"
-        or (isinstance(kind, list) and any(isinstance(each, dict) or each == "any" for each in kind))
+        or (isinstance(kind, list) and any(isinstance(choice, dict) or choice == "any" for choice in kind))
     )
 
 
@@ -57,7 +57,7 @@ def _iterate_schemas(root: Any) -> Iterator[dict[str, Any]]:
 def convert_to_draft4(value: Any) -> Any:
     """Return a schema of draft 3 as one of draft 4."""
     if not isinstance(value, dict):
-        return [convert_to_draft4(each) for each in value] if isinstance(value, list) else value
+        return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
     found = value | _map_values(convert_to_draft4, _select_inner(value))
     for key in BY_NAME:
         if inner := _read_by_name(value, key):
@@ -65,12 +65,14 @@ def convert_to_draft4(value: Any) -> Any:
     if isinstance(found.get("required"), bool):
         del found["required"]  # which its object says instead
     properties = _read_by_name(value, "properties")
-    demanded = [name for name, each in properties.items() if isinstance(each, dict) and each.get("required") is True]
+    demanded = [
+        name for name, schema in properties.items() if isinstance(schema, dict) and schema.get("required") is True
+    ]
     if demanded:
         found["required"] = demanded
     if "dependencies" in found:
         found["dependencies"] = _map_values(
-            lambda each: [each] if isinstance(each, str) else each, found["dependencies"]
+            lambda names: [names] if isinstance(names, str) else names, found["dependencies"]
         )
     if "divisibleBy" in found:
         found["multipleOf"] = found.pop("divisibleBy")
@@ -87,7 +89,7 @@ def convert_to_draft4(value: Any) -> Any:
 
 
 def _select_inner(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if key not in DATA | BY_NAME}
+    return {key: inner for key, inner in value.items() if key not in DATA | BY_NAME}
 
 
 def _read_by_name(value: dict[str, Any], key: str) -> dict[str, Any]:
@@ -96,16 +98,16 @@ def _read_by_name(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _map_values(change: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, Any]:
-    return {key: change(each) for key, each in values.items()}
+    return {key: change(value) for key, value in values.items()}
 
 
 def _is_plain(kind: Any) -> bool:
-    return all(isinstance(each, str) and each != "any" for each in (kind if isinstance(kind, list) else [kind]))
+    return all(isinstance(name, str) and name != "any" for name in (kind if isinstance(kind, list) else [kind]))
 
 
 def _list_choices(kind: Any) -> list[Any]:
     kinds = kind if isinstance(kind, list) else [kind]
-    return [{} if each == "any" else {"type": each} if isinstance(each, str) else each for each in kinds]
+    return [{} if choice == "any" else {"type": choice} if isinstance(choice, str) else choice for choice in kinds]
 
 
 _DRAFTS = (
@@ -131,9 +133,9 @@ def make_document_rules(schema: model.Schema, text: str, timestamps: str) -> Doc
     """
     nodes = list(_iterate_nodes(schema.root))
     rule = schema.rules
-    if timestamps != ISO and any(_is_foreign_timestamp(each) for each in nodes):
+    if timestamps != ISO and any(_is_foreign_timestamp(node) for node in nodes):
         rule = rule or "'format'"
-    deep = any(isinstance(each, model.Anything) and each.types & CONTAINERS for each in nodes)
+    deep = any(isinstance(node, model.Anything) and node.types & CONTAINERS for node in nodes)
     if rule is None and not deep:
         return None
     return DocumentRules([] if rule is None else _make_validators(read_schema(text), rule), deep)
@@ -155,8 +157,8 @@ class DocumentRules:
             if not self._validators:
                 continue
             value = json.loads(document)
-            for each in self._validators:
-                error = next(each.iter_errors(value), None)
+            for validator in self._validators:
+                error = next(validator.iter_errors(value), None)
                 if error is not None:
                     _refuse(row, _describe_error(error))
 
@@ -167,8 +169,8 @@ def _refuse(row: int, reason: str) -> NoReturn:
 
 def _describe_error(error: jsonschema_rs.ValidationError) -> str:
     path = ""
-    for each in error.instance_path:
-        path += f"[{each}]" if isinstance(each, int) else f".{each}" if path else each
+    for step in error.instance_path:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     value = shorten(json.dumps(error.instance, ensure_ascii=False, default=str))
     where = f"column '{path}' is {value}" if path else "the row"
     rule = "/".join(map(str, error.schema_path))
@@ -187,7 +189,7 @@ def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
     named = next((names for sign, names in _DRAFTS if sign in draft), None)
     old = "draft-03" in draft or (named is None and is_draft3(root))
     if isinstance(root, dict):
-        root = {key: each for key, each in root.items() if key != "$schema"}
+        root = {key: inner for key, inner in root.items() if key != "$schema"}
     if old:
         root, named = convert_to_draft4(root), ("Draft4Validator",)
     found: list[jsonschema_rs.Validator] = []

@@ -96,12 +96,14 @@ def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestam
             continue  # it stays where it is
         new[column.field.name] = _edit_property(column, old.get(column.source), timestamps, here)
     edited = {key: value for key, value in node.items() if key != "required"} | {"properties": new}
-    demanded = {each.field.name for each in columns if not each.field.nullable}
-    required = [each.field.name for each in columns if each.field.name in demanded & new.keys()]
+    demanded = {edited_column.field.name for edited_column in columns if not edited_column.field.nullable}
+    required = [
+        edited_column.field.name for edited_column in columns if edited_column.field.name in demanded & new.keys()
+    ]
     if has_parts:
         others = node.get("required")
-        required += [each for each in others if each not in old] if isinstance(others, list) else []
-        edited[SPARK_COLUMNS] = [each.field.name for each in columns]
+        required += [name for name in others if name not in old] if isinstance(others, list) else []
+        edited[SPARK_COLUMNS] = [edited_column.field.name for edited_column in columns]
     return edited | {"required": required} if required else edited  # draft 4 does not allow an empty list
 
 
@@ -122,7 +124,7 @@ def _edit_value(column: EditedColumn, node: Any, timestamps: str, path: str) -> 
     if column.retyped:
         if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
             raise UnsupportedOperationError(_explain_elsewhere(path))
-        kept = {key: each for key, each in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
+        kept = {key: said for key, said in node.items() if key not in _TYPES} if isinstance(node, dict) else {}
         return kept | _make_property(column, timestamps) | {key: kept[key] for key in ("default",) if key in kept}
     if column.parts is not None:
         node = _edit_container(column, column.parts, node, timestamps, path)

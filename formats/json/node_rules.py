@@ -95,7 +95,7 @@ class NodeRules:
     def _note_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
         for keyword, schemas in _iterate_alternatives(value):
-            if names := _list_names(name for each in schemas for name in self._missing(each, found, "", set())):
+            if names := _list_names(name for schema in schemas for name in self._missing(schema, found, "", set())):
                 self._note(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
@@ -117,7 +117,7 @@ class NodeRules:
         seen.add((id(value), id(node)))
         inner = [
             *list_joined_schemas(value),
-            *(each for _, schemas in _iterate_alternatives(value) for each in schemas),
+            *(choice for _, schemas in _iterate_alternatives(value) for choice in schemas),
         ]
         if below and isinstance(reference := value.get("$ref"), str):
             target = self._splitter.references.known(reference, value)
@@ -126,14 +126,14 @@ class NodeRules:
             inner.append(target)
         for _, choices in list_choices(value):
             inner += choices
-        for each in inner:
-            yield from self._missing(each, node, path, seen)
+        for schema in inner:
+            yield from self._missing(schema, node, path, seen)
         properties = value.get("properties")
         if isinstance(node, model.Object) and isinstance(properties, dict):
-            for name, each in properties.items():
+            for name, inner_schema in properties.items():
                 if (member := node.properties.get(name)) is not None:
-                    yield from self._missing(each, member, join_path(path, name), seen)
-                elif each is not False:
+                    yield from self._missing(inner_schema, member, join_path(path, name), seen)
+                elif inner_schema is not False:
                     yield join_path(path, name)
         elif isinstance(node, model.Array):
             yield from self._missing(value.get("items"), node.items, join_path(path, "element"), seen)

@@ -77,7 +77,7 @@ class _Parser:
             raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
         parts = self._splitter.split(sources, path, around)
         annotations = _read_annotations(sources, parts)
-        possible = TYPES.intersection(*(self._splitter.types(each.value) for each in sources if not each.unsure))
+        possible = TYPES.intersection(*(self._splitter.types(source.value) for source in sources if not source.unsure))
         annotations["takes_null"] = "null" in possible
         kind, nullable = _find_kind(parts, path)
         around |= parts.inside
@@ -102,7 +102,7 @@ class _Parser:
             return Scalar(entries, **annotations)
         self.rules.array(parts, path)
         items = [Source(part.value["items"], part.unsure) for part in parts.having("items")]
-        if parts.having("prefixItems") or any(isinstance(each.value, list) for each in items):
+        if parts.having("prefixItems") or any(isinstance(item.value, list) for item in items):
             items = []  # each place has a type of its own
         element = self.node(items or [Source(True)], join_path(path, "element"), around)
         return Array(_apply_contains_null(element, parts), **annotations)
@@ -124,7 +124,7 @@ class _Parser:
             node = self.node(sources, join_path(path, name), around)
             # Draft 3 has "required": true in the property itself.
             demanded = name in required or any(
-                isinstance(each, dict) and each.get("required") is True and not unsure for each, unsure in sources
+                isinstance(schema, dict) and schema.get("required") is True and not unsure for schema, unsure in sources
             )
             members[name] = _replace(node, nullable=node.nullable or not demanded)
             if demanded:
@@ -137,7 +137,7 @@ class _Parser:
 def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
     """Return what a schema remarks of a value; the nearest to the value counts."""
     annotations: dict[str, Any] = {}
-    for value in [*(each.value for each in sources), *(part.value for part in parts.found)]:
+    for value in [*(source.value for source in sources), *(part.value for part in parts.found)]:
         if not isinstance(value, dict):
             continue
         if isinstance(value.get("description"), str):
@@ -155,7 +155,9 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
     Raises InvalidSchemaError if they allow none together.
     """
     enums = [part.value["enum"] for part in parts.having("enum") if isinstance(part.value["enum"], list)]
-    nullable = any(None in each for each in enums) or any(part.value.get("nullable") is True for part in parts.found)
+    nullable = any(None in allowed for allowed in enums) or any(
+        part.value.get("nullable") is True for part in parts.found
+    )
     stated = [part for part in parts.found if part.types() is not None]
     sure = [part for part in stated if not part.unsure] or stated[:1]
     if not sure:
@@ -187,7 +189,7 @@ def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
         return "object"
     if parts.having("items"):
         return "array"
-    if any(all(isinstance(each, (str, type(None))) for each in values) for values in enums):
+    if any(all(isinstance(value, (str, type(None))) for value in values) for values in enums):
         return "string"
     return None
 
@@ -202,14 +204,20 @@ def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     for part in parts.having("properties"):
         properties = part.value["properties"]
-        for name, each in properties.items() if isinstance(properties, dict) else ():
-            found.setdefault(name, []).append(Source(each, part.unsure))
+        for name, schema in properties.items() if isinstance(properties, dict) else ():
+            found.setdefault(name, []).append(Source(schema, part.unsure))
     return {name: found[name] for name in (*order, *found) if name in found}
 
 
 def _collect_required(parts: Parts) -> set[str]:
     lists = [part.value["required"] for part in parts.having("required") if not part.unsure]
-    return {name for each in lists if isinstance(each, list) for name in each if isinstance(name, str)}
+    return {
+        name
+        for names_of_part in lists
+        if isinstance(names_of_part, list)
+        for name in names_of_part
+        if isinstance(name, str)
+    }
 
 
 def _read_entries_type(parts: Parts) -> MapType | None:

@@ -74,15 +74,15 @@ class Parts:
 
     def having(self, *keywords: str) -> list[Part]:
         """Return the parts with one of these keywords."""
-        return [part for part in self.found if any(each in part.value for each in keywords)]
+        return [part for part in self.found if any(keyword in part.value for keyword in keywords)]
 
 
 def find_siblings(root: Any) -> Siblings:
     """Return what the text's `$schema` says of keywords beside `$ref`."""
     draft = str(root.get("$schema", "")) if isinstance(root, dict) else ""
-    if any(each in draft for each in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
+    if any(name in draft for name in ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")):
         return Siblings.NONE
-    return Siblings.ALL if any(each in draft for each in ("2019-09", "2020-12")) else Siblings.UNKNOWN
+    return Siblings.ALL if any(name in draft for name in ("2019-09", "2020-12")) else Siblings.UNKNOWN
 
 
 def read_types(kind: Any) -> frozenset[str] | None:
@@ -94,20 +94,20 @@ def read_types(kind: Any) -> frozenset[str] | None:
 
 
 def _is_list_of_texts(kind: Any) -> bool:
-    return isinstance(kind, list) and all(isinstance(each, str) for each in kind)
+    return isinstance(kind, list) and all(isinstance(name, str) for name in kind)
 
 
 def list_choices(value: dict[str, Any]) -> list[tuple[str, list[Any]]]:
     """Return the alternatives in a schema: of `anyOf`, of `oneOf`, and of a "type" of draft 3 that lists schemas."""
     found = [(key, value[key]) for key in ("anyOf", "oneOf") if isinstance(value.get(key), list)]
     if isinstance(value.get("type"), list) and not _is_list_of_texts(value["type"]):
-        found.append(("type", [{"type": each} if isinstance(each, str) else each for each in value["type"]]))
+        found.append(("type", [{"type": choice} if isinstance(choice, str) else choice for choice in value["type"]]))
     return found
 
 
 def drop_null(choices: Sequence[Any]) -> list[Any]:
     """Return the alternatives without that of null."""
-    return [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
+    return [choice for choice in choices if not (isinstance(choice, dict) and choice.get("type") == "null")]
 
 
 class Splitter:
@@ -167,8 +167,8 @@ class Splitter:
             first = "properties" in value and not {"allOf", "extends"} & {*keys[: keys.index("properties")]}
             if first:  # columns in the order of the text
                 parts.found.append(own)
-            for each in list_joined_schemas(value):
-                add(each, unsure, or_null, chain)
+            for joined in list_joined_schemas(value):
+                add(joined, unsure, or_null, chain)
             for _, choices in list_choices(value):
                 rest = drop_null(choices)
                 if len(rest) == 1:
@@ -196,8 +196,8 @@ class Splitter:
             found &= frozenset[str]().union(*map(_find_value_types, value["enum"]))
         if "const" in value:
             found &= _find_value_types(value["const"])
-        for each in list_joined_schemas(value):
-            found &= self.types(each)
+        for joined in list_joined_schemas(value):
+            found &= self.types(joined)
         for _, choices in list_choices(value):
             found &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):

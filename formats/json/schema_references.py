@@ -42,9 +42,9 @@ class References:
             value, resource = left.pop()
             if isinstance(value, dict):
                 resource = self._resources[id(value)] = self._note(value, resource)
-                left += [(each, resource) for each in reversed(list(iterate_inside(value, DATA)))]
+                left += [(inner, resource) for inner in reversed(list(iterate_inside(value, DATA)))]
             elif isinstance(value, list):
-                left += [(each, resource) for each in reversed(value)]
+                left += [(inner, resource) for inner in reversed(value)]
 
     def _note(self, value: dict[str, Any], resource: _Resource) -> _Resource:
         for key in ("$id", "id"):
@@ -92,7 +92,7 @@ class References:
     def recursive(self, schema: dict[str, Any]) -> bool:
         """Tell whether a schema leads to itself."""
         if id(schema) not in self._recursive:
-            self._recursive[id(schema)] = any(each is schema for each in self._below(schema))
+            self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
         return self._recursive[id(schema)]
 
     def _below(self, schema: dict[str, Any]) -> Iterator[Any]:
@@ -105,21 +105,21 @@ class References:
             if isinstance(reference := value.get("$ref"), str):
                 inner.append(self.known(reference, value))
             while inner:
-                each = inner.pop()
-                if isinstance(each, list):
-                    inner += each
-                elif isinstance(each, dict):
-                    yield each
-                    if id(each) not in seen:
-                        seen.add(id(each))
-                        left.append(each)
+                found = inner.pop()
+                if isinstance(found, list):
+                    inner += found
+                elif isinstance(found, dict):
+                    yield found
+                    if id(found) not in seen:
+                        seen.add(id(found))
+                        left.append(found)
 
 
 def iterate_inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
     """Go through what the keywords of a schema have, except some: schemas, lists of them, and other values."""
-    for key, each in value.items():
+    for key, inner in value.items():
         if key not in without:
-            yield from each.values() if key in BY_NAME and isinstance(each, dict) else (each,)
+            yield from inner.values() if key in BY_NAME and isinstance(inner, dict) else (inner,)
 
 
 def _join_address(base: str, name: str) -> str:
@@ -163,17 +163,21 @@ def make_foreign_portable(text: str) -> str:
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     root = _drop_own_keywords(json.loads(text))
     links = root.get("links")
-    others = [each for each in links if not (isinstance(each, dict) and each.get("rel") == REL)] if links else []
+    others = (
+        [known_link for known_link in links if not (isinstance(known_link, dict) and known_link.get("rel") == REL)]
+        if links
+        else []
+    )
     return json.dumps(root | {"links": [*others, link]}, ensure_ascii=False)
 
 
 def _drop_own_keywords(value: Any) -> Any:
     if isinstance(value, list):
-        return [_drop_own_keywords(each) for each in value]
+        return [_drop_own_keywords(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: {name: _drop_own_keywords(each) for name, each in inner.items()}
+        key: {name: _drop_own_keywords(schema) for name, schema in inner.items()}
         if key in BY_NAME and isinstance(inner, dict)
         else _drop_own_keywords(inner)
         for key, inner in value.items()
@@ -201,10 +205,10 @@ def _select_shared(node: Any) -> dict[str, Any]:
         return {}
     kind = node.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), "null")
+        kind = next((name for name in kind if name != "null"), "null")
     result = ({} if kind is None else {"type": kind}) | {key: node[key] for key in _SHARED if key in node}
     if "properties" in node:
-        result["properties"] = {name: _select_shared(each) for name, each in node["properties"].items()}
+        result["properties"] = {name: _select_shared(schema) for name, schema in node["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
             result[key] = _select_shared(node[key])

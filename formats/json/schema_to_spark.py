@@ -58,9 +58,9 @@ def _convert_type(node: model.Node) -> DataType:
 
 def _convert_struct(node: model.Object) -> StructType:
     fields = []
-    for name, each in node.properties.items():
-        metadata = dict(each.metadata) | ({} if each.comment is None else {"comment": each.comment})
-        fields.append(StructField(name, _convert_type(each), each.nullable, metadata))
+    for name, inner in node.properties.items():
+        metadata = dict(inner.metadata) | ({} if inner.comment is None else {"comment": inner.comment})
+        fields.append(StructField(name, _convert_type(inner), inner.nullable, metadata))
     return StructType(fields)
 
 

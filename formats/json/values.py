@@ -126,7 +126,9 @@ def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: 
     """Tell whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
-        return any(needs_number_text(each.dataType, properties.get(each.name), timestamps) for each in data_type.fields)
+        return any(
+            needs_number_text(field.dataType, properties.get(field.name), timestamps) for field in data_type.fields
+        )
     if isinstance(data_type, ArrayType):
         items = node.items if isinstance(node, model.Array) else None
         return needs_number_text(data_type.elementType, items, timestamps)
@@ -334,7 +336,7 @@ def _plan_member(member: StructMember) -> Spec:
 def plan_column(column: Column, nullable: bool) -> Spec:
     """Plan a column of JSON values. Raises Unplanned."""
     if isinstance(column, StructColumn):
-        members = [_plan_member(each) for each in column.members]
+        members = [_plan_member(one) for one in column.members]
         return ("struct", column.type, nullable, [member.key for member in column.members], members)
     if type(column) in (ListColumn, ByteList):
         assert isinstance(column, ListColumn)

@@ -151,7 +151,7 @@ class _Object(JsonCells):
 
     def parts(self, array: pa.StructArray, rows: Rows) -> list[Any]:
         values = self.values(array, rows)
-        if any(each.null_count for each in values) or not values:
+        if any(value.null_count for value in values) or not values:
             return self._parts_of_some(values, len(array))
         parts: list[Any] = []
         for (begin, _, _), column in zip(self._members, values, strict=True):

@@ -204,7 +204,7 @@ class _Records:
         if any(sign in text for sign in self._special):
             found = self._quoted(text)
         else:
-            found = [None if each == null else each for each in text.split(self._dialect.delimiter)]
+            found = [None if field == null else field for field in text.split(self._dialect.delimiter)]
         if len(found) != self._columns:
             has, wanted = counted(len(found), "field"), counted(self._columns, "column")
             raise Undecodable(f"it has {has}, but the table has {wanted}")

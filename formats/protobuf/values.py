@@ -129,14 +129,14 @@ def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
             fill = _make_filler(value_field, data_type.valueType)
 
             def set_messages(message: Any, value: Any) -> None:
-                for key, each in value:
-                    fill(getattr(message, name)[of_key(key)], each)
+                for key, item in value:
+                    fill(getattr(message, name)[of_key(key)], item)
 
             return set_messages
         scalar = _make_writer(value_field, data_type.valueType)
 
         def set_map(message: Any, value: Any) -> None:
-            getattr(message, name).update({of_key(key): scalar(each) for key, each in value})
+            getattr(message, name).update({of_key(key): scalar(item) for key, item in value})
 
         return set_map
     if field.message_type is not None:
@@ -145,8 +145,8 @@ def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
             fill = _make_filler(field, data_type.elementType)
 
             def add_messages(message: Any, value: Any) -> None:
-                for each in value:
-                    fill(getattr(message, name).add(), each)
+                for item in value:
+                    fill(getattr(message, name).add(), item)
 
             return add_messages
         fill = _make_filler(field, data_type)
@@ -159,7 +159,7 @@ def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
     if is_repeated(field):
         assert isinstance(data_type, ArrayType)
         scalar = _make_writer(field, data_type.elementType)
-        return lambda message, value: getattr(message, name).extend([scalar(each) for each in value])
+        return lambda message, value: getattr(message, name).extend([scalar(item) for item in value])
     scalar = _make_writer(field, data_type)
     return lambda message, value: setattr(message, name, scalar(value))
 

@@ -121,17 +121,17 @@ class _Resolution:
         return step
 
     def _record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
-        sources = find_sources(writer, reader, [each.name for each in reader.fields])
+        sources = find_sources(writer, reader, [field.name for field in reader.fields])
         fields: list[tuple[str | None, _Step]] = []
-        for each in writer.fields:
-            name = sources.get(each.name)
+        for field in writer.fields:
+            name = sources.get(field.name)
             target = None if name is None else reader.field_named(name)
             if target is None:
-                fields.append((None, make_skipping_reader(each.type)))
+                fields.append((None, make_skipping_reader(field.type)))
             else:
-                fields.append((name, self.value(each.type, target.type, join_path(path, target.name))))
+                fields.append((name, self.value(field.type, target.type, join_path(path, target.name))))
         read = set(sources.values())
-        blank = {each.name: None if each.name in read else _read_default(each, path) for each in reader.fields}
+        blank = {field.name: None if field.name in read else _read_default(field, path) for field in reader.fields}
         return _make_object_step(fields, blank)
 
 

@@ -82,17 +82,21 @@ def _collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(DEEPEST + 1):
-        inner = [each for each in level if isinstance(each, dict | list)]
+        inner = [part for part in level if isinstance(part, dict | list)]
         if not inner:
             return
-        level = [member for each in inner for member in (each.values() if isinstance(each, dict) else each)]
+        level = [
+            member
+            for container in inner
+            for member in (container.values() if isinstance(container, dict) else container)
+        ]
     raise Misfit(TOO_DEEP)
 
 
 def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """Return the one of several numbers that is meant; all that fit if they are more than numbers."""
     kinds = [node.branches[number] for number, _ in fitting]
-    names = [each.name if isinstance(each, avro.Primitive) and each.logical is None else "" for each in kinds]
+    names = [kind.name if isinstance(kind, avro.Primitive) and kind.logical is None else "" for kind in kinds]
     if not set(names) <= set(_WIDEST):
         return fitting
     return [fitting[min(range(len(names)), key=lambda place: _WIDEST.index(names[place]))]]
@@ -188,8 +192,8 @@ class _Writing:
         if type(value) is not list:
             raise Misfit(f"at {place}: expected an array, found {describe_kind(value)}")
         parts = [write_varint(len(value))] if value else []
-        for number, each in enumerate(value):
-            parts.append((yield self.value(node.items, each, f"{place}[{number}]")))
+        for number, item in enumerate(value):
+            parts.append((yield self.value(node.items, item, f"{place}[{number}]")))
         return b"".join([*parts, b"\0"])
 
     def _map(self, node: avro.Map, value: Any, place: str) -> Any:
@@ -197,7 +201,7 @@ class _Writing:
             raise Misfit(f"at {place}: expected an object, found {describe_kind(value)}")
         parts = [write_varint(len(value))] if value else []
         string = make_datum_writer(avro.Primitive("string"))
-        for key, each in value.items():
+        for key, item in value.items():
             parts.append(string(key))
-            parts.append((yield self.value(node.values, each, f"{place}['{shorten_value(key)}']")))
+            parts.append((yield self.value(node.values, item, f"{place}['{shorten_value(key)}']")))
         return b"".join([*parts, b"\0"])

@@ -107,7 +107,7 @@ def parse_schemas_by_id(text: str) -> dict[int, str]:
     found: dict[int, str] = {}
     try:
         content = json.loads(text)
-        pairs = content.items() if isinstance(content, dict) else [(each["id"], each["schema"]) for each in content]
+        pairs = content.items() if isinstance(content, dict) else [(entry["id"], entry["schema"]) for entry in content]
         for number, schema in pairs:
             found[int(number)] = schema if isinstance(schema, str) else json.dumps(schema)
     except (ValueError, KeyError, TypeError, RecursionError):

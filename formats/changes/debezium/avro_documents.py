@@ -29,7 +29,7 @@ class _Documents:
             if any(node is outer for outer in self._inside):
                 raise InvalidSchemaError(f"the Avro record '{node.name}' contains itself")
             self._inside.append(node)
-            fields = [(each.name, self.read(each.type)) for each in node.fields]
+            fields = [(field.name, self.read(field.type)) for field in node.fields]
             self._inside.pop()
             return _make_object_reader(fields)
         if isinstance(node, avro.Array):

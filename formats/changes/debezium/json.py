@@ -301,7 +301,7 @@ class _Schemas:
         """
         prefix = self._last
         if not prefix or not text.startswith(prefix):
-            prefix = next((each for each in self._prefixes if text.startswith(each)), "")
+            prefix = next((known for known in self._prefixes if text.startswith(known)), "")
         if not prefix:
             begin = len(SCHEMA_FIRST)
             schema, end = documents.value(text, begin)

@@ -69,10 +69,10 @@ def read_json(node: Any) -> FieldSchema | None:
         return None
     fields = {}
     members = node.get("fields")
-    for each in members if isinstance(members, list) else ():
-        found = read_json(each)
+    for member in members if isinstance(members, list) else ():
+        found = read_json(member)
         if found is not None:
-            fields[str(each.get("field"))] = found
+            fields[str(member.get("field"))] = found
     parameters = node.get("parameters")
     parameters = parameters if isinstance(parameters, dict) else {}
     scale, precision = _parse_whole(parameters.get("scale")), _parse_whole(parameters.get(_PRECISION))
@@ -100,17 +100,17 @@ def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema 
     only = branches[0]
     name = str(only.attributes.get("connect.name") or "")
     if isinstance(only, avro.Record):
-        if any(each is only for each in around):
+        if any(outer is only for outer in around):
             raise InvalidSchemaError(
                 f"the record '{only.name}' contains itself, and Debezium's events have no recursive schemas"
             )
         around = (*around, only)
-        fields = {each.name: found for each in only.fields if (found := _read_node(each.type, around)) is not None}
+        fields = {field.name: found for field in only.fields if (found := _read_node(field.type, around)) is not None}
         return FieldSchema("struct", name or only.name, 0, fields, raw=True)
     if isinstance(only, avro.Array):
         entry = _find_entry(only)
         if entry is not None:
-            key, value = (_read_node(each, around) for each in entry)
+            key, value = (_read_node(part, around) for part in entry)
             return FieldSchema("map", name, element=value, key=key, raw=True)
         return FieldSchema("array", name, element=_read_node(only.items, around), raw=True)
     if isinstance(only, avro.Map):
@@ -122,7 +122,7 @@ def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema 
 
 def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
     """Return what values of several types have in common: that they are numbers, or nothing."""
-    kinds = {"" if each is None or each.name else each.kind for each in branches}
+    kinds = {"" if branch is None or branch.name else branch.kind for branch in branches}
     if kinds <= {"int32", "int64"}:
         return FieldSchema("int64", raw=True)
     return FieldSchema("float64" if kinds <= {"int32", "int64", "float32", "float64"} else "union", raw=True)
@@ -131,7 +131,7 @@ def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
 def _find_entry(array: avro.Array) -> tuple[avro.Node, avro.Node] | None:
     """Return the types of key and value if an array has the entries of a map, as Confluent's AvroData writes them."""
     record = array.items
-    if not isinstance(record, avro.Record) or [each.name for each in record.fields] != _ENTRY_FIELDS:
+    if not isinstance(record, avro.Record) or [field.name for field in record.fields] != _ENTRY_FIELDS:
         return None
     internal = record.attributes.get("connect.internal.type")
     if internal != _MAP_ENTRY and record.name != f"io.confluent.connect.avro.{_MAP_ENTRY}":

@@ -61,14 +61,14 @@ class EntriesColumn(MapColumn):
         if kept != maps:
             maps = kept
             keys, owners = self._keys(maps, rows, problems)
-        values = self.value.build([value for each in maps if each for _, value in each], owners, problems)
+        values = self.value.build([value for entries in maps if entries for _, value in entries], owners, problems)
         if not self.value_nullable:
             require_values(values, self.value, owners, problems)
         return pa.MapArray.from_arrays(make_list_offsets(maps, _count_entries(maps)), keys, values, type=self.type)
 
     def _keys(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> tuple[pa.Array, Rows]:
         owners = np.repeat(rows, _count_entries(maps))
-        return self.key.build([key for each in maps if each for key, _ in each], owners, problems), owners
+        return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
 
     def _without_twins(
         self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
@@ -96,7 +96,7 @@ class EntriesColumn(MapColumn):
 
 
 def _count_entries(maps: Sequence[_Entries | None]) -> Rows:
-    return np.fromiter((0 if each is None else len(each) for each in maps), np.int64, len(maps))
+    return np.fromiter((0 if entries is None else len(entries) for entries in maps), np.int64, len(maps))
 
 
 def _list_entries(value: Any) -> _Entries:
@@ -106,13 +106,13 @@ def _list_entries(value: Any) -> _Entries:
     if type(value) is not list:
         raise Misfit(f"expected an object or an array of entries, found {describe_kind(value)}")
     entries = []
-    for each in value:
-        if type(each) is list and len(each) == 2:
-            entries.append((each[0], each[1]))
-        elif type(each) is dict and each.keys() == _ENTRY:
-            entries.append((each["key"], each["value"]))
+    for entry in value:
+        if type(entry) is list and len(entry) == 2:
+            entries.append((entry[0], entry[1]))
+        elif type(entry) is dict and entry.keys() == _ENTRY:
+            entries.append((entry["key"], entry["value"]))
         else:
-            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(each)}")
+            raise Misfit(f"expected an array of a key and a value as the entry of a map, found {describe_kind(entry)}")
     return entries
 
 

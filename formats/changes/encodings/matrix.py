@@ -82,7 +82,9 @@ _Row = tuple[Reading | None, ...]
 def _make_rows(lines: Iterable[tuple[Semantic, _Row]]) -> Mapping[Semantic, Mapping[Target, Reading]]:
     return MappingProxyType(
         {
-            semantic: MappingProxyType({target: each for target, each in zip(Target, row, strict=True) if each})
+            semantic: MappingProxyType(
+                {target: reading for target, reading in zip(Target, row, strict=True) if reading}
+            )
             for semantic, row in lines
         }
     )

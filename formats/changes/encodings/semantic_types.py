@@ -188,7 +188,7 @@ _WITH_OFFSET = "io.debezium.time.ZonedTimestamp"
 
 def choose_columns(image: FieldSchema) -> StructType:
     """Return the columns of a row with this schema, all nullable."""
-    return StructType([StructField(name, choose_type(each)) for name, each in image.fields.items()])
+    return StructType([StructField(name, choose_type(field)) for name, field in image.fields.items()])
 
 
 def choose_type(schema: FieldSchema | None) -> DataType:

@@ -97,13 +97,15 @@ def _convert_to_json(value: Any, schema: FieldSchema | None) -> Any:
     if schema is None or type(value) not in (list, dict):
         return value
     if type(value) is dict:
-        return {name: _convert_to_json(each, schema.fields.get(name, schema.element)) for name, each in value.items()}
+        return {
+            name: _convert_to_json(member, schema.fields.get(name, schema.element)) for name, member in value.items()
+        }
     if schema.kind == "map":
         return [
-            [_convert_to_json(each["key"], schema.key), _convert_to_json(each["value"], schema.element)]
-            for each in value
+            [_convert_to_json(entry["key"], schema.key), _convert_to_json(entry["value"], schema.element)]
+            for entry in value
         ]
-    return [_convert_to_json(each, schema.element) for each in value]
+    return [_convert_to_json(item, schema.element) for item in value]
 
 
 def _convert_float_to_json(value: float, schema: FieldSchema | None) -> float | str:
@@ -155,7 +157,7 @@ def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -
 def encode_bytes(array: pa.Array, mode: str) -> pa.Array:
     """Return the strings that stand for bytes in a mode."""
     write = _ENCODERS[mode]
-    return pa.array([None if each is None else write(each).decode("ascii") for each in array.to_pylist()], pa.string())
+    return pa.array([None if item is None else write(item).decode("ascii") for item in array.to_pylist()], pa.string())
 
 
 def _decode_url_safe(text: str) -> bytes:

@@ -189,7 +189,7 @@ def _make_map(cell: _Cell, reading: Reading) -> Column:
     inner = schema.element if schema is not None else None
     if schema is not None and schema.kind == "struct":
         members = list(schema.fields.values())
-        if any(each != members[0] for each in members):
+        if any(member != members[0] for member in members):
             return _make_refusing_column(cell, f"{explain_refusal(schema, data_type)}: its fields have different types")
         inner = members[0] if members else None
     column = _make_entries(cell, data_type, schema.key if schema is not None else None, inner)

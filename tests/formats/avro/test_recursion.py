@@ -65,8 +65,8 @@ def rows_of(schema: Any, *payloads: bytes, writer: Any = None) -> tuple[list[Any
     text = json.dumps(schema)
     writers = [WriterSchema(json.dumps(schema if writer is None else writer), "Avro", "")]
     both = BothPaths("avro", AVRO.spark_schema(text), text, writers.__getitem__)
-    batch, bad = both.check(EventBuffer.of([make_header(0) + each for each in payloads]))
-    return batch.to_pylist(), [each.reason for each in bad]
+    batch, bad = both.check(EventBuffer.of([make_header(0) + payload for payload in payloads]))
+    return batch.to_pylist(), [event.reason for event in bad]
 
 
 def rewritten(schema: Any, row: dict[str, Any]) -> bytes:
@@ -251,7 +251,7 @@ def test_depth() -> None:
 def test_other_columns_are_read_without_it(schema: Any, values: list[Any]) -> None:
     text = json.dumps(schema)
     whole = AVRO.spark_schema(text)
-    wanted = StructType([each for each in whole if each.name in ("id", "name", "e")])
+    wanted = StructType([field for field in whole if field.name in ("id", "name", "e")])
     both = BothPaths("avro", wanted, text)
     events = [payload(schema, value) for value in values]
     batch, bad = both.check(EventBuffer.of(events))
@@ -271,7 +271,7 @@ def test_what_contains_itself_is_skipped_natively(caplog: pytest.LogCaptureFixtu
         batch, bad = both.check(EventBuffer.of(events))
     assert "is decoded in Python" not in caplog.text
     assert batch.to_pylist() == [{"id": 1}] * 3
-    assert [each.index for each in bad] == [3, 4]
+    assert [event.index for event in bad] == [3, 4]
 
 
 LOOSE = record(

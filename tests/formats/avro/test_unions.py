@@ -37,7 +37,7 @@ PLANTS = record(field("p", [reading("plant.v1"), reading("plant.v2", UNIT)]), na
 
 @pytest.mark.parametrize(
     "around",
-    [lambda each: each, lambda each: {"type": "array", "items": each}, lambda each: {"type": "map", "values": each}],
+    [lambda node: node, lambda node: {"type": "array", "items": node}, lambda node: {"type": "map", "values": node}],
     ids=["field", "array", "map"],
 )
 def test_each_value_stays_in_its_branch_and_is_written_back(around: Any) -> None:

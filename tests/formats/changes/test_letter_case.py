@@ -38,7 +38,7 @@ def decoded(events: list[bytes], table: t.StructType = TABLE, *wanted: str) -> t
     changelog = t.StructType([field for field in changelog_schema(image) if field.name != "source"])
     batch, bad = BothPaths("debezium-json", changelog, text).check(EventBuffer.of(events))
     rows = [row["after"] or row["before"] for row in batch.to_pylist()]
-    return rows, {each.index: each.reason for each in bad}
+    return rows, {event.index: event.reason for event in bad}
 
 
 @pytest.mark.parametrize("wanted", [(), ("name",), ("id",)])

@@ -80,11 +80,11 @@ def test_decimals_as_numbers_are_read_natively() -> None:
     ]
     batch, bad = both.check(EventBuffer.of(events))
     assert [row["after"]["p"] for row in batch.to_pylist()] == [Decimal("1.50"), Decimal("1.50"), None]
-    assert [each.index for each in bad] == [2]
+    assert [bad_event.index for bad_event in bad] == [2]
     # Without schema, what may be hex as well is left to Python, which refuses it.
     texts = ("AAECAwQF", "deadbeef", "DEADBEEF01")
     _, bad = both.check(EventBuffer.of([event({"id": 1, "b": text}) for text in texts]))
-    assert [each.index for each in bad] == [1, 2]
+    assert [bad_event.index for bad_event in bad] == [1, 2]
 
 
 MOMENTS = [
@@ -222,7 +222,7 @@ def test_a_text_of_another_mode_is_refused(mode: str, text: str) -> None:
 def test_inserted_bytes_are_read_back(mode: str | None) -> None:
     table = columns(b=t.BinaryType(), list=t.ArrayType(t.BinaryType()), at=t.TimestampNTZType())
     settings = {} if mode is None else {"debezium.binary": mode}
-    rows = [{"b": each, "list": [each, None], "at": datetime(2024, 1, 31)} for each in (BYTES, b"", bytes(6), None)]
+    rows = [{"b": value, "list": [value, None], "at": datetime(2024, 1, 31)} for value in (BYTES, b"", bytes(6), None)]
     found = find_format("debezium-json")
     for precision in ("adaptive", "isostring", "nanoseconds", "microseconds", "connect", "adaptive_time_microseconds"):
         chosen = settings | {"debezium.time-precision": precision}
@@ -391,12 +391,12 @@ def test_every_semantic_type_has_a_line_and_can_be_inferred() -> None:
         for kind in (*meaning.kinds, "int16")
         for precision in (0, 10, 60)
     ]
-    schemas += [FieldSchema("array", element=each) for each in schemas]
-    schemas += [FieldSchema("map", element=each, key=key) for key in schemas[:40] for each in schemas[:40]]
-    schemas += [FieldSchema("struct", fields={"x": each}) for each in schemas] + [FieldSchema("struct")]
+    schemas += [FieldSchema("array", element=inner) for inner in schemas]
+    schemas += [FieldSchema("map", element=inner, key=key) for key in schemas[:40] for inner in schemas[:40]]
+    schemas += [FieldSchema("struct", fields={"x": inner}) for inner in schemas] + [FieldSchema("struct")]
     for schema in schemas:
         check_inferred(schema)
-    assert {find_semantic(each) for each in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
+    assert {find_semantic(inner) for inner in schemas} == set(Semantic) - {Semantic.NO_SCHEMA}
 
 
 def check_inferred(schema: FieldSchema | None) -> None:
@@ -412,5 +412,5 @@ def check_inferred(schema: FieldSchema | None) -> None:
         key = find_target(data_type.keyType)
         assert key is not None and find_reading(schema.key, key) is not None
     if isinstance(data_type, t.StructType):
-        for each in schema.fields.values():
-            check_inferred(each)
+        for field in schema.fields.values():
+            check_inferred(field)

@@ -49,7 +49,7 @@ def reason_of(decoder: Decoder, payload: bytes) -> str:
     with pytest.raises(BadEvent) as caught:
         decoder.decode(events)
     batch, bad = decoder.decode_valid(events)
-    assert [each.index for each in bad] == [1] == [caught.value.index]
+    assert [event.index for event in bad] == [1] == [caught.value.index]
     assert batch.num_rows == 2
     assert_same_batch(batch, decoder.decode(EventBuffer.of([good, good])))
     return bad[0].reason
@@ -129,7 +129,7 @@ JSON_REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("type_name", "payload", "reason"), JSON_REFUSED, ids=lambda case: repr(case)[:40])
 def test_json_refuses(type_name: str, payload: bytes, reason: str) -> None:
     found = reason_of(JSON.decoder(schema_of(a=type_name)), payload)
     assert reason in found, found
@@ -137,7 +137,7 @@ def test_json_refuses(type_name: str, payload: bytes, reason: str) -> None:
     schema = schema_of(a=type_name, z="string")
     batch, bad = JSON.decoder(schema).decode_valid(EventBuffer.of(['{"z": "é"}'.encode(), payload]))
     assert batch.to_pylist() == [{"a": None, "z": "é"}]
-    assert [(each.index, each.reason) for each in bad] == [(1, found)]
+    assert [(event.index, event.reason) for event in bad] == [(1, found)]
 
 
 JSON_ACCEPTED = [
@@ -175,7 +175,7 @@ JSON_ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("type_name", "payload", "value"), JSON_ACCEPTED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("type_name", "payload", "value"), JSON_ACCEPTED, ids=lambda case: repr(case)[:40])
 def test_json_accepts(type_name: str, payload: bytes, value: object) -> None:
     column = JSON.decoder(schema_of(a=type_name)).decode(EventBuffer.of([payload])).column(0)
     if pa.types.is_temporal(column.type):
@@ -200,7 +200,7 @@ def test_both_ways_of_reading_timestamps_agree(text: str) -> None:
         alone, bad_alone = decoder.decode_valid(EventBuffer.of([payload]))
         beside, bad_beside = decoder.decode_valid(EventBuffer.of([payload, b'{"a": "wrong"}']))
         assert alone.equals(beside)
-        assert [each.reason for each in bad_alone] == [each.reason for each in bad_beside][: len(bad_alone)]
+        assert [event.reason for event in bad_alone] == [event.reason for event in bad_beside][: len(bad_alone)]
         assert len(bad_beside) == len(bad_alone) + 1
 
 
@@ -214,7 +214,7 @@ def test_json_nesting(depth: int, fine: bool, wanted: str) -> None:
     if fine and wanted == "other":
         assert bad == []
     else:
-        assert [each.index for each in bad] == [0]
+        assert [event.index for event in bad] == [0]
         assert ("nested more than 512 levels deep" in bad[0].reason) is not fine
 
 
@@ -222,7 +222,7 @@ def test_json_null_in_a_not_null_column() -> None:
     decoder = JSON.decoder(schema_of(a="bigint!"))
     batch, bad = decoder.decode_valid(EventBuffer.of([b"{}", b'{"a": 1}', b'{"a": null}', b'{"a": "x"}']))
     assert batch.to_pylist() == [{"a": 1}]
-    assert [(each.index, "NOT NULL" in each.reason) for each in bad] == [(0, True), (2, True), (3, False)]
+    assert [(event.index, "NOT NULL" in event.reason) for event in bad] == [(0, True), (2, True), (3, False)]
 
 
 def test_paths_of_nested_values() -> None:
@@ -247,7 +247,7 @@ def test_paths_of_nested_values() -> None:
         ),
     ]:
         batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
-        assert [each.reason for each in bad] == [reason]
+        assert [event.reason for event in bad] == [reason]
         assert batch.to_pylist() == [{"s": {"m": [("k", [1, None])]}}] * 2
 
 
@@ -296,16 +296,16 @@ AVRO_REFUSED = [
 
 
 def with_part(place: int, part: bytes) -> bytes:
-    return b"".join(part if place == each else good for each, good in enumerate(GOOD_PARTS))
+    return b"".join(part if place == other_place else good for other_place, good in enumerate(GOOD_PARTS))
 
 
-@pytest.mark.parametrize(("place", "part", "reason"), AVRO_REFUSED, ids=lambda each: repr(each)[:40])
+@pytest.mark.parametrize(("place", "part", "reason"), AVRO_REFUSED, ids=lambda case: repr(case)[:40])
 def test_avro_refuses(place: int, part: bytes, reason: str) -> None:
     decoder = AVRO.decoder(AVRO.spark_schema(AVRO_TEXT), AVRO_TEXT)
     good = b"".join(GOOD_PARTS)
     expected = decoder.decode(EventBuffer.of([good]))
     batch, bad = decoder.decode_valid(EventBuffer.of([good, with_part(place, part), good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason, bad[0].reason
     assert batch.equals(pa.concat_batches([expected, expected]))
 
@@ -316,7 +316,7 @@ def test_every_truncation_of_an_avro_event_is_bad() -> None:
     payloads = [good[:length] for length in range(len(good))]
     batch, bad = decoder.decode_valid(EventBuffer.of([*payloads, good]))
     assert batch.num_rows == 1
-    assert [each.index for each in bad] == list(range(len(good)))
+    assert [event.index for event in bad] == list(range(len(good)))
     assert bad[0].reason == "it is empty"
 
 
@@ -392,7 +392,7 @@ def test_framing() -> None:
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [0, 5, 6, 10, 20]
-    reasons = {each.index: each.reason for each in bad}
+    reasons = {event.index: event.reason for event in bad}
     assert sorted(reasons) == [1, 2, 3, 4, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21]
     expected = {
         1: "it is empty",
@@ -426,8 +426,8 @@ def test_decompression_bombs() -> None:
     lying = b"\xff\xff\xff\xff\x07" + b"\0" * 20
     batch, bad = decoder.decode_valid(EventBuffer.of([good, make_header(1) + bomb, make_header(2) + lying, good]))
     assert batch.num_rows == 2
-    assert [each.index for each in bad] == [1, 2]
-    assert all(f"at most {LARGEST_PAYLOAD} are allowed" in each.reason for each in bad), bad
+    assert [event.index for event in bad] == [1, 2]
+    assert all(f"at most {LARGEST_PAYLOAD} are allowed" in event.reason for event in bad), bad
 
 
 def test_compressed_events_that_are_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,9 +458,9 @@ def test_nuls_may_follow_behind_a_registry_header_only() -> None:
     ]
     batch, bad = decoder.decode_valid(EventBuffer.of(events))
     assert batch.column(0).to_pylist() == [1, 1, 1, 2]
-    assert [each.index for each in bad] == [3, 4]
+    assert [event.index for event in bad] == [3, 4]
     _, bad = AVRO.decoder(AVRO.spark_schema(text), text).decode_valid(EventBuffer.of([b"\2", b"\2\0"]))
-    assert [(each.index, each.reason) for each in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
+    assert [(event.index, event.reason) for event in bad] == [(1, "it has 1 bytes more than its schema accounts for")]
 
 
 @pytest.mark.parametrize("name", ["json", "debezium-json"])
@@ -471,13 +471,13 @@ def test_nuls_may_follow_documents_behind_a_registry_header(name: str) -> None:
     padded = [document, document + bytes(58), document + b"\0 ", document + b"\0}", document[:-1] + b"\0"]
     writer = WriterSchema('{"type": "object"}', "Json", "")
     decoder = find_format(name).decoder(wanted, None, lambda encoding_id: writer)
-    batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + each for each in padded]))
+    batch, bad = decoder.decode_valid(EventBuffer.of([make_header(0) + payload for payload in padded]))
     row = 5 if name == "json" else {"a": 5}
     assert batch.column(0).to_pylist() == [row, row]
-    assert [each.index for each in bad] == [2, 3, 4]
+    assert [event.index for event in bad] == [2, 3, 4]
     batch, bad = find_format(name).decoder(wanted).decode_valid(EventBuffer.of(padded))
     assert batch.column(0).to_pylist() == [row]
-    assert [each.index for each in bad] == [1, 2, 3, 4]
+    assert [event.index for event in bad] == [1, 2, 3, 4]
 
 
 def test_a_registry_that_is_away_makes_no_event_bad() -> None:
@@ -517,7 +517,7 @@ def test_order_over_many_pieces_and_ids(choices: list[tuple[int, bool]]) -> None
             wanted.append(number)
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.column(0).to_pylist() == wanted
-    assert [each.index for each in bad] == sorted(set(range(len(choices))) - set(wanted))
+    assert [event.index for event in bad] == sorted(set(range(len(choices))) - set(wanted))
 
 
 def test_more_events_than_a_piece() -> None:
@@ -525,7 +525,7 @@ def test_more_events_than_a_piece() -> None:
     payloads = [b'{"a": %d, "z": "%s"}' % (number, b"x" * (number % 7)) for number in range(count)]
     payloads[5_000] = b"{"
     batch, bad = JSON.decoder(schema_of(a="bigint")).decode_valid(EventBuffer.of(payloads))
-    assert [each.index for each in bad] == [5_000]
+    assert [event.index for event in bad] == [5_000]
     assert batch.column(0).to_pylist() == [number for number in range(count) if number != 5_000]
 
 

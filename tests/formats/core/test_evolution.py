@@ -49,7 +49,7 @@ def read(table: Any, *events: tuple[Any, Any]) -> tuple[list[dict[str, Any]], li
     payloads = [make_header(place) + written(schema, value) for place, (schema, value) in enumerate(events)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     batch.validate(full=True)
-    return batch.to_pylist(), [each.reason for each in bad]
+    return batch.to_pylist(), [event.reason for event in bad]
 
 
 def test_all_versions_in_one_scan_in_the_order_of_the_events() -> None:
@@ -203,7 +203,7 @@ def test_only_events_with_the_wrong_branch_are_bad() -> None:
     payloads = [make_header(0) + written(writer, {"c": value}) for value in (1, "x", 2)]
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"c": 1}, {"c": 2}]
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
 
 
 def test_logical_types_by_the_writers_unit_and_scale() -> None:
@@ -295,8 +295,8 @@ def test_writing_members_of_unions() -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
     payloads = encoder.encode(batch).to_pylist()
     parsed = fastavro.parse_schema(json.loads(text))
-    theirs: list[Any] = [fastavro.schemaless_reader(io.BytesIO(each), parsed, None) for each in payloads]
-    assert [each["u"] for each in theirs] == ["x", 5, None]
+    theirs: list[Any] = [fastavro.schemaless_reader(io.BytesIO(payload), parsed, None) for payload in payloads]
+    assert [record_of_fastavro["u"] for record_of_fastavro in theirs] == ["x", 5, None]
     assert AVRO.decoder(schema, text).decode(EventBuffer.of(payloads)).to_pylist() == rows
     both = pa.RecordBatch.from_pylist([{"u": {"member0": "x", "member1": 1}, "n": 1}], schema=arrow_schema(schema))
     with pytest.raises(InvalidRowError, match="more than one member"):
@@ -417,7 +417,7 @@ def test_json_evolution() -> None:
     payloads = [b'{"id": 1}', b'{"temp": 2, "gone": [1, {"x": null}], "id": 2}', b'{"temp": 3}']
     batch, bad = decoder.decode_valid(EventBuffer.of(payloads))
     assert batch.to_pylist() == [{"id": 1, "temp": None}, {"id": 2, "temp": 2.0}]
-    assert [each.index for each in bad] == [2]
+    assert [event.index for event in bad] == [2]
 
 
 def test_json_of_any_type_is_kept_as_text() -> None:

@@ -85,7 +85,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("format_name", ["avro", "json"])
-@pytest.mark.parametrize("data_type", UNSUPPORTED, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("data_type", UNSUPPORTED, ids=lambda case: type(case).__name__)
 def test_other_types_are_refused_by_their_path(format_name: str, data_type: DataType) -> None:
     schema = struct(a=struct(b=ArrayType(data_type)))
     with pytest.raises(UnsupportedTypeError, match=r"column 'a\.b\.element' has type"):
@@ -102,9 +102,9 @@ def test_names_that_avro_cannot_hold(name: str) -> None:
 
 def test_a_column_twice() -> None:
     schema = StructType([StructField("a", LongType()), StructField("a", LongType())])
-    for each in (AVRO, JSON):
+    for format_ in (AVRO, JSON):
         with pytest.raises(InvalidNameError, match="'a' occurs twice"):
-            each.schema_text(schema, "t", "s")
+            format_.schema_text(schema, "t", "s")
 
 
 def test_type_names() -> None:

@@ -188,8 +188,8 @@ def test_types_of_choices_that_are_made_anew() -> None:
     kinds = ["string", "boolean", "integer", "array", "object"]
     schemas = [{"type": [kind, {"type": "null"}]} for kind in kinds * 20]
     splitter = Splitter(schemas)
-    for each in schemas:
-        assert splitter.types(each) == {each["type"][0], "null"}
+    for schema in schemas:
+        assert splitter.types(schema) == {schema["type"][0], "null"}
 
 
 def test_parts_that_fit_no_value() -> None:
@@ -359,11 +359,11 @@ def test_a_changed_schema_keeps_its_parts() -> None:
     changed = edited(CAT, *kept, EditedColumn(new, None))
     assert JSON.spark_schema(json.dumps(changed)) == StructType([*JSON.spark_schema(text), new])
     age = {"age": {"type": ["integer", "null"]}}
-    assert {key: each for key, each in changed.items() if key != "links"} == CAT | {
+    assert {key: value for key, value in changed.items() if key != "links"} == CAT | {
         "properties": CAT["properties"] | age
     }
     kept = [EditedColumn(field, field.name) for field in JSON.spark_schema(json.dumps(changed))]
-    without = edited(changed, *(each for each in kept if each.source != "meow"))
+    without = edited(changed, *(column for column in kept if column.source != "meow"))
     assert JSON.spark_schema(json.dumps(without)).names == ["id", "age"]
     assert without["properties"] == age and without["allOf"] == CAT["allOf"]
 

@@ -88,7 +88,7 @@ def test_tables_with_fewer_and_other_columns(
 def test_what_is_refused_has_the_same_reason(type_name: str, payload: bytes, reason: str) -> None:
     good = b'{"a": null}'
     _, bad = BothPaths("json", schema_of(a=type_name)).check(EventBuffer.of([good, payload, good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason
 
 
@@ -155,7 +155,7 @@ def test_deep_nesting(template: bytes, depth: int) -> None:
     _, bad = BothPaths("json", schema_of(a="bigint")).check(
         EventBuffer.of([b"{}", payload, payload[: len(payload) // 2]])
     )
-    assert (1 in [each.index for each in bad]) is (depth > 512)
+    assert (1 in [event.index for event in bad]) is (depth > 512)
 
 
 @needs_native
@@ -186,7 +186,7 @@ def test_hostile_lengths_of_lists() -> None:
     both = BothPaths("avro", schema, text)
     huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
     _, bad = both.check(EventBuffer.of([huge, b"\x01" + huge, huge * 2, b"\x02\x02\x00", b"\x01\x02\x02\x00"]))
-    assert [each.index for each in bad] == [0, 1, 2]
+    assert [event.index for event in bad] == [0, 1, 2]
 
 
 @needs_native
@@ -242,7 +242,7 @@ def changed(column: EditedColumn, chance: random.Random, rename: bool) -> Edited
             return column
         field = StructField(column.field.name, LongType(), column.field.nullable, column.field.metadata)
         return replace(column, field=field, retyped=True)
-    new = [each if each.source == KEY else changed(each, chance, rename) for each in parts]
+    new = [part if part.source == KEY else changed(part, chance, rename) for part in parts]
     if isinstance(column.field.dataType, StructType):
         if rename:
             place = chance.randrange(len(new))
@@ -271,7 +271,7 @@ def test_columns_whose_fields_have_changed(
     edited = [changed(EditedColumn(field, field.name), chance, format_name == "avro") for field in written]
     table_text = format.edited_text(text, edited, None)
     table, writer = format.spark_schema(table_text), WriterSchema(text, str(format.registry_format), "")
-    assert table.simpleString() == StructType([each.field for each in edited]).simpleString()
+    assert table.simpleString() == StructType([column.field for column in edited]).simpleString()
     # Under nulls there is a default, or anything.
     found, bad = BothPaths(format_name, table, table_text, lambda encoding_id: writer).check(payloads, masked=False)
     assert (found.num_rows, bad) == (batch.num_rows, [])

@@ -138,7 +138,7 @@ def test_proto2() -> None:
     decoder = PROTOBUF.decoder(schema, text)
     batch, bad = decoder.decode_valid(EventBuffer.of([message.SerializeToString(), b"", b"\x08\x01\x12\x01\xff"]))
     assert batch.to_pylist() == [{"id": 0, "name": None, "part": [{"number": 3}], "one": None}]
-    assert [each.index for each in bad] == [1, 2]
+    assert [event.index for event in bad] == [1, 2]
     assert "it lacks required fields: id" in bad[0].reason
     assert "UTF-8" in bad[1].reason
 
@@ -155,12 +155,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda each: repr(each)[:30])
+@pytest.mark.parametrize(("payload", "reason"), BAD, ids=lambda case: repr(case)[:30])
 def test_bad_messages(payload: bytes, reason: str) -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
     good = b"\x08\x07"
     batch, bad = decoder.decode_valid(EventBuffer.of([good, payload, good]))
-    assert [each.index for each in bad] == [1]
+    assert [event.index for event in bad] == [1]
     assert reason in bad[0].reason, bad[0].reason
     assert batch["i32"].to_pylist() == [7, 7]
 
@@ -174,7 +174,7 @@ def test_timestamps_out_of_range() -> None:
         payloads.append(message.SerializeToString())
     batch, bad = decoder.decode_valid(EventBuffer.of([b"", *payloads]))
     assert batch.num_rows == 1
-    assert [each.index for each in bad] == [1, 2, 3, 4, 5]
+    assert [event.index for event in bad] == [1, 2, 3, 4, 5]
     assert "outside the years" in bad[0].reason and "nanoseconds" in bad[2].reason
 
 
@@ -190,7 +190,7 @@ def test_deep_nesting_is_a_bad_event() -> None:
     payload = b"\x0a" + varint(len(payload)) + payload
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(text), text)
     _, bad = decoder.decode_valid(EventBuffer.of([payload, b""]))
-    assert [each.index for each in bad] == [0]
+    assert [event.index for event in bad] == [0]
 
 
 def varint(number: int) -> bytes:
@@ -206,7 +206,7 @@ def test_no_input_does_harm(payload: bytes) -> None:
     decoder = PROTOBUF.decoder(PROTOBUF.spark_schema(TEXT), TEXT)
     batch, bad = decoder.decode_valid(EventBuffer.of([b"", payload, b""]))
     assert batch.num_rows + len(bad) == 3
-    assert all(each.index == 1 for each in bad)
+    assert all(event.index == 1 for event in bad)
 
 
 class TestVersions:
@@ -237,8 +237,8 @@ class TestVersions:
     )
     def test_numbers_that_would_be_cut(self, theirs: str, ours: str, reason: str | None) -> None:
         old, new = (
-            schema_text(f'syntax = "proto3"; package p; message E {{ {each} id = 1; }}', "p.E")
-            for each in (theirs, ours)
+            schema_text(f'syntax = "proto3"; package p; message E {{ {field_type} id = 1; }}', "p.E")
+            for field_type in (theirs, ours)
         )
         decoder = PROTOBUF.decoder(
             PROTOBUF.spark_schema(new), new, lambda encoding_id: WriterSchema(old, "Protobuf", "")
@@ -257,7 +257,7 @@ class TestVersions:
         events += [make_header(2) + b"\x0a\x01x", make_header(3) + b"\x08\x01", make_header(4)]
         batch, bad = decoder.decode_valid(EventBuffer.of(events))
         assert batch.to_pylist() == [{"id": 5, "added": None}, {"id": 6, "added": "y"}]
-        assert [each.index for each in bad] == [2, 3, 4]
+        assert [event.index for event in bad] == [2, 3, 4]
         assert "its field 1 ('p.E.id') is text or bytes, but the table's ('p.E.id') is a whole number" in bad[0].reason
         assert "it is of type 'p.F', but the table is of type 'p.E'" in bad[1].reason
         assert "encoding id 4 is not in the schema registry" in bad[2].reason
@@ -277,7 +277,7 @@ def test_padding_of_compressed_events(codec: str) -> None:
         for padding in (0, 1, 200):
             payloads.append(make_header(0) + find_codec(codec).compress(message + bytes(padding)))
     batch = decoder.decode(EventBuffer.of(payloads))
-    assert batch["text"].to_pylist() == [each for each in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
+    assert batch["text"].to_pylist() == [text for text in ("", "", "a\0\0", "", "\0" * 4) for _ in range(3)]
     assert batch["i32"].to_pylist() == [7] * 3 + [0] * 12
 
 
