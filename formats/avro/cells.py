@@ -32,7 +32,7 @@ class ValueCells(Cells):
     def parts(self, array: pa.Array, rows: Rows) -> Parts:
         """Return the parts of an array without nulls."""
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return join_parts(self.parts(array, rows), len(array))
 
 

@@ -123,7 +123,7 @@ class AvroDecoder(BatchDecoder):
         if isinstance(self._table, avro.Record):
             if not isinstance(node, avro.Record):
                 raise InvalidSchemaError("it is not a record, unlike the table's schema")
-            if not self._any_name and not self._table.called(node):
+            if not self._any_name and not self._table.has_name_of(node):
                 raise InvalidSchemaError(f"it is of type '{node.name}', but the table is of type '{self._table.name}'")
             read, columns = link_records(node, self._table, self._struct, "")
             return choose_reader(

@@ -69,9 +69,9 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
     elif isinstance(writer, avro.Enum) and isinstance(reader, avro.Primitive):
         fits = reader.name == "string"
     elif isinstance(writer, avro.Fixed) and isinstance(reader, avro.Fixed):
-        fits = reader.called(writer) and reader.size == writer.size
+        fits = reader.has_name_of(writer) and reader.size == writer.size
     else:
-        fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.called(writer)
+        fits = isinstance(writer, avro.Enum) and isinstance(reader, avro.Enum) and reader.has_name_of(writer)
     if not fits:
         raise make_resolution_error(writer, reader, path)
 

@@ -59,7 +59,7 @@ class Named(Node):
         """Return the name without its namespace."""
         return self.name.rpartition(".")[2]
 
-    def called(self, other: Named) -> bool:
+    def has_name_of(self, other: Named) -> bool:
         """Tell whether a writer's type may be read as this one, going by unqualified names and our aliases."""
         names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
         return other.simple_name in names

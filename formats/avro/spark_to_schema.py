@@ -167,7 +167,7 @@ class _SparkToAvro(SparkTypeVisitor[Any]):
                 "precision": data_type.precision,
                 "scale": data_type.scale,
             }
-        self.unsupported(data_type, path, explain_unsupported(data_type))
+        self.refuse(data_type, path, explain_unsupported(data_type))
 
 
 def _make_field(field: StructField, parent: str, avro_type: Any) -> dict[str, Any]:

@@ -211,7 +211,7 @@ class BranchColumn(Column):
                 done += len(here)
             elif branch in self._refused:
                 for place in here:
-                    self.misfit(rows[place], self._refused[branch], problems)
+                    self.note_misfit(rows[place], self._refused[branch], problems)
         return pa.concat_arrays(parts).take(pa.array(numbers, mask=numbers < 0))
 
 
@@ -236,7 +236,7 @@ class MembersColumn(Column):
         for value, row in zip(values, rows, strict=True):
             place = None if value is None else self._known.get(value[0])
             if value is not None and value[0] in self._refused:
-                self.misfit(row, self._refused[value[0]], problems)
+                self.note_misfit(row, self._refused[value[0]], problems)
             numbers.append(place)
         children = []
         for member, column in self._members.items():

@@ -68,10 +68,10 @@ class AvroEncoder(BatchEncoder):
             self._root = _make_value_cells(node, struct[0].dataType, struct[0].name)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         rows = np.arange(len(struct))
         root = struct.field(0) if self._wrapped else struct
-        return self.framed(self._root.all_parts(root, rows), len(struct))
+        return self.frame(self._root.all_parts(root, rows), len(struct))
 
 
 class _Record(ValueCells):
@@ -117,7 +117,7 @@ class _Union(ValueCells):
         there = array.is_valid()
         present = there.to_numpy(zero_copy_only=False)
         numbers = pc.if_else(there, self._number, self._null)
-        cells = self._value.present(array.drop_null(), rows[present])
+        cells = self._value.write_present(array.drop_null(), rows[present])
         return [numbers, spread(cells, present).fill_null(make_constant(b""))]
 
 
@@ -143,7 +143,7 @@ class _Members(ValueCells):
         for (branch, value), child, there in zip(self._members, children, set_members, strict=True):
             if there.any():
                 cells = join_parts(
-                    [_write_branch_number(branch), value.present(child.drop_null(), rows[there])], there.sum()
+                    [_write_branch_number(branch), value.write_present(child.drop_null(), rows[there])], there.sum()
                 )
                 parts.append(spread(cells, there).fill_null(make_constant(b"")))
         if self._null is not None:

@@ -65,7 +65,7 @@ class LetterCase:
                 )
         return None
 
-    def may_lack_all(self, payload: bytes) -> bool:
+    def can_lack_all(self, payload: bytes) -> bool:
         """Tell whether the bytes of an event in JSON may be of a row without one of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
@@ -163,13 +163,13 @@ class ChangeColumns:
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
         """Note the changes whose columns are the table's in other letters."""
-        if all(self._has_schema(kind) and self.misnamed(kind) is None for kind in kinds if kind is not None):
+        if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
             return
         for row, (_, before, after, _, _, kind) in enumerate(changes):
             if kind is None:
                 continue
             if self._has_schema(kind):
-                reason = self.misnamed(kind)
+                reason = self.explain_misnaming(kind)
             else:
                 reason = self.letter_case.of_row(after if after is not None else before)
             if reason is not None:
@@ -179,7 +179,7 @@ class ChangeColumns:
         encoding = self._encoding_of(kind)
         return encoding.before is not None or encoding.after is not None
 
-    def misnamed(self, kind: Hashable) -> str | None:
+    def explain_misnaming(self, kind: Hashable) -> str | None:
         """Return why changes of a kind of source with a schema are bad: their columns are named in other letters."""
         if kind not in self._misnamed:
             encoding = self._encoding_of(kind)

@@ -105,7 +105,7 @@ class _MaxwellReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:

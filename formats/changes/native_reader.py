@@ -57,11 +57,11 @@ class EnvelopeReader(PayloadReader):
         """Return the column of `before` or `after` for the name of a connector, or the number of a schema."""
 
     @abstractmethod
-    def misnamed(self, kind: Hashable) -> bool:
+    def is_misnamed(self, kind: Hashable) -> bool:
         """Tell whether changes with the schema of this number name the table's columns in other letters."""
 
     @abstractmethod
-    def may_be_misnamed(self, payload: bytes) -> bool:
+    def can_be_misnamed(self, payload: bytes) -> bool:
         """Tell by its bytes whether a change without a schema may do so, without one of the table's own names."""
 
     @abstractmethod
@@ -91,9 +91,9 @@ class NativeEnvelopeReader(PayloadReader):
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         decoder, connector = None, None
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         if len(payloads):
-            decoder, connector = self._decoder_for(payloads)
+            decoder, connector = self._find_decoder(payloads)
         if decoder is None:
             return self._reference.arrays(payloads, padded, problems)
         batch, unread = decoder.decode(*payloads.octets(), False)
@@ -102,23 +102,23 @@ class NativeEnvelopeReader(PayloadReader):
         if unread is not None:
             there[np.frombuffer(unread, np.int64)] = False
         read = np.flatnonzero(there)
-        there[read[~self._plain(found, connector)]] = False
+        there[read[~self._find_plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
         if self._timed:
             there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
         if connector is not None:
             there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
-            there[read[self._misnamed(found, read, payloads)]] = False
+            there[read[self._find_misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
             found = found.filter(pa.array(chosen))
-        arrays = self._columns(found)
+        arrays = self._make_columns(found)
         unread_rows: EventPositions = np.flatnonzero(~there)
         if not len(unread_rows):
             return arrays
         return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
-    def _plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
+    def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
         """Tell which envelopes are changes, and come from the connector that they were read for, if that matters."""
         operation, after = found.column("op"), found.column("after")
         known = pc.is_in(operation, _OPERATIONS)
@@ -132,7 +132,7 @@ class NativeEnvelopeReader(PayloadReader):
             plain = pc.and_(plain, same)
         return plain.to_numpy(zero_copy_only=False)
 
-    def _misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
+    def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
         """Return the places of rows of nothing but nulls whose columns may be the table's in other letters."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
@@ -141,11 +141,11 @@ class NativeEnvelopeReader(PayloadReader):
         places = [
             place
             for place in np.flatnonzero(empty).tolist()
-            if self._reference.may_be_misnamed(bytes(payloads.payload(int(read[place]))))
+            if self._reference.can_be_misnamed(bytes(payloads.payload(int(read[place]))))
         ]
         return np.array(places, np.int64)
 
-    def _columns(self, found: pa.RecordBatch) -> list[pa.Array]:
+    def _make_columns(self, found: pa.RecordBatch) -> list[pa.Array]:
         arrays = []
         for name, wanted in zip(self._names, self._types, strict=True):
             if name == "ts":
@@ -170,7 +170,7 @@ class NativeEnvelopeReader(PayloadReader):
             arrays.append(array)
         return arrays
 
-    def _decoder_for(self, payloads: EventBuffer) -> tuple[Any, str | None]:
+    def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None]:
         """Return the decoder for events like the first of these, if any, and their connector if that matters."""
         kind: Hashable
         first = bytes(payloads.payload(0))
@@ -184,14 +184,14 @@ class NativeEnvelopeReader(PayloadReader):
             self._connector = self._connector or _guess_connector(payloads)
             kind = connector = self._connector
         if (prefix, kind) not in self._decoders:
-            self._decoders[(prefix, kind)] = self._decoder(kind, prefix)
+            self._decoders[(prefix, kind)] = self._make_decoder(kind, prefix)
         return self._decoders[(prefix, kind)], connector
 
-    def _decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
-        if prefix is not None and self._reference.misnamed(kind):
+    def _make_decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
+        if prefix is not None and self._reference.is_misnamed(kind):
             return None  # the reference says so
         try:
-            spec, make = self._spec(kind), self._module.Decoder
+            spec, make = self._make_spec(kind), self._module.Decoder
             decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
             self._check(decoder)
         except (Unplanned, ValueError) as reason:
@@ -201,10 +201,10 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _check(self, decoder: Any) -> None:
         batch, _ = decoder.decode(*EventBuffer.of([]).octets(), False)
-        if [array.type for array in self._columns(pa.record_batch(batch))] != self._types:
+        if [array.type for array in self._make_columns(pa.record_batch(batch))] != self._types:
             raise Unplanned("a column has a type that the native decoder cannot give exactly")
 
-    def _spec(self, kind: Hashable) -> Spec:
+    def _make_spec(self, kind: Hashable) -> Spec:
         images = {
             name: plan_column(self._reference.image(name, kind), True) if name in self._names else _LOOKED_AT
             for name in ("before", "after")

@@ -39,7 +39,7 @@ class _Schema:
     last_events: dict[int, int] = field(default_factory=dict)
     """The last event by segment."""
 
-    def older(self, other: _Schema) -> bool:
+    def is_older_than(self, other: _Schema) -> bool:
         """Tell whether all that gives an order puts this schema before the other."""
         orders = [
             _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
@@ -103,7 +103,7 @@ class SchemasSeen:
 
         Raises UnsupportedTypeError for a column of different types if nothing tells which of them is newer.
         """
-        found = [schema for schema in self._schemas if not any(schema.older(other) for other in self._schemas)]
+        found = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
         found = found or self._schemas
         found.sort(key=lambda schema: schema.time or 0, reverse=True)
         return merge_columns([schema.columns for schema in found]) if found else None

@@ -113,11 +113,11 @@ class BatchDecoder(ABC):
         reasons: dict[int, str] = {}
         room = _Room()
         sources = 0
-        for positions, source in self._sorted_by_source(events, reasons):
+        for positions, source in self._group_by_source(events, reasons):
             sources += 1
             group = events if len(positions) == len(events) else events.take(positions)
             if self._resolve is not None:
-                group = group.without_first(HEADER_LENGTH)
+                group = group.skip_first(HEADER_LENGTH)
             for begin, payloads in _split_into_pieces(group, source, positions, reasons, room):
                 problems = Problems()
                 pieces.append(_read(source, payloads, problems))
@@ -125,10 +125,10 @@ class BatchDecoder(ABC):
                 order.append(here)
                 for position, reason in problems.reasons.items():
                     reasons.setdefault(int(here[position]), reason)
-        batch = self._batch(pieces, order, len(events), reasons, in_order=sources < 2)
+        batch = self._assemble(pieces, order, len(events), reasons, in_order=sources < 2)
         return batch, [BadEvent(index, reasons[index]) for index in sorted(reasons)]
 
-    def _batch(
+    def _assemble(
         self,
         pieces: list[list[pa.Array]],
         order: list[EventPositions],
@@ -151,7 +151,7 @@ class BatchDecoder(ABC):
             columns.append(array if wanted is None else array.take(pa.array(wanted)))
         return make_record_batch(columns, self.schema, count - len(reasons))
 
-    def _sorted_by_source(
+    def _group_by_source(
         self, events: EventBuffer, reasons: dict[int, str]
     ) -> Iterator[tuple[EventPositions, _Source]]:
         if self._resolve is None:
@@ -162,13 +162,13 @@ class BatchDecoder(ABC):
             return
         for encoding_id, positions in _group_by_encoding_id(events, reasons):
             try:
-                source = self._source(encoding_id, self._resolve)
+                source = self._find_source(encoding_id, self._resolve)
             except Undecodable as error:
                 reasons.update(dict.fromkeys(positions.tolist(), str(error)))
             else:
                 yield positions, source
 
-    def _source(self, encoding_id: int, resolve: Resolve) -> _Source:
+    def _find_source(self, encoding_id: int, resolve: Resolve) -> _Source:
         """Look an encoding id up; readable ones are remembered. Raises Undecodable if nothing readable is there."""
         found = self._sources.get(encoding_id)
         if found is None:

@@ -56,7 +56,7 @@ class Column(ABC):
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         """Return one cell per value, of type `self.type`; None stays null. Never raises for a value."""
 
-    def misfit(self, row: int, reason: object, problems: Problems) -> None:
+    def note_misfit(self, row: int, reason: object, problems: Problems) -> None:
         """Note that the value of a row does not fit this column."""
         problems.add(row, f"column '{self.path}': {reason}" if self.path else str(reason))
 
@@ -104,7 +104,7 @@ class Leaf(Column):
         try:
             return self._exact(value)
         except Misfit as error:
-            self.misfit(row, f"{error}{self.about}", problems)
+            self.note_misfit(row, f"{error}{self.about}", problems)
             return None
 
 
@@ -177,7 +177,7 @@ class StructColumn(Column):
             return self._assemble(self.children(values, rows, problems), len(values))
         for index, value in enumerate(values):
             if value is not None and type(value) is not self._kind:
-                self.misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
+                self.note_misfit(rows[index], f"expected an object, found {describe_kind(value)}", problems)
         there = np.fromiter((type(value) is self._kind for value in values), np.bool_, len(values))
         present = [value for value in values if type(value) is self._kind]
         positions = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
@@ -225,7 +225,7 @@ class ListColumn(Column):
         try:
             return self.as_list(value)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
 
@@ -242,7 +242,7 @@ class MapColumn(Column):
         maps = []
         for value, row in zip(values, rows, strict=True):
             if value is not None and type(value) is not dict:
-                self.misfit(row, f"expected an object, found {describe_kind(value)}", problems)
+                self.note_misfit(row, f"expected an object, found {describe_kind(value)}", problems)
                 value = None
             maps.append(value)
         lengths = np.fromiter((0 if value is None else len(value) for value in maps), np.int64, len(maps))
@@ -273,7 +273,7 @@ def require_values(array: pa.Array, column: Column, rows: Rows, problems: Proble
     """Make the row of every null in a NOT NULL column bad."""
     if array.null_count:
         for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
-            column.misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
+            column.note_misfit(rows[index], "it is NOT NULL, but the event has no value for it", problems)
 
 
 def describe_kind(value: object) -> str:

@@ -82,11 +82,11 @@ class EventBuffer:
         """Return the events at these positions, over the same bytes."""
         return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
 
-    def without_first(self, count: int) -> EventBuffer:
+    def skip_first(self, count: int) -> EventBuffer:
         """Return every event without its first `count` bytes, over the same bytes. All must have that many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
-    def without_last_nuls(self) -> EventBuffer:
+    def strip_nuls(self) -> EventBuffer:
         """Return every event without the NULs at its end, over the same bytes."""
         there = np.flatnonzero(self.lengths)
         if not len(there):

@@ -86,7 +86,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
         """Visit a type and its parts. Raises UnsupportedTypeError naming the path of what no schema text can hold."""
         if isinstance(data_type, StructType):
             if not data_type.fields:
-                self.unsupported(data_type, path, "a struct needs at least one field")
+                self.refuse(data_type, path, "a struct needs at least one field")
             names = set()
             members = []
             for field in data_type.fields:
@@ -107,7 +107,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
                 ]
                 return self.entries(data_type, path, *members_of_entry)
             if not isinstance(key, StringType) or not key.isUTF8BinaryCollation():
-                self.unsupported(
+                self.refuse(
                     data_type,
                     path,
                     f"keys of type {key.simpleString()} cannot be written, only those of type string; "
@@ -116,7 +116,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
             return self.map(data_type, path, self.visit(data_type.valueType, join_path(path, "value")))
         return self.primitive(data_type, path)
 
-    def unsupported(self, data_type: DataType, path: str, reason: str) -> NoReturn:
+    def refuse(self, data_type: DataType, path: str, reason: str) -> NoReturn:
         """Refuse a type: raise UnsupportedTypeError."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(

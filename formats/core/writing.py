@@ -76,17 +76,17 @@ class Cells(ABC):
         self.path = path
 
     @abstractmethod
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         """Return the cells of an array without nulls."""
 
     def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
         """Return the cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
         if array.null_count == 0:
-            return self.present(array, rows)
+            return self.write_present(array, rows)
         there = array.is_valid().to_numpy(zero_copy_only=False)
         if not nullable:
             self.refuse(rows[np.flatnonzero(~there)[0]], self.no_null)
-        return spread(self.present(array.drop_null(), rows[there]), there)
+        return spread(self.write_present(array.drop_null(), rows[there]), there)
 
     def refuse(self, row: int, value: str) -> None:
         """Raise InvalidRowError: the value at this row of the batch cannot be written."""
@@ -130,7 +130,7 @@ class BatchEncoder:
         self._header = b"" if encoding_id is None else make_header(encoding_id)
         self._codec: Codec = find_codec(codec)
 
-    def struct_of(self, batch: pa.RecordBatch) -> pa.StructArray:
+    def to_struct(self, batch: pa.RecordBatch) -> pa.StructArray:
         """Return the batch as one struct column. Raises InvalidRowError if its columns are not the table's."""
         if batch.schema.names != self._names:
             raise InvalidRowError(
@@ -144,11 +144,11 @@ class BatchEncoder:
         """Return what stands before each payload as it is joined: before compression there is nothing."""
         return b"" if self._codec.compressed else self._header
 
-    def framed(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
+    def frame(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
         """Join the parts of payloads, compress them if need be, and put the header before them."""
-        return self.compressed(join_parts([make_constant(self.header), *parts], count))
+        return self.compress(join_parts([make_constant(self.header), *parts], count))
 
-    def compressed(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    def compress(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
         """Compress payloads that begin with `header`, and put the registry's before them, if need be."""
         if not self._codec.compressed:
             return payloads

@@ -172,7 +172,7 @@ class _JsonReader(PayloadReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         documents = self._documents(payloads, problems)
         rows = np.arange(len(documents))
         if self._value_field is not None:

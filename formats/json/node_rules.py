@@ -44,71 +44,73 @@ class NodeRules:
         self.first: str | None = None
         self._splitter = splitter
 
-    def whole(self, parts: Parts, path: str) -> None:
+    def note_whole(self, parts: Parts, path: str) -> None:
         """Note a value of which no part is looked into: `false`, or one that leads to a schema around it."""
-        self._rule("false" if parts.never else "$ref", path)
+        self._note_rule("false" if parts.never else "$ref", path)
 
-    def scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
+    def note_scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
         """Note what is said of a plain value."""
         if not isinstance(data_type, (DateType, TimestampType)):
-            self._formats(parts, path)
-        self._values(parts, path)
+            self._note_formats(parts, path)
+        self._note_values(parts, path)
 
-    def anything(self, parts: Parts, path: str) -> None:
+    def note_anything(self, parts: Parts, path: str) -> None:
         """Note what is said of a value that is kept as text."""
-        self._formats(parts, path)
-        self._values(parts, path)
+        self._note_formats(parts, path)
+        self._note_values(parts, path)
         for keyword in ("properties", "required", "additionalProperties", "items"):
-            if parts.having(keyword):
-                self._rule(keyword, path)
+            if parts.select(keyword):
+                self._note_rule(keyword, path)
 
-    def array(self, parts: Parts, path: str) -> None:
+    def note_array(self, parts: Parts, path: str) -> None:
         """Note what is said of a list."""
-        self._values(parts, path)
-        if any(not isinstance(part.value["items"], dict | bool) for part in parts.having("items")):
-            self._rule("items", path)
+        self._note_values(parts, path)
+        if any(not isinstance(part.value["items"], dict | bool) for part in parts.select("items")):
+            self._note_rule("items", path)
 
-    def map(self, parts: Parts, path: str) -> None:
+    def note_map(self, parts: Parts, path: str) -> None:
         """Note what is said of an object with any keys."""
-        self._values(parts, path)
-        if any(isinstance(part.value["required"], list) for part in parts.having("required")):
-            self._rule("required", path)
-        if any(part.value["additionalProperties"] is False for part in parts.having("additionalProperties")):
-            self._rule("additionalProperties", path)
+        self._note_values(parts, path)
+        if any(isinstance(part.value["required"], list) for part in parts.select("required")):
+            self._note_rule("required", path)
+        if any(part.value["additionalProperties"] is False for part in parts.select("additionalProperties")):
+            self._note_rule("additionalProperties", path)
 
-    def object(self, parts: Parts, path: str, found: model.Object) -> None:
+    def note_object(self, parts: Parts, path: str, found: model.Object) -> None:
         """Note what is said of an object whose properties are columns."""
-        self._values(parts, path)
-        saying = parts.having("properties", "additionalProperties")
+        self._note_values(parts, path)
+        saying = parts.select("properties", "additionalProperties")
         if len(saying) > 1 and any("additionalProperties" in part.value for part in saying):
-            self._rule("additionalProperties", path)
+            self._note_rule("additionalProperties", path)
         for part in parts.found:
             required = part.value.get("required")
             if isinstance(required, list) and not found.properties.keys() >= {*map(str, required)}:
-                self._rule("required", path)
-            self._note_object(part, path, found)
+                self._note_rule("required", path)
+            self._note_part_of_object(part, path, found)
         for value in parts.ignored:
-            names = _list_names(self._missing(value, found, "", set(), below=False))
+            names = _list_names(self._iterate_missing(value, found, "", set(), below=False))
             if names:
-                self._note("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
+                self._note_unread("properties", path, f"those beside $ref are ignored before draft 2019-09: {names}")
 
-    def _note_object(self, part: Part, path: str, found: model.Object) -> None:
+    def _note_part_of_object(self, part: Part, path: str, found: model.Object) -> None:
         value = part.value
         for keyword, schemas in _iterate_alternatives(value):
-            if names := _list_names(name for schema in schemas for name in self._missing(schema, found, "", set())):
-                self._note(keyword, path, f"there are no columns for {names}")
+            if names := _list_names(
+                name for schema in schemas for name in self._iterate_missing(schema, found, "", set())
+            ):
+                self._note_unread(keyword, path, f"there are no columns for {names}")
         patterns = value.get("patternProperties")
         if isinstance(patterns, dict) and patterns:
             names = _list_names(map(repr, patterns))
-            self._note("patternProperties", path, f"there are no columns for properties like {names}")
+            self._note_unread("patternProperties", path, f"there are no columns for properties like {names}")
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             if isinstance(value.get(keyword), dict) and value[keyword]:
-                self._note(keyword, path, "there are no columns for properties that the schema does not name")
+                self._note_unread(keyword, path, "there are no columns for properties that the schema does not name")
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in value:
-                self._note(keyword, path, f"what '{value[keyword]}' adds depends on the values")
+                self._note_unread(keyword, path, f"what '{value[keyword]}' adds depends on the values")
 
-    def _missing(
+    def _iterate_missing(
         self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True
     ) -> Iterator[str]:
         """Go through the properties that a schema names and a node lacks; `below`: also where its `$ref` leads."""
@@ -120,49 +122,49 @@ class NodeRules:
             *(choice for _, schemas in _iterate_alternatives(value) for choice in schemas),
         ]
         if below and isinstance(reference := value.get("$ref"), str):
-            target = self._splitter.references.known(reference, value)
+            target = self._splitter.references.look_up(reference, value)
             if target is None:
                 yield f"'{reference}'"
             inner.append(target)
         for _, choices in list_choices(value):
             inner += choices
         for schema in inner:
-            yield from self._missing(schema, node, path, seen)
+            yield from self._iterate_missing(schema, node, path, seen)
         properties = value.get("properties")
         if isinstance(node, model.Object) and isinstance(properties, dict):
             for name, inner_schema in properties.items():
                 if (member := node.properties.get(name)) is not None:
-                    yield from self._missing(inner_schema, member, join_path(path, name), seen)
+                    yield from self._iterate_missing(inner_schema, member, join_path(path, name), seen)
                 elif inner_schema is not False:
                     yield join_path(path, name)
         elif isinstance(node, model.Array):
-            yield from self._missing(value.get("items"), node.items, join_path(path, "element"), seen)
+            yield from self._iterate_missing(value.get("items"), node.items, join_path(path, "element"), seen)
 
-    def _values(self, parts: Parts, path: str) -> None:
+    def _note_values(self, parts: Parts, path: str) -> None:
         """Note rules that any value may be under."""
         if self.first is not None:
             return
         for part in parts.found:
             for keyword in part.value.keys() & _RESTRICTING:
-                self._rule(keyword, path)
+                self._note_rule(keyword, path)
         if any(part.unsure for part in parts.found):
-            self._rule("$ref", path)
+            self._note_rule("$ref", path)
         for part in parts.found:
             for keyword, choices in list_choices(part.value):
                 rest = drop_null(choices)
                 if len(rest) != 1 or (
                     keyword == "oneOf" and len(choices) > 1 and "null" in self._splitter.types(rest[0])
                 ):
-                    self._rule(keyword, path)
+                    self._note_rule(keyword, path)
 
-    def _formats(self, parts: Parts, path: str) -> None:
-        if any(part.value["format"] in _CHECKED_FORMATS for part in parts.having("format")):
-            self._rule("format", path)
+    def _note_formats(self, parts: Parts, path: str) -> None:
+        if any(part.value["format"] in _CHECKED_FORMATS for part in parts.select("format")):
+            self._note_rule("format", path)
 
-    def _rule(self, keyword: str, path: str) -> None:
+    def _note_rule(self, keyword: str, path: str) -> None:
         self.first = self.first or f"'{keyword}' at '{path}'"
 
-    def _note(self, keyword: str, path: str, what: str) -> None:
+    def _note_unread(self, keyword: str, path: str, what: str) -> None:
         place = f"at '{path}'" if path else "at the root"
         self.unread.append(f"'{keyword}' {place}: {what}")
 

@@ -92,10 +92,10 @@ class JsonCells(Cells):
 class TextCells(JsonCells):
     """Writes a type whose cells are what Arrow's cast to string gives."""
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return array.cast(pa.large_string()).cast(BINARY)
 
-    def quoted(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    def quote(self, cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
         return join_parts([_QUOTE, cells, _QUOTE], len(cells))
 
 
@@ -110,8 +110,8 @@ class DecimalCells(TextCells):
 class StringCells(TextCells):
     native: Spec | None = ("text",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
-        return self.quoted(_escape(encode_valid_text(array, self, rows)))
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+        return self.quote(_escape(encode_valid_text(array, self, rows)))
 
 
 class KeptCells(StringCells):
@@ -123,13 +123,13 @@ class KeptCells(StringCells):
         super().__init__(path)
         self._types = types
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         texts = encode_valid_text(array, self, rows)
         values = [write_json_value(text, self._types) for text in texts.cast(pa.large_string()).to_pylist()]
         for row, value in zip(rows, values, strict=True):
             if isinstance(value, str):
                 self.refuse(row, value)
-        strings = self.quoted(_escape(texts))
+        strings = self.quote(_escape(texts))
         return pc.coalesce(pa.array(values, BINARY), strings)
 
 
@@ -147,7 +147,7 @@ def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 class BooleanCells(JsonCells):
     native = ("boolean",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return pc.if_else(array, make_constant(b"true"), make_constant(b"false"))
 
 
@@ -156,7 +156,7 @@ class FloatingCells(TextCells):
 
     native = ("float",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         text = array.cast(pa.large_string())
         if pa.types.is_float32(array.type):
             # A reader may go by way of double, so the digits must survive that too.
@@ -181,27 +181,27 @@ class FiniteCells(FloatingCells):
 
     native = ("finite",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         wrong = ~pc.is_finite(array).to_numpy(zero_copy_only=False)
         self.refuse_first(wrong, rows, "NaN or infinite, which is not a number in JSON")
-        return super().present(array, rows)
+        return super().write_present(array, rows)
 
 
 class BinaryCells(TextCells):
     native = ("base64",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         cells = [binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
-        return self.quoted(pa.array(cells, BINARY))
+        return self.quote(pa.array(cells, BINARY))
 
 
 class DateCells(TextCells):
     native = ("date",)
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         days = array.view(pa.int32()).to_numpy()
         self.refuse_first((days < FIRST_DAY) | (days > LAST_DAY), rows, _YEARS.format("date"))
-        return self.quoted(super().present(array, rows))
+        return self.quote(super().write_present(array, rows))
 
 
 class TimestampCells(TextCells):
@@ -213,7 +213,7 @@ class TimestampCells(TextCells):
         self._epoch = None if timestamps == ISO else make_epoch_writer(timestamps)
         self.native = ("moment", zone is not None) if timestamps == ISO else ("epoch", EPOCH_UNITS[timestamps])
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         micros = array.view(pa.int64())
         numbers = micros.to_numpy()
         wrong = (numbers < FIRST_MICROS) | (numbers > LAST_MICROS)
@@ -222,7 +222,7 @@ class TimestampCells(TextCells):
             return self._epoch(micros).cast(BINARY)
         # The session's time zone is part of Spark's type, but not of the instant.
         text = micros.view(self._type).cast(pa.large_string())
-        return self.quoted(pc.replace_substring(text, " ", "T").cast(BINARY))
+        return self.quote(pc.replace_substring(text, " ", "T").cast(BINARY))
 
 
 _YEARS = "a {} outside the years 0001 to 9999, the range of dates in JSON; use format avro"

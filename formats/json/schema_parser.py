@@ -83,16 +83,16 @@ class _Parser:
         around |= parts.inside
         node: Node | None = None
         if parts.recursive or parts.never:
-            self.rules.whole(parts, path)
+            self.rules.note_whole(parts, path)
         elif kind == "object":
             node = self._object(parts, path, around, annotations | {"nullable": nullable})
         elif kind == "array":
             node = self._array(parts, path, around, annotations | {"nullable": nullable})
         elif kind is not None and (found := _read_scalar(kind, parts)) is not None:
             node = Scalar(*found, **annotations | {"nullable": nullable})
-            self.rules.scalar(parts, path, node.type)
+            self.rules.note_scalar(parts, path, node.type)
         if node is None:
-            self.rules.anything(parts, path)
+            self.rules.note_anything(parts, path)
             return Anything(possible, **annotations | {"nullable": True})
         return node
 
@@ -100,9 +100,9 @@ class _Parser:
         entries = _read_entries_type(parts)
         if entries is not None:
             return Scalar(entries, **annotations)
-        self.rules.array(parts, path)
-        items = [Source(part.value["items"], part.unsure) for part in parts.having("items")]
-        if parts.having("prefixItems") or any(isinstance(item.value, list) for item in items):
+        self.rules.note_array(parts, path)
+        items = [Source(part.value["items"], part.unsure) for part in parts.select("items")]
+        if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
             items = []  # each place has a type of its own
         element = self.node(items or [Source(True)], join_path(path, "element"), around)
         return Array(_apply_contains_null(element, parts), **annotations)
@@ -110,11 +110,11 @@ class _Parser:
     def _object(self, parts: Parts, path: str, around: frozenset[int], annotations: dict[str, Any]) -> Node:
         properties = _collect_properties(parts)
         if not properties:
-            self.rules.map(parts, path)
+            self.rules.note_map(parts, path)
             values = [
                 Source(part.value["additionalProperties"], part.unsure) for part in _select_parts_with_values(parts)
             ]
-            if parts.having("patternProperties"):
+            if parts.select("patternProperties"):
                 values = []  # those of some keys have a type of their own
             node = self.node(values or [Source(True)], join_path(path, "value"), around)
             return Map(_apply_contains_null(node, parts), **annotations)
@@ -130,7 +130,7 @@ class _Parser:
             if demanded:
                 required.add(name)
         found = Object(members, required, **annotations)
-        self.rules.object(parts, path, found)
+        self.rules.note_object(parts, path, found)
         return found
 
 
@@ -154,7 +154,7 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
 
     Raises InvalidSchemaError if they allow none together.
     """
-    enums = [part.value["enum"] for part in parts.having("enum") if isinstance(part.value["enum"], list)]
+    enums = [part.value["enum"] for part in parts.select("enum") if isinstance(part.value["enum"], list)]
     nullable = any(None in allowed for allowed in enums) or any(
         part.value.get("nullable") is True for part in parts.found
     )
@@ -181,13 +181,13 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
 
 def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
     """Return the type that is meant where no part names one."""
-    if parts.having("properties"):
+    if parts.select("properties"):
         return "object"
     if any(len(drop_null(choices)) != 1 for part in parts.found for _, choices in list_choices(part.value)):
         return None
-    if parts.having("additionalProperties"):
+    if parts.select("additionalProperties"):
         return "object"
-    if parts.having("items"):
+    if parts.select("items"):
         return "array"
     if any(all(isinstance(value, (str, type(None))) for value in values) for values in enums):
         return "string"
@@ -200,9 +200,9 @@ def _describe_types(types: frozenset[str]) -> str:
 
 def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
     """Return what all parts say of each property."""
-    order = [name for part in parts.having(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
+    order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
     found: dict[str, list[Source]] = {}
-    for part in parts.having("properties"):
+    for part in parts.select("properties"):
         properties = part.value["properties"]
         for name, schema in properties.items() if isinstance(properties, dict) else ():
             found.setdefault(name, []).append(Source(schema, part.unsure))
@@ -210,7 +210,7 @@ def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
 
 
 def _collect_required(parts: Parts) -> set[str]:
-    lists = [part.value["required"] for part in parts.having("required") if not part.unsure]
+    lists = [part.value["required"] for part in parts.select("required") if not part.unsure]
     return {
         name
         for names_of_part in lists
@@ -222,7 +222,7 @@ def _collect_required(parts: Parts) -> set[str]:
 
 def _read_entries_type(parts: Parts) -> MapType | None:
     """Return the type of a map whose entries are in a list, if an annotation says so."""
-    for part in parts.having(SPARK_MAP):
+    for part in parts.select(SPARK_MAP):
         try:
             return MapType.fromJson(part.value[SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -242,7 +242,7 @@ def _apply_contains_null(node: Node, parts: Parts) -> Node:
 
 def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
     """Return the type of plain values, and whether another program's schema says so."""
-    for part in parts.having(SPARK_TYPE):
+    for part in parts.select(SPARK_TYPE):
         own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):
             return own, False
@@ -254,9 +254,9 @@ def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
         return DoubleType(), True
     if name != "string":
         return None
-    if any(part.value["contentEncoding"] == "base64" for part in parts.having("contentEncoding")):
+    if any(part.value["contentEncoding"] == "base64" for part in parts.select("contentEncoding")):
         return BinaryType(), True
-    formats = {part.value["format"] for part in parts.having("format") if part.value["format"] in _FORMATS}
+    formats = {part.value["format"] for part in parts.select("format") if part.value["format"] in _FORMATS}
     return (_FORMATS[formats.pop()] if len(formats) == 1 else StringType()), True
 
 

@@ -72,7 +72,7 @@ class Parts:
     never: bool = False
     """A part is `false`, which no value fits."""
 
-    def having(self, *keywords: str) -> list[Part]:
+    def select(self, *keywords: str) -> list[Part]:
         """Return the parts with one of these keywords."""
         return [part for part in self.found if any(keyword in part.value for keyword in keywords)]
 
@@ -156,7 +156,7 @@ class Splitter:
                     f"the JSON schema '{reference}' is a part of itself (at '{path}'), so no value can be checked "
                     "against it"
                 )
-            if id(target) in around and self.references.recursive(target):
+            if id(target) in around and self.references.is_recursive(target):
                 parts.recursive = True
                 return
             add(target, unsure, or_null, chain)
@@ -201,7 +201,7 @@ class Splitter:
         for _, choices in list_choices(value):
             found &= frozenset[str]().union(*map(self.types, choices))
         if isinstance(reference := value.get("$ref"), str):
-            target = self.types(self.references.known(reference, value))
+            target = self.types(self.references.look_up(reference, value))
             return target if self._siblings is Siblings.NONE or not target & found else target & found
         return found
 

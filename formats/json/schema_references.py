@@ -64,12 +64,12 @@ class References:
 
     def find(self, reference: str, within: dict[str, Any], path: str) -> Any:
         """Return the schema that a reference in `within` stands for. Raises InvalidSchemaError naming it."""
-        found = self.known(reference, within)
+        found = self.look_up(reference, within)
         if found is None:
             raise InvalidSchemaError(f"the JSON schema refers to '{reference}' (at '{path}'), which is not in its text")
         return found
 
-    def known(self, reference: str, within: dict[str, Any]) -> Any:
+    def look_up(self, reference: str, within: dict[str, Any]) -> Any:
         """Return the schema that a reference in `within` stands for, None if it is not in the text."""
         # A pointer may lead to data, or to what unknown keywords have. That is seen from the whole text.
         return self._target(reference, self._resources.get(id(within), self._whole))
@@ -89,7 +89,7 @@ class References:
                 return found
         return None
 
-    def recursive(self, schema: dict[str, Any]) -> bool:
+    def is_recursive(self, schema: dict[str, Any]) -> bool:
         """Tell whether a schema leads to itself."""
         if id(schema) not in self._recursive:
             self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
@@ -103,7 +103,7 @@ class References:
             value = left.pop()
             inner = list(iterate_inside(value, DATA | DEFINITIONS))
             if isinstance(reference := value.get("$ref"), str):
-                inner.append(self.known(reference, value))
+                inner.append(self.look_up(reference, value))
             while inner:
                 found = inner.pop()
                 if isinstance(found, list):

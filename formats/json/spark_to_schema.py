@@ -154,7 +154,7 @@ class _SparkToJsonSchema(SparkTypeVisitor[dict[str, Any]]):
         if self._epoch_timestamps and isinstance(data_type, (TimestampType, TimestampNTZType)):
             found = {"type": "number"}
         if found is None:
-            self.unsupported(data_type, path, explain_unsupported(data_type))
+            self.refuse(data_type, path, explain_unsupported(data_type))
         return found | {SPARK_TYPE: data_type.simpleString()}
 
 

@@ -91,7 +91,7 @@ class JsonEncoder(BatchEncoder):
         return (b"", False, kind, *more)
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         written = self._native(struct.field(0) if self._wrapped else struct) if self._native is not None else None
         if written is None:
             rows = np.arange(len(struct))
@@ -99,7 +99,7 @@ class JsonEncoder(BatchEncoder):
             written = join_parts([make_constant(self.header), *parts], len(struct))
         if self._rules is not None:
             self._rules.check(written, len(self.header))
-        return self.compressed(written)
+        return self.compress(written)
 
 
 def _fit(rows: StructType, table: StructType) -> StructType:
@@ -170,7 +170,7 @@ class _Object(JsonCells):
             begun |= column.is_valid().to_numpy(zero_copy_only=False)
         return [*parts, make_constant(b"}")]
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return join_parts(self.parts(array, rows), len(array))
 
 
@@ -184,7 +184,7 @@ class _Array(JsonCells):
     def plan(self) -> Spec:
         return ("list", (b"", int(self._nullable), *self._element.plan()))
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, elements = find_list_bounds(array)
         cells = self._element.cells(elements, np.repeat(rows, np.diff(offsets)), self._nullable)
         if cells.null_count:
@@ -203,14 +203,14 @@ class _Map(JsonCells):
     def plan(self) -> Spec:
         return ("map", (b"", int(self._nullable), *self._value.plan()))
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         offsets, entries = find_list_bounds(array)
         keys, values = entries.flatten()
         owners = np.repeat(rows, np.diff(offsets))
         cells = self._value.cells(values, owners, self._nullable)
         if cells.null_count:
             cells = cells.fill_null(_NULL)
-        pairs = join_parts([self._key.present(keys, owners), make_constant(b":"), cells], len(entries))
+        pairs = join_parts([self._key.write_present(keys, owners), make_constant(b":"), cells], len(entries))
         return join_parts([make_constant(b"{"), join_lists(pairs, offsets, b","), make_constant(b"}")], len(array))
 
 

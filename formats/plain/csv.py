@@ -202,7 +202,7 @@ class _Records:
         null = self._dialect.null
         found: list[str | None]
         if any(sign in text for sign in self._special):
-            found = self._quoted(text)
+            found = self._split_quoted(text)
         else:
             found = [None if field == null else field for field in text.split(self._dialect.delimiter)]
         if len(found) != self._columns:
@@ -210,7 +210,7 @@ class _Records:
             raise Undecodable(f"it has {has}, but the table has {wanted}")
         return found
 
-    def _quoted(self, text: str) -> list[str | None]:
+    def _split_quoted(self, text: str) -> list[str | None]:
         found: list[str | None] = []
         place = 0
         while True:
@@ -298,7 +298,7 @@ class _Texts(Column):
         try:
             return self._value(text)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
 
@@ -358,14 +358,14 @@ class CsvEncoder(BatchEncoder):
         return _Quoted(name, self._dialect, None if text else make_cells(data_type, name))
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        struct = self.struct_of(batch)
+        struct = self.to_struct(batch)
         rows = np.arange(len(struct))
         null, delimiter = make_constant(self._dialect.null.encode()), make_constant(self._dialect.delimiter.encode())
         parts: list[Any] = []
         for (cells, nullable), array in zip(self._columns, batch.columns, strict=True):
             column = cells.cells(array, rows, nullable)
             parts += [delimiter, column.fill_null(null) if column.null_count else column]
-        return self.framed(parts[1:], len(struct))
+        return self.frame(parts[1:], len(struct))
 
 
 class _Quoted(Cells):
@@ -376,12 +376,12 @@ class _Quoted(Cells):
         self._dialect = dialect
         self._inner = cells
 
-    def present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
+    def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         if self._inner is None:
             cells = encode_valid_text(array, self, rows)
         else:
             # Dates, timestamps and bytes in JSON are strings without anything to escape.
-            cells = pc.replace_substring(self._inner.present(array, rows), pattern=b'"', replacement=b"")
+            cells = pc.replace_substring(self._inner.write_present(array, rows), pattern=b'"', replacement=b"")
         dialect = self._dialect
         needed = pc.equal(cells, make_constant(dialect.null.encode()))
         for sign in {dialect.delimiter, dialect.quote, dialect.escape, "\r", "\n", _BYTE_ORDER_MARK}:

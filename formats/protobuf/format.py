@@ -252,12 +252,12 @@ class ProtobufEncoder(BatchEncoder):
         ]
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        self.struct_of(batch)
+        self.to_struct(batch)
         columns = [column.to_pylist() for column in batch.columns]
         payloads = [self._payload(row, [column[row] for column in columns]) for row in range(batch.num_rows)]
         if not payloads:
             return pa.array([], BINARY)
-        return self.framed([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
+        return self.frame([pa.array(payloads, BINARY), make_constant(b"")], len(payloads))
 
     def _payload(self, row: int, values: list[Any]) -> bytes:
         message = self._class()

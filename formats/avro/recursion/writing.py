@@ -141,7 +141,7 @@ class _Writing:
                 continue
             if not several:
                 return write_varint(number) + (yield self.value(branch, value, place))
-            found = yield self._tried(branch, value, place)
+            found = yield self._try_branch(branch, value, place)
             if isinstance(found, bytes):
                 fitting.append((number, found))
             else:
@@ -156,7 +156,7 @@ class _Writing:
         kinds = " and ".join(describe_type(node.branches[number]) for number, _ in fitting)
         raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
 
-    def _tried(self, branch: avro.Node, value: Any, place: str) -> Any:
+    def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
         """Return the data, or the reason why there is none; found once, so that nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:

@@ -372,7 +372,7 @@ class DebeziumAvroEncoder(BatchEncoder):
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
         rows = self._rows.encode(batch)
         # The first branch, null, for `before`; the second, the row, for `after`.
-        return self.framed([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
+        return self.frame([make_constant(b"\x00\x02"), rows, make_constant(self._end)], len(rows))
 
 
 def _write_avro_text(text: str) -> bytes:

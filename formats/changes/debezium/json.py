@@ -163,11 +163,11 @@ class _EnvelopeReader(EnvelopeReader):
     def image(self, name: str, kind: Hashable) -> StructColumn:
         return self._columns.image(name, kind)
 
-    def misnamed(self, kind: Hashable) -> bool:
-        return self._columns.misnamed(kind) is not None
+    def is_misnamed(self, kind: Hashable) -> bool:
+        return self._columns.explain_misnaming(kind) is not None
 
-    def may_be_misnamed(self, payload: bytes) -> bool:
-        return self._columns.letter_case.may_lack_all(payload)
+    def can_be_misnamed(self, payload: bytes) -> bool:
+        return self._columns.letter_case.can_lack_all(payload)
 
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
         try:
@@ -184,7 +184,7 @@ class _EnvelopeReader(EnvelopeReader):
 
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
         if padded:
-            payloads = payloads.without_last_nuls()
+            payloads = payloads.strip_nuls()
         changes = []
         for row, payload in enumerate(payloads.payloads()):
             try:

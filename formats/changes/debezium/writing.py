@@ -74,9 +74,9 @@ class DebeziumJsonEncoder(BatchEncoder):
         self._end = b"," + tail[1:].encode()
 
     def encode(self, batch: pa.RecordBatch) -> pa.LargeBinaryArray:
-        self.struct_of(batch)
+        self.to_struct(batch)
         rows = self._rows.documents(batch)
-        return self.framed([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
+        return self.frame([make_constant(self._begin), rows, make_constant(self._end)], len(rows))
 
 
 def check_writable(schema: StructType) -> None:
@@ -110,7 +110,7 @@ class RowDocuments:
         Raises InvalidRowError naming the column for a row that the schema does not allow.
         """
         columns = [
-            self._converted(batch.column(field.name), field.dataType, unit)
+            self._convert(batch.column(field.name), field.dataType, unit)
             for field, unit in zip(self._fields, self._units, strict=True)
         ]
         names = [field.name for field in self._fields]
@@ -132,7 +132,7 @@ class RowDocuments:
             return StringType()
         return data_type
 
-    def _converted(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
+    def _convert(self, array: Any, data_type: DataType, unit: str) -> pa.Array:
         """Convert values to the type of `_type`."""
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
@@ -146,16 +146,16 @@ class RowDocuments:
             return encode_bytes(array, self._binary)
         if isinstance(data_type, StructType):
             children = [
-                self._converted(child, field.dataType, unit)
+                self._convert(child, field.dataType, unit)
                 for child, field in zip(array.flatten(), data_type.fields, strict=True)
             ]
             return pa.StructArray.from_arrays(children, names=data_type.names, mask=array.is_null())
         if isinstance(data_type, ArrayType):
             lists = array.cast(pa.list_(array.type.value_type))
-            values = self._converted(lists.values, data_type.elementType, unit)
+            values = self._convert(lists.values, data_type.elementType, unit)
             return pa.ListArray.from_arrays(_make_offsets(lists), values)
         if isinstance(data_type, MapType):
-            values = self._converted(array.items, data_type.valueType, unit)
+            values = self._convert(array.items, data_type.valueType, unit)
             return pa.MapArray.from_arrays(_make_offsets(array), array.keys, values)
         return array
 

@@ -32,14 +32,14 @@ class EntriesColumn(MapColumn):
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
         if self.of_text is None or not texts.any():
-            return self._built(values, rows, problems)
+            return self._build_maps(values, rows, problems)
         order = np.argsort(texts, kind="stable")
         parts = []
         for column, places in ((self, np.flatnonzero(~texts)), (self.of_text, np.flatnonzero(texts))):
-            parts.append(column._built([values[place] for place in places.tolist()], rows[places], problems))
+            parts.append(column._build_maps([values[place] for place in places.tolist()], rows[places], problems))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
 
-    def _built(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
+    def _build_maps(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         values = [_parse_object(value) for value in values]
         if pa.types.is_string(self.type.key_type) and not any(type(value) is list for value in values):
             return super().build(values, rows, problems)
@@ -52,12 +52,12 @@ class EntriesColumn(MapColumn):
         try:
             return _list_entries(value)
         except Misfit as error:
-            self.misfit(row, error, problems)
+            self.note_misfit(row, error, problems)
             return None
 
     def _of_entries(self, maps: Sequence[_Entries | None], rows: Rows, problems: Problems) -> pa.Array:
         keys, owners = self._keys(maps, rows, problems)
-        kept = self._without_twins(maps, keys.to_pylist(), rows, problems)
+        kept = self._drop_twins(maps, keys.to_pylist(), rows, problems)
         if kept != maps:
             maps = kept
             keys, owners = self._keys(maps, rows, problems)
@@ -70,7 +70,7 @@ class EntriesColumn(MapColumn):
         owners = np.repeat(rows, _count_entries(maps))
         return self.key.build([key for entries in maps if entries for key, _ in entries], owners, problems), owners
 
-    def _without_twins(
+    def _drop_twins(
         self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
     ) -> list[_Entries | None]:
         """Return the maps with each key once; None for one with a key that has no value in the column."""
@@ -90,7 +90,7 @@ class EntriesColumn(MapColumn):
                     reason = f"the keys {twin[0]!r:.40} and {entry[0]!r:.40} of a map are one key in the column"
                 last[repr(key)] = entry
             if reason:
-                self.misfit(row, reason, problems)
+                self.note_misfit(row, reason, problems)
             kept.append(None if reason else list(last.values()))
         return kept
 
