@@ -1,6 +1,6 @@
 """Payload bytes <-> Arrow batches, schema texts <-> Spark types. No Spark session, no connections.
 
-What a distribution needs to bring a format of its own is imported from here (docs/formats/own.md):
+A distribution that brings its own format imports what it needs from here (docs/formats/own.md):
 
     from pyspark_pravega.formats import BadEvent, Decoder, Encoder, EventBuffer, Format
 
@@ -43,7 +43,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: modules of this package should not pay for each other."""
+    """Import a name on first use, so that nobody waits for modules that they do not need."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'core.format')}"), name)

@@ -77,7 +77,7 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
 
 
 def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool:
-    """Tell whether numbers of a writer's time can be a reader's time. A plain number may be any."""
+    """Return whether numbers of a writer's time can be a reader's time. A plain number may be any."""
     said = writer.attributes.get("logicalType")
     if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or said not in _TIMES:
         return True

@@ -60,7 +60,7 @@ class Named(Node):
         return self.name.rpartition(".")[2]
 
     def has_name_of(self, other: Named) -> bool:
-        """Tell whether a writer's type may be read as this one, going by unqualified names and our aliases."""
+        """Return whether a writer's type may be read as this one, going by unqualified names and our aliases."""
         names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
         return other.simple_name in names
 
@@ -114,7 +114,7 @@ class Union(Node):
 
     @property
     def nullable(self) -> bool:
-        """Tell whether one of the branches is null."""
+        """Return whether one of the branches is null."""
         return any(is_null(branch) for branch in self.branches)
 
     @property
@@ -124,7 +124,7 @@ class Union(Node):
 
 
 def is_null(node: Node) -> bool:
-    """Tell whether this is the type null."""
+    """Return whether this is the type null."""
     return isinstance(node, Primitive) and node.name == "null"
 
 
@@ -136,7 +136,7 @@ def split_null(node: Node) -> tuple[list[Node], bool]:
 
 
 def is_valid_name(text: str, more: str = "_") -> bool:
-    """Tell whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
+    """Return whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
 
     The specification has A-Z and a-z alone; Java's `NameValidator.UTF_VALIDATOR` is its default and the registry's. It
     looks at units of UTF-16, of which the halves of a pair are no letters.
@@ -149,7 +149,7 @@ def is_valid_name(text: str, more: str = "_") -> bool:
 
 
 def is_weightless(node: Node) -> bool:
-    """Tell whether all values of a type are written as nothing at all."""
+    """Return whether all values of a type are written as nothing at all."""
     if isinstance(node, Record):
         return all(is_weightless(field.type) for field in node.fields)
     if isinstance(node, Fixed):
@@ -158,7 +158,7 @@ def is_weightless(node: Node) -> bool:
 
 
 def is_recursive(record: Record) -> bool:
-    """Tell whether a record, or one that it contains, contains itself."""
+    """Return whether a record, or one that it contains, contains itself."""
     done: set[int] = set()
 
     def repeats(node: Node, inside: tuple[Node, ...]) -> bool:

@@ -30,7 +30,7 @@ def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.N
 
 
 def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
-    """Tell whether an enum or fixed has the simple name of the only type while another branch has its full name."""
+    """Return whether an enum or fixed has the simple name of the only type while another branch has its full name."""
     if not isinstance(node, avro.Enum | avro.Fixed) or _has_name(only, node) or _has_alias(only, node):
         return False
     return any(isinstance(branch, avro.Named) and _has_name(only, branch) for branch in writer.branches)
@@ -52,7 +52,7 @@ def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]
 
 
 def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
-    """Tell whether Java takes two types for equal enough to go by the places of their branches."""
+    """Return whether Java takes two types for equal enough to go by the places of their branches."""
     seen = {} if seen is None else seen
     if type(writer) is not type(reader):
         return False
@@ -122,7 +122,7 @@ def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> in
 
 
 def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
-    """Tell whether Java refuses every value of a type without looking into it."""
+    """Return whether Java refuses every value of a type without looking into it."""
     if isinstance(writer, avro.Union):
         return False  # its branches are looked at one by one
     if isinstance(reader, avro.Union):
@@ -142,7 +142,7 @@ def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
 
 
 def _lacks_required_field(writer: avro.Record, reader: avro.Record) -> bool:
-    """Tell whether the writer lacks a field of the reader that has no default."""
+    """Return whether the writer lacks a field of the reader that has no default."""
     names = {field.name for field in writer.fields}
     return any(
         not field.has_default and field.name not in names and names.isdisjoint(field.aliases) for field in reader.fields

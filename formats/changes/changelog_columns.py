@@ -66,7 +66,7 @@ class LetterCase:
         return None
 
     def can_lack_all(self, payload: bytes) -> bool:
-        """Tell whether the bytes of an event in JSON may be of a row without one of the table's columns."""
+        """Return whether the bytes of an event in JSON may be of a row without one of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
     def of_row(self, row: Mapping[str, Any] | None) -> str | None:
@@ -124,7 +124,7 @@ class ChangeColumns:
 
     @property
     def wants_numbers(self) -> bool:
-        """Tell whether exact digits of numbers matter in some column."""
+        """Return whether exact digits of numbers matter in some column."""
         return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:

@@ -103,7 +103,7 @@ def find_change_format(name: str) -> ChangeFormat:
 
 
 def is_change_format(name: str) -> bool:
-    """Tell whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
+    """Return whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
     return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
 
 

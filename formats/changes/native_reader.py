@@ -58,7 +58,7 @@ class EnvelopeReader(PayloadReader):
 
     @abstractmethod
     def is_misnamed(self, kind: Hashable) -> bool:
-        """Tell whether changes with the schema of this number name the table's columns in other letters."""
+        """Return whether changes with the schema of this number name the table's columns in other letters."""
 
     @abstractmethod
     def can_be_misnamed(self, payload: bytes) -> bool:

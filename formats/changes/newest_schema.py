@@ -40,7 +40,7 @@ class _Schema:
     """The last event by segment."""
 
     def is_older_than(self, other: _Schema) -> bool:
-        """Tell whether all that gives an order puts this schema before the other."""
+        """Return whether all that gives an order puts this schema before the other."""
         orders = [
             _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
         ]

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-# Before Spark 4.2 the times of Arrow's columns are those of UTC, and nothing else can be asked for.
+# Before Spark 4.2 the times in Arrow columns are always in UTC, and the function takes no time zone.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
@@ -30,12 +30,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def find_arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type of a column of this type, as in `arrow_schema`."""
+    """Return the Arrow type of a column of this Spark type, as in `arrow_schema`."""
     return to_arrow_type(replace_char_types(data_type), **_IN_UTC)
 
 
 def make_record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """Return a batch of columns; one without columns has its number of rows all the same."""
+    """Return a batch of columns. A batch without columns keeps its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     nothing = pa.array([{}] * rows, pa.struct([]))
@@ -43,7 +43,7 @@ def make_record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> p
 
 
 def replace_char_types(data_type: DataType) -> DataType:
-    """Replace char(n) and varchar(n) by string anywhere in a type, as Spark does before it reads or writes."""
+    """Replace char(n) and varchar(n) with string anywhere in a type, as Spark does before it reads or writes."""
     if isinstance(data_type, (CharType, VarcharType)):
         return StringType()
     if isinstance(data_type, ArrayType):

@@ -2,7 +2,7 @@
 
 One decoder reads events of any number of writer schemas. Events of one encoding id are read together, in
 pieces small enough that the Python objects of a piece fit in the processor's caches. A bad event, an
-unknown encoding id or a writer's schema that does not fit makes the events concerned bad and no others.
+unknown encoding id or a writer's schema that does not fit makes only the events concerned bad.
 """
 
 from __future__ import annotations
@@ -36,39 +36,39 @@ _log = logging.getLogger(__name__)
 
 PIECE_EVENTS = 4096
 PIECE_BYTES = 4 * 1024 * 1024
-"""Limits of a piece; an event larger than that is a piece of its own."""
+"""Limits of a piece; a larger event is a piece of its own."""
 
 LARGEST_BATCH = 2 * LARGEST_PAYLOAD
-"""Bytes that the events of a batch may have together after decompression."""
+"""Most bytes that the events of a batch may have together after decompression."""
 
 
 class Overfull(Exception):
-    """Events that would need too much memory together. Fewer of them may not."""
+    """Raised for events that would need too much memory together. Fewer of them may fit."""
 
 
 class PayloadReader(ABC):
     """Reads payloads that were written with one schema."""
 
     piece_events: int = PIECE_EVENTS
-    """Number of payloads that it takes at once."""
+    """Number of payloads that it reads at once."""
 
     @abstractmethod
     def arrays(self, payloads: EventBuffer, padded: bool, problems: Problems) -> list[pa.Array]:
-        """Return one array per wanted column, each as long as there are payloads.
+        """Return one array per wanted column, each with one value per payload.
 
-        `padded`: the payloads came behind a registry header, and NULs may follow what their writer meant. Bad
-        payloads are noted in `problems` by their position and have any value.
+        `padded`: the payloads came behind a registry header, so NULs may follow what their writer meant. Bad
+        payloads are noted in `problems` by their position; their values do not matter.
         """
 
 
 class _Room:
-    """Counts what is left of LARGEST_BATCH."""
+    """Counts how many bytes of LARGEST_BATCH are left."""
 
     def __init__(self) -> None:
         self._left = LARGEST_BATCH
 
     def take(self, size: int) -> None:
-        """Take some bytes of what is left. Raises Overfull if there are fewer."""
+        """Take some of the bytes that are left. Raises Overfull if there are fewer."""
         self._left -= size
         if self._left < 0:
             raise Overfull
@@ -82,7 +82,7 @@ class _Source:
 
 
 class BatchDecoder(ABC):
-    """The common part of the decoders. A sub-class says how it reads a writer's schema."""
+    """The common part of the decoders. A subclass says how it reads payloads of a writer's schema."""
 
     format_name: str
     """The registry's name of the format that can be read."""
@@ -95,7 +95,7 @@ class BatchDecoder(ABC):
 
     @abstractmethod
     def reader_of(self, writer: WriterSchema | None) -> PayloadReader:
-        """Return what reads payloads of this writer's schema; None stands for the table's schema.
+        """Return a reader of payloads with this writer's schema; None stands for the table's schema.
 
         Raises InvalidSchemaError if that is not possible.
         """
@@ -169,7 +169,7 @@ class BatchDecoder(ABC):
                 yield positions, source
 
     def _find_source(self, encoding_id: int, resolve: Resolve) -> _Source:
-        """Look an encoding id up; readable ones are remembered. Raises Undecodable if nothing readable is there."""
+        """Look an encoding id up, and remember readable ones. Raises Undecodable if nothing can read its events."""
         found = self._sources.get(encoding_id)
         if found is None:
             try:
@@ -190,7 +190,7 @@ class BatchDecoder(ABC):
 
 
 def _read(source: _Source, payloads: EventBuffer, problems: Problems) -> list[pa.Array]:
-    """Read a piece into arrays. If the reader itself fails at an event, that event is bad, and no other."""
+    """Read a piece into arrays. If the reader itself fails at an event, only that event is bad."""
     try:
         return source.reader.arrays(payloads, source.padded, problems)
     except PravegaError:
@@ -224,7 +224,7 @@ def _group_by_encoding_id(events: EventBuffer, reasons: dict[int, str]) -> Itera
 def _split_into_pieces(
     group: EventBuffer, source: _Source, positions: EventPositions, reasons: dict[int, str], room: _Room
 ) -> Iterator[tuple[int, EventBuffer]]:
-    """Split the events into pieces, decompressed. Yields the position of the first event of each piece in the group."""
+    """Split the events into decompressed pieces. Yields the position of each piece's first event in the group."""
     if source.codec.compressed:
         yield from _decompress_pieces(group, source, positions, reasons, room)
         return

@@ -24,10 +24,10 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_pravega.errors import InvalidOptionError
 
 Rows = npt.NDArray[np.int64]
-"""For each value the event it belongs to; several values of a list belong to the same."""
+"""For each value the number of its event; all values of a list belong to the same event."""
 
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
-"""What Arrow raises for a value that does not fit."""
+"""Errors that Arrow raises for a value that does not fit."""
 
 
 class Misfit(ValueError):
@@ -64,10 +64,10 @@ class Column(ABC):
 class Leaf(Column):
     """Builds a column of plain values.
 
-    `kinds`: the Python types that `fast` is right for, None if the parser yields no others. `fast` converts
-    all values and raises if one does not fit. `exact` turns one value into what `store` (by default
-    `pa.array`) takes, or raises Misfit; it must agree with `fast` wherever both succeed. `native` is what
-    the native plans must know to have the same done by the native decoder; None: it cannot.
+    `kinds`: the Python types that `fast` handles, None if the parser yields no others. `fast` converts all values
+    and raises if one does not fit. `exact` turns one value into one that `store` (by default `pa.array`) takes, or
+    raises Misfit; it must agree with `fast` wherever both succeed. `native` tells the native plans how the native
+    decoder builds the same column; None if it cannot.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Leaf(Column):
     ) -> None:
         super().__init__(path, arrow_type)
         self.about = ""
-        """What is said behind the reason why a value does not fit, such as the types concerned."""
+        """What messages add to the reason why a value does not fit, such as the types concerned."""
         self.native = native
         self._store = store or (lambda values: pa.array(values, arrow_type))
         self._fast = fast or self._store
@@ -110,9 +110,10 @@ class Leaf(Column):
 
 @dataclass(frozen=True)
 class StructMember:
-    """One field of a struct. `key` finds its value in the parsed struct; None if the struct does not have it.
+    """One field of a struct.
 
-    `missing` is the value where a dict has no such key.
+    `key` finds its value in the parsed struct; None if the struct does not have it. `missing` is the value where a
+    dict lacks the key.
     """
 
     key: Any
@@ -124,7 +125,7 @@ class StructMember:
 class StructColumn(Column):
     """Builds a struct, parsed as a dict (a missing key is null, or the member's default) or as a list of values.
 
-    `taken` says of each field of a writer's record whether its value is in such a list.
+    `taken` says for each field of a writer's record whether such a list has its value.
     """
 
     def __init__(
@@ -139,16 +140,16 @@ class StructColumn(Column):
         self.members = members
         self.taken = taken
         self._kind = kind
-        # All members of a struct in one call; of one key alone it would give no tuple.
+        # Gets all members of a struct in one call; for a single key it would not return a tuple.
         self._getter = itemgetter(*(member.key for member in members)) if len(members) > 1 else None
 
     @property
     def width(self) -> int:
-        """Return how many values there are in a struct that was parsed as a list."""
+        """Return the number of values in a struct that was parsed as a list."""
         return sum(member.key is not None for member in self.members)
 
     def children(self, values: Sequence[Any], rows: Rows, problems: Problems) -> list[pa.Array]:
-        """Return the arrays of the members, for structs of which none is null."""
+        """Return the arrays of the members of structs, none of which is null."""
         columns = self._columns_of_dicts(values) if self._kind is dict else self._columns_of_lists(values)
         arrays = []
         for member, column in zip(self.members, columns, strict=True):
@@ -163,7 +164,7 @@ class StructColumn(Column):
             try:
                 return list(zip(*map(self._getter, values), strict=True))
             except KeyError:
-                pass  # Some member is missing somewhere, so each is asked for.
+                pass  # Some struct lacks a member, so each member is looked up by itself.
         return [[value.get(member.key, member.missing) for value in values] for member in self.members]
 
     def _columns_of_lists(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
@@ -208,7 +209,7 @@ class ListColumn(Column):
         return pa.ListArray.from_arrays(offsets, elements, type=self.type)
 
     def as_list(self, value: Any) -> list[Any]:
-        """Return the list that a parsed value stands for. Raises Misfit if there is none."""
+        """Return the list that a parsed value stands for. Raises Misfit if it is not a list."""
         if type(value) is list:
             return value
         raise Misfit(f"expected an array, found {describe_kind(value)}")
@@ -250,7 +251,7 @@ class MapColumn(Column):
         present = [value for value in maps if value]
         keys = self.key.build(list(chain.from_iterable(present)), owners, problems)
         if keys.null_count:
-            # A key that does not fit: its row is bad, but Arrow wants a key all the same.
+            # A key that does not fit makes its row bad, but Arrow still needs a key.
             keys = keys.fill_null("")
         items = [item for value in present for item in value.values()]
         array = self.value.build(items, owners, problems)
@@ -277,7 +278,7 @@ def require_values(array: pa.Array, column: Column, rows: Rows, problems: Proble
 
 
 def describe_kind(value: object) -> str:
-    """Name the kind of a parsed value in the words of JSON."""
+    """Return the kind of a parsed value in the words of JSON, for messages."""
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, int):
@@ -294,14 +295,14 @@ def describe_kind(value: object) -> str:
 
 
 NumberText = bytes
-"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. As bytes, which no JSON
-value is otherwise: nothing is cheaper to make of a text and to tell from a string, and `float` takes it as it is."""
+"""The text of a JSON number with a fraction or exponent, kept where its exact digits matter. It is bytes, as no other
+JSON value is: they are cheap to make from a text, easy to distinguish from a string, and `float` accepts them."""
 
 
 def find_column(option: str, name: str, columns: StructType) -> StructField:
-    """Return the column of a table that an option names in any case.
+    """Return the column of a table that an option names, in any case.
 
-    Raises InvalidOptionError when there is none, or more than one and none is spelled so.
+    Raises InvalidOptionError unless exactly one column matches; a column spelled exactly so comes first.
     """
     names = columns.fieldNames()
     found = [name] if name in names else [column for column in names if column.lower() == name.lower()]

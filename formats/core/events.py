@@ -1,4 +1,4 @@
-"""Events in a buffer: one block of bytes, where each payload begins in it, and how long it is."""
+"""Holds events in a buffer: one block of bytes, with the start and the length of each payload."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NUMBERS.flags.writeable = False
 
 
 def list_positions(count: int) -> EventPositions:
-    """Return the positions of so many events, in order; they cannot be written to."""
+    """Return the positions of this number of events, in order, as a read-only array."""
     return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
 
 @dataclass(frozen=True)
 class EventBuffer:
-    """Some events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
+    """A sequence of events: `data` holds the payload of event i at `starts[i]`, `lengths[i]` bytes long.
 
     `data` is anything with the buffer protocol (bytes, bytearray, memoryview, pyarrow.Buffer) below 2 GiB.
     The bytes between payloads are never read. Nothing is copied before it is needed.
@@ -83,7 +83,7 @@ class EventBuffer:
         return EventBuffer(self.data, self.starts[indices], self.lengths[indices])
 
     def skip_first(self, count: int) -> EventBuffer:
-        """Return every event without its first `count` bytes, over the same bytes. All must have that many."""
+        """Return every event without its first `count` bytes, over the same bytes. All must have at least as many."""
         return EventBuffer(self.data, self.starts + count, self.lengths - count)
 
     def strip_nuls(self) -> EventBuffer:
@@ -102,7 +102,7 @@ class EventBuffer:
     def octets(self) -> tuple[Any, EventPositions, EventPositions]:
         """Return bytes, starts and lengths as native code takes them: unsigned octets, contiguous int64."""
         data = memoryview(self.data)
-        # A view of nothing cannot be cast.
+        # An empty view cannot be cast.
         octets = data.cast("B") if data.nbytes else b""
         return octets, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.lengths)
 

@@ -1,4 +1,4 @@
-"""What single values of several formats share: ranges of dates and floats, base64, decimals, ISO 8601, JSON text."""
+"""Converts single values for several formats: dates and timestamps of ISO 8601, base64, decimals, and JSON text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from .columns import Misfit, NumberText
 
+_EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAYS = 719_163
 _DAY_MICROS = 86_400_000_000
 
@@ -25,17 +26,57 @@ FIRST_MICROS, LAST_MICROS = FIRST_DAY * _DAY_MICROS, (LAST_DAY + 1) * _DAY_MICRO
 """The first and last microsecond of the years 0001 to 9999, since 1970."""
 
 FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
-"""From here on a double is infinite as a float."""
+"""Doubles of at least this size are infinite as floats."""
 
 SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Numbers that JSON has no number for, by the strings that stand for them."""
+"""Floats that are not numbers in JSON, by the strings that stand for them."""
+
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+
+
+def parse_days(text: str) -> int | None:
+    """Parse a date as days since 1970-01-01; return None if the text is not a date."""
+    try:
+        days = pa.scalar(text).cast(pa.date32()).value
+    except (pa.ArrowInvalid, ValueError):
+        return None
+    return int(days) if FIRST_DAY <= days <= LAST_DAY else None
+
+
+def parse_micros(text: str, zoned: bool) -> int | None:
+    """Parse a timestamp as microseconds since 1970, in UTC if `zoned`, else of local time.
+
+    Returns None if the text is not such a timestamp. Digits beyond microseconds are cut off.
+    """
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
+        return None
+    days = parse_days(match[1])
+    hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
+    if days is None or hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    offset = 0
+    if match[6] is not None and match[6] not in "Zz":
+        digits = match[6][1:].replace(":", "").ljust(4, "0")
+        offset_hours, offset_minutes = int(digits[:2]), int(digits[2:])
+        if offset_hours > 23 or offset_minutes > 59:
+            return None
+        offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
+    fraction = int((match[5] or "").ljust(6, "0")[:6])
+    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
+    if seconds == 60 and not (zoned and can_be_leap_second(whole)):
+        return None
+    micros = whole * 1_000_000 + fraction
+    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
 def can_be_leap_second(seconds: int) -> bool:
-    """Whether a 60th second that counts as `seconds` since 1970 in UTC can be a leap second: the last of a month.
+    """Return whether a 60th second can be a leap second: the last second of a month in UTC.
 
-    Clocks that count from 1970, as Spark's does, have no number for it: POSIX and PostgreSQL give it that of the
-    second after.
+    `seconds` is its number since 1970. Clocks that count from 1970, as Spark's does, have no number of their own for it:
+    POSIX and PostgreSQL give it the number of the following second.
     """
     days, of_day = divmod(seconds, 86_400)
     return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _is_first_of_month(days)
@@ -45,8 +86,23 @@ def _is_first_of_month(days: int) -> bool:
     return datetime.date.fromordinal(days + _EPOCH_DAYS).day == 1
 
 
+def format_date(days: int) -> str | None:
+    """Return the date that is this many days after 1970-01-01; None outside the years 0001 to 9999."""
+    if not FIRST_DAY <= days <= LAST_DAY:
+        return None
+    return (_EPOCH + datetime.timedelta(days)).date().isoformat()
+
+
+def format_timestamp(micros: int, zoned: bool) -> str | None:
+    """Return the time this many microseconds after 1970, with Z if `zoned`; None outside the years 0001 to 9999."""
+    if not FIRST_MICROS <= micros <= LAST_MICROS:
+        return None
+    text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")
+    return text + "Z" if zoned else text
+
+
 def decode_base64(text: str) -> bytes:
-    """Decode base64. Raises Misfit for a text that is none."""
+    """Decode base64. Raises Misfit for any other text."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:
@@ -54,7 +110,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
-    """Return the number as decimal(precision, scale). Raises Misfit if digits would be lost."""
+    """Parse a number as decimal(precision, scale). Raises Misfit if it does not fit, or digits would be lost."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -86,9 +142,9 @@ def shorten_value(value: object) -> str:
 
 
 def write_json(value: Any) -> str:
-    """Return the JSON text of a parsed value, compact, with the digits that numbers came with."""
+    """Return the compact JSON text of a parsed value. Numbers keep the digits of their NumberText."""
     parts: list[str] = []
-    left: list[Any] = [value]  # not by recursion, whose limit is near that of documents
+    left: list[Any] = [value]  # instead of recursion, whose limit is close to that of documents
     while left:
         current = left.pop()
         if isinstance(current, _Written | NumberText):
@@ -110,61 +166,6 @@ def write_json(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Written:
-    """A text that stands between values."""
+    """A text between values."""
 
     text: str
-
-
-_EPOCH = datetime.datetime(1970, 1, 1)
-
-_TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?", re.ASCII
-)
-
-
-def parse_days(text: str) -> int | None:
-    """Return the days from 1970-01-01 to a date; None for a text that is none."""
-    try:
-        days = pa.scalar(text).cast(pa.date32()).value
-    except (pa.ArrowInvalid, ValueError):
-        return None
-    return int(days) if FIRST_DAY <= days <= LAST_DAY else None
-
-
-def parse_micros(text: str, zoned: bool) -> int | None:
-    """Return microseconds since 1970 (in UTC, or of the local time). Digits beyond microseconds are cut off."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None or (match[6] is not None) is not zoned or (zoned and match[2] is None):
-        return None
-    days = parse_days(match[1])
-    hours, minutes, seconds = (int(part or 0) for part in match.group(2, 3, 4))
-    if days is None or hours > 23 or minutes > 59 or seconds > 60:
-        return None
-    offset = 0
-    if match[6] is not None and match[6] not in "Zz":
-        digits = match[6][1:].replace(":", "").ljust(4, "0")
-        offset_hours, offset_minutes = int(digits[:2]), int(digits[2:])
-        if offset_hours > 23 or offset_minutes > 59:
-            return None
-        offset = (offset_hours * 60 + offset_minutes) * (-60 if match[6][0] == "-" else 60)
-    fraction = int((match[5] or "").ljust(6, "0")[:6])
-    whole = days * 86_400 + hours * 3600 + minutes * 60 + seconds - offset
-    if seconds == 60 and not (zoned and can_be_leap_second(whole)):
-        return None
-    micros = whole * 1_000_000 + fraction
-    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
-
-
-def format_date(days: int) -> str | None:
-    """Return the date that is this many days after 1970-01-01; None outside the years 0001 to 9999."""
-    if not FIRST_DAY <= days <= LAST_DAY:
-        return None
-    return (_EPOCH + datetime.timedelta(days)).date().isoformat()
-
-
-def format_timestamp(micros: int, zoned: bool) -> str | None:
-    """Return the time this many microseconds after 1970, with Z if `zoned`; None outside the years 0001 to 9999."""
-    if not FIRST_MICROS <= micros <= LAST_MICROS:
-        return None
-    text = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(timespec="microseconds")
-    return text + "Z" if zoned else text

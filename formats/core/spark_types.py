@@ -1,4 +1,4 @@
-"""Spark types in schema texts: their names, their JSON, how deep they nest, and which numbers hold others."""
+"""Describes Spark types in schema texts: their names, their JSON, their depth, and which numbers hold others."""
 
 from __future__ import annotations
 
@@ -28,16 +28,37 @@ from pyspark.sql.types import (
 
 from pyspark_pravega.errors import UnsupportedTypeError
 
+SPARK_TYPE = "spark.type"
+"""The key for the exact Spark type of a column whose type in the text is coarser."""
+
+SPARK_MAP = "spark.map"
+"""The key for the Spark type of a map whose keys are not strings, a list of entries. Only tables of changes have it."""
+
+SPARK_METADATA = "spark.metadata"
+"""The key for the metadata of a column, without its comment."""
+
+ROOT_COLUMN = "value"
+"""The name of the only column of a schema whose root is not a record."""
+
+LARGEST_SCHEMA = 10_000
+"""Most types of a schema once every name is replaced by its definition. A few lines of text can stand for billions."""
+
+DEEPEST = 60
+"""Most levels of nested structs, arrays and maps; a map counts as two, because it is a list of structs to Arrow.
+
+Arrow's IPC, by which Spark and its Python workers exchange rows, allows 64. A changelog nests the columns one deeper.
+"""
+
 WHOLE_NUMBERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 FLOATING_POINT: tuple[type[DataType], ...] = (FloatType, DoubleType)
-"""Each type holds the values of those before it."""
+"""Each type holds all values of the types before it."""
 
 
 def find_wider_number(one: DataType, other: DataType) -> DataType | None:
-    """Return that of two types of numbers which holds the values of both; None if neither does."""
+    """Return which of two types of numbers holds the values of both; None if neither does."""
     for family in (WHOLE_NUMBERS, FLOATING_POINT):
         if type(one) in family and type(other) in family:
-            return max(one, other, key=lambda number_type: family.index(type(number_type)))
+            return max(one, other, key=lambda candidate: family.index(type(candidate)))
     return None
 
 
@@ -46,11 +67,11 @@ _EXACT_IN: dict[type[DataType], tuple[type[DataType], ...]] = {
     ShortType: (FloatType, DoubleType),
     IntegerType: (DoubleType,),
 }
-"""Floating-point types that hold all values of a type of whole numbers."""
+"""The floating-point types that hold all values of a type of whole numbers."""
 
 
 def can_hold_number(wide: DataType, narrow: DataType) -> bool:
-    """Tell whether a type of numbers holds every value of another exactly; False for types of anything else."""
+    """Return whether a type of numbers holds every value of another exactly; False for other types."""
     return find_wider_number(narrow, wide) == wide or type(wide) in _EXACT_IN.get(type(narrow), ())
 
 
@@ -77,7 +98,7 @@ _COLLATED = re.compile(r"string collate (\w+)")
 
 
 def parse_spark_type(name: object) -> DataType | None:
-    """Return the primitive type with this `simpleString()`; None for anything else."""
+    """Return the primitive type with this `simpleString()`; None if there is no such type."""
     if not isinstance(name, str):
         return None
     found = _PLAIN.get(name)
@@ -95,19 +116,22 @@ def parse_spark_type(name: object) -> DataType | None:
 
 
 def is_valid_decimal(precision: object, scale: object) -> bool:
-    """Tell whether Spark has decimal(precision, scale)."""
+    """Return whether Spark has decimal(precision, scale)."""
     return isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 38 and 0 <= scale <= precision
 
 
-DEEPEST = 60
-"""Levels of structs, arrays and maps inside one another; a map counts as two, because it is a list of structs to Arrow.
-
-Arrow's IPC, by which Spark and its Python workers exchange rows, takes 64; a changelog has the columns one level down.
-"""
+def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """Return a column's comment, and the rest of its metadata."""
+    rest = dict(metadata or {})
+    comment = rest.get("comment")
+    if not isinstance(comment, str):
+        return None, rest
+    del rest["comment"]
+    return comment, rest
 
 
 def parse_spark_schema(text: str) -> StructType:
-    """Return the schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested more than DEEPEST."""
+    """Parse a schema that Spark wrote as JSON. Raises UnsupportedTypeError for a column nested deeper than DEEPEST."""
     try:
         schema = json.loads(text)
     except RecursionError:
@@ -138,30 +162,3 @@ def _make_depth_error(column: str) -> UnsupportedTypeError:
         f"{column} has a type nested more than {DEEPEST} levels deep (a map counts as two). Flatten it, or store it as "
         "a STRING of JSON (to_json)."
     )
-
-
-SPARK_TYPE = "spark.type"
-"""The exact Spark type of a column whose type in the text is coarser."""
-
-SPARK_MAP = "spark.map"
-"""The Spark type of a map whose keys are not strings: entries in a list. Only tables of changes have such columns."""
-
-SPARK_METADATA = "spark.metadata"
-"""The metadata of a column, without its comment."""
-
-ROOT_COLUMN = "value"
-"""The column of a schema whose root is no record."""
-
-LARGEST_SCHEMA = 10_000
-"""Types that a schema may have when all names are replaced by what they stand for; a few lines of text can stand for
-billions."""
-
-
-def split_comment(metadata: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
-    """Return a column's comment, and the rest of its metadata."""
-    rest = dict(metadata or {})
-    comment = rest.get("comment")
-    if not isinstance(comment, str):
-        return None, rest
-    del rest["comment"]
-    return comment, rest

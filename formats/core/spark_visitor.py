@@ -1,4 +1,4 @@
-"""Walks a Spark type from the leaves up and tells the column path of every part."""
+"""Walks a Spark type from the leaves up, with the column path of every part."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def join_path(path: str, name: str) -> str:
 
 
 def iterate_leaf_types(data_type: DataType) -> Iterator[DataType]:
-    """Iterate over the types of plain values that a type is made of; keys of maps, which are strings, are left out."""
+    """Iterate over the types of the plain values in a type. Keys of maps, which are strings, are left out."""
     if isinstance(data_type, StructType):
         for field in data_type.fields:
             yield from iterate_leaf_types(field.dataType)
@@ -44,7 +44,7 @@ def iterate_leaf_types(data_type: DataType) -> Iterator[DataType]:
 
 
 def find_map_without_string_keys(data_type: DataType, path: str = "") -> str | None:
-    """Return the path of a map whose keys are not strings; None if there is none in a type."""
+    """Return the path of a map whose keys are not strings; None if the type has no such map."""
     if isinstance(data_type, StructType):
         parts = [(field.name, field.dataType) for field in data_type.fields]
     elif isinstance(data_type, ArrayType):
@@ -64,7 +64,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     format_name: str
     """For messages: the format that the types are mapped to."""
     any_keys = False
-    """Whether maps may have keys that are not strings: `entries` then is about these."""
+    """Whether maps may have keys that are not strings, which `entries` then maps."""
 
     @abstractmethod
     def struct(self, struct: StructType, path: str, members: list[tuple[StructField, Result]]) -> Result: ...
@@ -83,7 +83,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
     def primitive(self, data_type: DataType, path: str) -> Result: ...
 
     def visit(self, data_type: DataType, path: str = "") -> Result:
-        """Visit a type and its parts. Raises UnsupportedTypeError naming the path of what no schema text can hold."""
+        """Visit a type and its parts. Raises UnsupportedTypeError naming the path of a part that no text can hold."""
         if isinstance(data_type, StructType):
             if not data_type.fields:
                 self.refuse(data_type, path, "a struct needs at least one field")
@@ -117,7 +117,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
         return self.primitive(data_type, path)
 
     def refuse(self, data_type: DataType, path: str, reason: str) -> NoReturn:
-        """Refuse a type: raise UnsupportedTypeError."""
+        """Raise UnsupportedTypeError for a type, with the reason."""
         column = f"column '{path}'" if path else "the table"
         raise UnsupportedTypeError(
             f"{column} has type {_describe_type(data_type)}, which format {self.format_name} cannot hold: {reason}"
@@ -125,7 +125,7 @@ class SparkTypeVisitor(ABC, Generic[Result]):
 
 
 def _describe_type(data_type: DataType) -> str:
-    # Interval types without fields and user types have no usable simple string.
+    # Interval types without fields and user-defined types have no usable simple string.
     try:
         text = data_type.simpleString()
     except Exception:
@@ -147,7 +147,7 @@ WHY_UNSUPPORTED: dict[str, str] = {
 
 
 def explain_unsupported(data_type: DataType) -> str:
-    """Say what to do about a type that neither Avro nor JSON can hold."""
+    """Return what to do about a type that neither Avro nor JSON can hold."""
     for kind in type(data_type).__mro__:
         reason = WHY_UNSUPPORTED.get(kind.__name__)
         if reason is not None:

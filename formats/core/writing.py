@@ -1,4 +1,4 @@
-"""What encoders share: rows become bytes column by column, by Arrow's kernels instead of row by row.
+"""Shared by the encoders: turns rows into bytes column by column, by Arrow's kernels instead of row by row.
 
 Each column becomes one or more binary arrays with a cell per row, and joining the cells of a row gives its
 payload. Lists are encoded by their flattened elements, which are then joined per list.
@@ -22,11 +22,11 @@ from .framing import Codec, find_codec, make_header
 Rows = npt.NDArray[np.int64]
 
 BINARY = pa.large_binary()
-"""64-bit offsets: a batch of large rows may be beyond 2 GiB when encoded."""
+"""With 64-bit offsets, because an encoded batch of large rows may exceed 2 GiB."""
 
 
 def make_constant(value: bytes) -> pa.Scalar:
-    """Return the same bytes for every row, as one part of a join."""
+    """Return bytes that are the same for every row, as one part of a join."""
     return pa.scalar(value, BINARY)
 
 
@@ -70,7 +70,7 @@ class Cells(ABC):
     """Turns one column into binary cells."""
 
     no_null = "null, but the column is NOT NULL"
-    """What is said of a null where none may be."""
+    """What messages say of a null that is not allowed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class Cells(ABC):
         """Return the cells of an array without nulls."""
 
     def cells(self, array: pa.Array, rows: Rows, nullable: bool) -> pa.LargeBinaryArray:
-        """Return the cells of any array, null where it is null. Raises InvalidRowError for nulls not allowed."""
+        """Return the cells of any array, null where it is null. Raises InvalidRowError for a forbidden null."""
         if array.null_count == 0:
             return self.write_present(array, rows)
         there = array.is_valid().to_numpy(zero_copy_only=False)
@@ -94,13 +94,13 @@ class Cells(ABC):
         raise InvalidRowError(f"row {int(row)} of the batch cannot be written: {column} is {value}")
 
     def refuse_first(self, wrong: npt.NDArray[np.bool_], rows: Rows, value: str) -> None:
-        """Refuse the first of the values marked, if any."""
+        """Refuse the first of the marked values, if there is one."""
         if wrong.any():
             self.refuse(rows[np.flatnonzero(wrong)[0]], value)
 
 
 def encode_valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBinaryArray:
-    """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, which Spark allows."""
+    """Return a string column as bytes. Raises InvalidRowError for a string that is not UTF-8, as Spark allows."""
     index = find_invalid_text(array)
     if index is not None:
         cells.refuse(rows[index], NOT_UTF8)
@@ -108,7 +108,7 @@ def encode_valid_text(array: pa.Array, cells: Cells, rows: Rows) -> pa.LargeBina
 
 
 def find_invalid_text(array: pa.Array) -> int | None:
-    """Return the index of the first string that is not UTF-8, which Spark allows; None if all are. Takes no nulls."""
+    """Return the index of the first string that is not UTF-8, as Spark allows; None if all are. Takes no nulls."""
     wide = array.cast(pa.large_string())
     try:
         wide.validate(full=True)
@@ -123,7 +123,7 @@ def find_invalid_text(array: pa.Array) -> int | None:
 
 
 class BatchEncoder:
-    """The common part of the encoders: checks the batch, then frames and compresses payloads."""
+    """The common part of the encoders: checks batches, then frames and compresses payloads."""
 
     def __init__(self, schema: StructType, encoding_id: int | None, codec: str) -> None:
         self._names = schema.names
@@ -141,15 +141,15 @@ class BatchEncoder:
 
     @property
     def header(self) -> bytes:
-        """Return what stands before each payload as it is joined: before compression there is nothing."""
+        """Return the bytes to join before each payload; none if the payload is compressed afterwards."""
         return b"" if self._codec.compressed else self._header
 
     def frame(self, parts: list[Any], count: int) -> pa.LargeBinaryArray:
-        """Join the parts of payloads, compress them if need be, and put the header before them."""
+        """Join the parts of payloads, compress them if necessary, and put the header before them."""
         return self.compress(join_parts([make_constant(self.header), *parts], count))
 
     def compress(self, payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        """Compress payloads that begin with `header`, and put the registry's before them, if need be."""
+        """Compress payloads that begin with `header`, and put the registry's header before them, if necessary."""
         if not self._codec.compressed:
             return payloads
         compress, begin = self._codec.compress, self._header

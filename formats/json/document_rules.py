@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_draft3(root: Any) -> bool:
-    """Tell whether a schema text uses what only draft 3 has, and nothing that only later drafts have."""
+    """Return whether a schema text uses what only draft 3 has, and nothing that only later drafts have."""
     return any(map(_is_older, _iterate_schemas(root))) and not any(map(_is_later, _iterate_schemas(root)))
 
 

@@ -90,7 +90,7 @@ class References:
         return None
 
     def is_recursive(self, schema: dict[str, Any]) -> bool:
-        """Tell whether a schema leads to itself."""
+        """Return whether a schema leads to itself."""
         if id(schema) not in self._recursive:
             self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
         return self._recursive[id(schema)]

@@ -123,7 +123,7 @@ def _read_default(node: model.Node | None) -> Any:
 
 
 def needs_number_text(data_type: DataType, node: model.Node | None, timestamps: str = ISO) -> bool:
-    """Tell whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
+    """Return whether exact digits matter somewhere in a column: decimals, numeric timestamps, JSON kept as text."""
     if isinstance(data_type, StructType):
         properties = node.properties if isinstance(node, model.Object) else {}
         return any(

@@ -215,7 +215,7 @@ class _Map(JsonCells):
 
 
 def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
-    """Tell whether elements may be null: by their type, and by what the schema says of them."""
+    """Return whether elements may be null: by their type, and by what the schema says of them."""
     if nullable and node is not None and not node.takes_null:
         cells.no_null = _NO_NULL
         return False

@@ -84,20 +84,20 @@ def protobuf_to_spark(text: str) -> StructType:
 
 
 def has_json_texts(message: Descriptor) -> bool:
-    """Tell whether columns of a message's table, or parts of them, hold texts of JSON."""
+    """Return whether columns of a message's table, or parts of them, hold texts of JSON."""
     mapping = _Mapping()
     mapping.struct(message, "", ())
     return mapping.json_texts
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Tell whether a field may have several values, in the way that the library's release allows."""
+    """Return whether a field may have several values, in the way that the library's release allows."""
     found = getattr(field, "is_repeated", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
 def is_required(field: FieldDescriptor) -> bool:
-    """Tell whether a message without the field is none, in the way that the library's release allows."""
+    """Return whether a message without the field is none, in the way that the library's release allows."""
     found = getattr(field, "is_required", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
 
@@ -109,7 +109,7 @@ def find_entry_fields(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDes
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Tell whether a field is a map, which on the wire is a repeated message."""
+    """Return whether a field is a map, which on the wire is a repeated message."""
     return is_repeated(field) and field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 

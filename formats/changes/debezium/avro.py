@@ -183,7 +183,7 @@ class DebeziumAvroFormat(AvroFormat):
 
 
 def is_envelope(schema_text: str) -> bool:
-    """Tell whether an Avro schema is one of Debezium's envelopes."""
+    """Return whether an Avro schema is one of Debezium's envelopes."""
     try:
         return _is_envelope(avro.parse_avro(schema_text))
     except InvalidSchemaError:

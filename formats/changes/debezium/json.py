@@ -255,7 +255,7 @@ def read_change(envelope: Any, schema: int | None) -> Change:
 
 
 def _is_without_change(event: Mapping[str, Any]) -> bool:
-    """Tell whether this is a heartbeat, a transaction's begin or end, or a schema change."""
+    """Return whether this is a heartbeat, a transaction's begin or end, or a schema change."""
     properties = event.keys()
     return (
         (len(properties) > 0 and properties <= _HEARTBEAT)

@@ -72,7 +72,7 @@ def find_unscaled_scale(schema: FieldSchema | None) -> int | None:
 
 
 def is_decimal_text(text: str) -> bool:
-    """Tell whether a text has the digits of a decimal, perhaps with an exponent."""
+    """Return whether a text has the digits of a decimal, perhaps with an exponent."""
     return _DECIMAL_TEXT.fullmatch(text) is not None
 
 

@@ -52,12 +52,12 @@ TOO_LARGE = (
 
 
 def is_any_day(value: int) -> bool:
-    """Tell whether a schema's 32 bits can hold a number of days."""
+    """Return whether a schema's 32 bits can hold a number of days."""
     return -(2**31) <= value < 2**31
 
 
 def is_day_of_postgres(value: int) -> bool:
-    """Tell whether a number can be a date of PostgreSQL's: one of its infinities too."""
+    """Return whether a number can be a date of PostgreSQL's: one of its infinities too."""
     return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
 
 
