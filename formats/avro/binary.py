@@ -1,11 +1,11 @@
-"""Reads Avro's binary encoding into Python values, by the writer's schema alone.
+"""Reads Avro's binary encoding into Python values, by the writer's schema only.
 
-`make_skipping_reader` turns a schema into a function from (payload, position) to (value, position after it). Values
-are what the columns take: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
+A reader is a function from (payload, position) to (value, position after it). Values have the form that the columns
+expect: strings stay bytes (Arrow checks UTF-8 when it takes them over), enums are
 symbol numbers, records are lists of the wanted fields' values, values of unions with several types are
 (branch, value). Logical types do not matter here.
 
-Strict where other readers are not: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
+It is stricter than other readers: numbers longer than 64 bits, ints beyond 32 bits, negative lengths,
 symbol and branch numbers out of range and booleans other than 0 and 1 are refused. Everything is
 checked, wanted or not, except whether unwanted strings are UTF-8.
 """
@@ -26,9 +26,9 @@ _unpack_double = struct.Struct("<d").unpack_from
 
 
 def read_whole(reader: Reader, payload: bytes, padded: bool) -> Any:
-    """Return the value that takes up exactly the payload; with `padded`, NULs may follow it.
+    """Read the value that fills exactly the payload; with `padded`, NULs may follow it.
 
-    Raises Undecodable saying why there is none.
+    Raises Undecodable with the reason if there is no such value.
     """
     try:
         value, end = reader(payload, 0)
@@ -105,7 +105,7 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
         if length < 0:
             raise Undecodable("it has a string of negative length")
         end = at + length
-    # Beyond the payload's end the slice is short; the position tells, at the latest at the very end.
+    # Beyond the payload's end the slice is too short; `read_whole` notices the position at the latest.
     return data[at:end], end
 
 
@@ -122,12 +122,12 @@ _PRIMITIVES: dict[str, Reader] = {
 
 
 def make_skipping_reader(node: avro.Node) -> Reader:
-    """Return a reader for values of a type that are not wanted but have to be skipped."""
+    """Return a reader that skips values of a type that are not wanted."""
     return _Unwanted().read(node)
 
 
 class _Unwanted:
-    """Makes readers, one for each record; from where a record would contain itself, values are skipped in a loop."""
+    """Makes one reader for each record. Where a record would contain itself, values are skipped in a loop."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []
@@ -152,10 +152,10 @@ class _Unwanted:
 
 
 def _make_skipper(record: avro.Record) -> Reader:
-    """Return what skips values that may be nested as deep as the data is long."""
+    """Return a reader that skips values of any depth without recursion."""
 
     def skip(data: bytes, at: int) -> tuple[None, int]:
-        # What is left to skip, the next at the end: a type, and how many items of it a block still has.
+        # Types that are left to skip, the next one at the end, and how many items of it a block still has.
         left: list[tuple[avro.Node, int | None]] = [(record, None)]
         while left:
             node, count = left.pop()
@@ -212,7 +212,7 @@ def _make_fixed_reader(size: int) -> Reader:
 
 
 def make_record_reader(steps: Sequence[tuple[Reader, bool]]) -> Reader:
-    """Return a reader for fields in the writer's order. Those marked true go into the list of values."""
+    """Return a reader for fields in the writer's order. Fields marked true go into the list of values."""
     if all(wanted for _, wanted in steps):
         readers = [reader for reader, _ in steps]
 
@@ -258,9 +258,9 @@ def make_array_reader(node: avro.Array, item: Reader) -> Reader:
 
 
 def _make_weightless_reader(item: Reader) -> Reader:
-    """Return a reader for arrays whose elements take no bytes, of which a few bytes could claim billions."""
-    # Which event was read last, how far, and how many elements it had so far. Threads that disturb each other here
-    # count too few, never too many.
+    """Return a reader for arrays whose elements take no bytes, where a few bytes could claim billions of them."""
+    # The event that was read last, up to where, and its number of elements so far. Threads that disturb each other
+    # here count too few elements, never too many.
     last: tuple[bytes, int, int] = (b"", 0, 0)
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
@@ -280,7 +280,7 @@ def _make_weightless_reader(item: Reader) -> Reader:
 
 
 MOST_WEIGHTLESS = 10_000
-"""Elements without bytes, such as records without fields, that an event may have in arrays."""
+"""Most elements without bytes, such as records without fields, in the arrays of an event."""
 
 
 def make_map_reader(item: Reader) -> Reader:
@@ -302,7 +302,7 @@ def make_map_reader(item: Reader) -> Reader:
 
 
 def read_block_count(data: bytes, at: int) -> tuple[int, int]:
-    """Read how many items follow. Behind a negative count stands the block's size in bytes, which is not needed."""
+    """Read how many items follow. After a negative count comes the block's size in bytes, which is not needed."""
     count, at = read_long(data, at)
     if count < 0:
         size, at = read_long(data, at)
@@ -313,7 +313,7 @@ def read_block_count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_bounded_block(data: bytes, at: int, weightless: bool = False) -> tuple[int, int]:
-    """Read how many items follow, which cannot be more than bytes are left; MOST_WEIGHTLESS if they take no bytes."""
+    """Read how many items follow: at most one per remaining byte, or MOST_WEIGHTLESS if they take no bytes."""
     count, at = read_block_count(data, at)
     if count > (MOST_WEIGHTLESS if weightless else len(data) - at):
         raise Undecodable(f"it has a block that claims {count} more items than there can be")
@@ -330,7 +330,7 @@ def make_nullable_reader(null_branch: int, reader: Reader) -> Reader:
             return reader(data, at + 1)
         if byte == null_byte:
             return None, at + 1
-        # Zeros may be written with more bytes than they need.
+        # A number may be written with more bytes than it needs.
         branch, at = read_long(data, at)
         if not 0 <= branch < 2:
             raise Undecodable(f"it has the branch number {branch} of a union of 2 types")

@@ -1,4 +1,4 @@
-"""Writes columns of numbers as Avro's bytes, a whole column at a time, and the base of what writes any column."""
+"""Writes columns of numbers as Avro's bytes, a whole column at a time, and holds the base class of all such writers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ValueCells(Cells):
     """Writes the values of one type."""
 
     def all_parts(self, array: pa.Array, rows: Rows) -> Parts:
-        """Return the parts of an array that may have nulls, which most types refuse."""
+        """Return the parts of an array that may have nulls. Most types refuse nulls."""
         if array.null_count:
             place = pc.index(array.is_null(), True).as_py()
             self.refuse(rows[place], "null, but the column is NOT NULL")
@@ -40,7 +40,7 @@ def make_binary_cells(data: npt.NDArray[np.uint8], lengths: Numbers | int, count
     """Make cells over bytes that lie one after the other. `lengths` may be one number for all of them."""
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.broadcast_to(lengths, count), out=offsets[1:])
-    # The buffer's address matters, so that it must be one piece.
+    # Arrow uses the buffer's address, so it must be one piece.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(BINARY, count, buffers)
 
@@ -79,7 +79,7 @@ def write_varint_cells(numbers: Numbers) -> pa.LargeBinaryArray:
 
 
 def write_decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers]:
-    """Return the unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of those matter.
+    """Return the unscaled numbers of a decimal128 array as 16 big-endian bytes each, and how many of them matter.
 
     The last n bytes are the shortest two's complement of a number, as Java's BigInteger gives it.
     """
@@ -87,7 +87,7 @@ def write_decimal_bytes(array: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers
     little = np.frombuffer(buffer, np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
     big = np.ascontiguousarray(little[:, ::-1])
     sign = np.where(big[:, :1] >= 128, 255, 0).astype(np.uint8)
-    # Bytes that only repeat the sign may go, as long as the next one begins with the sign's bit.
+    # Bytes that only repeat the sign are needless, as long as the next byte begins with the bit of the sign.
     repeated = (big == sign)[:, :15] & ((big[:, 1:] >= 128) == (sign >= 128))
     needless = np.argmin(np.column_stack([repeated, np.zeros(len(big), np.bool_)]), axis=1)
     return big, (16 - needless).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Turns the defaults of a schema into the values that `binary` would read, or that a JSON text would have."""
+"""Turns the defaults of a schema into values as `binary` reads them, or as a JSON text has them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .json_scalars import make_json_converter
 from .schema_to_spark import list_targets
 
 WRONG_DEFAULT = (ValueError, KeyError, TypeError, AttributeError, AssertionError)
-"""What comes of a default that has another shape than its type."""
+"""Errors that a default of another shape than its type may cause."""
 
 
 def convert_default(node: avro.Node, default: Any, data_type: DataType) -> Any:
-    """Return a default as the readers would give it. Raises one of WRONG_DEFAULT if it does not fit."""
+    """Return a default as the readers would return it. Raises one of WRONG_DEFAULT if it does not fit."""
     if isinstance(node, avro.Union):
         return _convert_union_default(node, default, data_type)
     if isinstance(node, avro.Record):
@@ -62,18 +62,18 @@ def _convert_union_default(node: avro.Union, default: Any, data_type: DataType) 
         if several:
             assert isinstance(data_type, StructType)
             name = f"member{place}"
-            # Any value will do for a member that is not wanted: it is never read.
+            # A member that is not wanted may have any value, which is never read.
             branch_type = data_type[name].dataType if name in data_type.names else NullType()
         try:
             value = None if isinstance(branch_type, NullType) else convert_default(node_of_branch, default, branch_type)
         except WRONG_DEFAULT:
             continue
         return value if len(node.branches) == 2 and node.nullable else (branch, value)
-    raise Misfit("no branch of the union takes it")
+    raise Misfit("no branch of the union fits it")
 
 
 def convert_default_to_json(node: avro.Node, default: Any) -> Any:
-    """Return a schema's default as the JSON value that it has in a text. Raises one of WRONG_DEFAULT."""
+    """Return a default as the value that a JSON text has for it. Raises one of WRONG_DEFAULT if it does not fit."""
     match node:
         case avro.Union():
             if default is None and node.nullable:
@@ -83,7 +83,7 @@ def convert_default_to_json(node: avro.Node, default: Any) -> Any:
                     return convert_default_to_json(branch, default)
                 except WRONG_DEFAULT:
                     continue
-            raise Misfit("no branch of the union takes it")
+            raise Misfit("no branch of the union fits it")
         case avro.Record():
             return {
                 field.name: convert_default_to_json(field.type, default.get(field.name, field.default))

@@ -23,8 +23,8 @@ _NULLS = ("null", {"type": "null"})
 def edit_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str = MICROS) -> str:
     """Return the schema with these columns as its fields.
 
-    A field that stays keeps all that is said of it. A renamed one has its old name as an alias, by which readers find
-    it in old events. `timestamps` is the unit of columns that are new: "micros" or "millis".
+    A field that stays keeps all its attributes. A renamed field gets its old name as an alias, by which readers find it
+    in old events. `timestamps` is the unit of new columns: "micros" or "millis".
     """
     record = json.loads(text)
     if not isinstance(record, dict) or record.get("type") != "record":
@@ -36,7 +36,7 @@ def edit_avro(text: str, columns: Sequence[EditedColumn], revision: int | None, 
 
 
 def find_former_names(text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-    """Return the aliases of all fields that have some, by the parts of their names."""
+    """Return the aliases of all fields that have any, by the parts of their names."""
     found: dict[tuple[str, ...], Sequence[str]] = {}
     _collect_aliases(avro.parse_avro(text), (), found)
     return found
@@ -66,7 +66,7 @@ def _collect_aliases(
 def _edit_record(
     record: dict[str, Any], columns: Sequence[EditedColumn], timestamps: str, namespace: str, path: str
 ) -> dict[str, Any]:
-    """Return a record of these fields. `namespace` is that of what is around it, `path` the column that it is."""
+    """Return a record of these fields. `namespace` is the surrounding namespace, `path` the record's column."""
     old = {field["name"]: field for field in record["fields"]}
     name, own = record["name"], record.get("namespace", namespace)
     full_name = f"{own}.{name}" if own and "." not in name else name
@@ -88,13 +88,13 @@ def _edit_field(
         default = before.get("default")
         field = field | {"default": None} if default is None else add_avro_default(field, default)
     if column.source != column.field.name:
-        spark_field_to_avro(column.field, full_name)  # which checks the name
+        spark_field_to_avro(column.field, full_name)  # only to check the name
         field = field | {"name": column.field.name, "aliases": [*field.get("aliases", []), column.source]}
     return _replace_description(field, column.field)
 
 
 def _edit_type(node: Any, column: EditedColumn, timestamps: str, namespace: str, path: str) -> Any:
-    """Return the type of a column that was there, or of the elements or values of one, as it is to be."""
+    """Return the new type of an existing column, or of its elements or values."""
     if column.retyped:
         field = StructField("x", column.field.dataType, column.field.nullable)
         return spark_field_to_avro(field, "", timestamps)["type"]

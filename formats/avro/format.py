@@ -92,7 +92,7 @@ class AvroDecoder(BatchDecoder):
     """Reads events of any writer's schema with the table's schema, by the rules of schema resolution.
 
     A writer's record must have the name of the table's (without namespace), or one of its aliases:
-    otherwise events of another type in the same stream would be read as rows of nulls.
+    otherwise events of another type in the same stream would become rows of nulls.
     """
 
     format_name = "Avro"
@@ -104,14 +104,14 @@ class AvroDecoder(BatchDecoder):
         resolve: Resolve | None = None,
         timestamps: str = MICROS,
     ) -> None:
-        """`timestamps` is their unit where there is no text, "micros" or "millis"."""
+        """Take the table's schema text, or without one the unit of timestamps: "micros" or "millis"."""
         super().__init__(reader_schema, resolve)
         struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._struct = struct
         self._any_name = False
         if not table_schema_text:
-            # Without columns there is nothing to resolve either.
+            # Without columns there is no schema to resolve with.
             if not struct.fields:
                 raise InvalidSchemaError("without any column, events can only be read with the table's schema text")
             table_schema_text = spark_to_avro(reader_schema, "event", "", timestamps=timestamps)
@@ -166,7 +166,7 @@ class _RecordReader(PayloadReader):
 
 
 class _ValueReader(PayloadReader):
-    """Reads values of a root that is no record into the only column."""
+    """Reads values of a root that is not a record into the only column."""
 
     def __init__(self, reader: Reader, column: Column | None, nullable: bool) -> None:
         self._reader = reader

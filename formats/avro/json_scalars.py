@@ -1,4 +1,4 @@
-"""Turns Avro's plain values into JSON values and back, for records that a column has as JSON text.
+"""Turns Avro's plain values into JSON values and back, for records that a column holds as JSON text.
 
 | Avro | JSON |
 |---|---|
@@ -8,7 +8,7 @@
 | bytes, fixed | base64 |
 | date, timestamps | ISO 8601, as format json writes them |
 
-These are the values that format json has for the same columns.
+Format json has the same values for the same columns.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _INT_BITS = {"int": 32, "long": 64}
 
 
 def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
-    """Return what makes a JSON value of one that `make_scalar_reader` reads; it raises Misfit for one without.
+    """Return a function that turns values of `make_scalar_reader` into JSON values, or raises Misfit.
 
-    Raises InvalidSchemaError if the types do not resolve; `path` is for its text.
+    Raises InvalidSchemaError, whose message names `path`, if the types do not resolve.
     """
     check_resolves(writer, reader, path)
     if isinstance(writer, avro.Enum):
@@ -80,7 +80,7 @@ def make_json_converter(writer: Scalar, reader: Scalar, path: str) -> ToJson:
 
 
 def decode_text(value: bytes) -> str:
-    """Return the string of these bytes. Raises Misfit if it is not UTF-8."""
+    """Decode the bytes of a string. Raises Misfit if they are not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -116,7 +116,7 @@ def _convert_float(value: float) -> Any:
     if not np.isfinite(number):
         return _name_special_float(float(number))
     text = str(number)
-    # A reader may go by way of double, so the digits must survive that too.
+    # A reader may convert via double, so the digits must survive that too.
     return NumberText((text if np.float32(float(text)) == number else repr(float(number))).encode())
 
 
@@ -150,7 +150,7 @@ def _require_text(text: str | None, kind: str) -> str:
 
 
 def make_datum_writer(node: Scalar) -> FromJson:
-    """Return what makes Avro data of a JSON value. It raises Misfit for a value that does not fit."""
+    """Return a function that turns JSON values into Avro data. It raises Misfit for a value that does not fit."""
     if isinstance(node, avro.Enum):
         return lambda value: _write_symbol(node, value)
     match node.logical:

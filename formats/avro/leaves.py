@@ -29,7 +29,7 @@ Scalar = avro.Primitive | avro.Fixed | avro.Enum
 MILLIS = ("timestamp-millis", "local-timestamp-millis")
 _TIMESTAMPS = (*MILLIS, "timestamp-micros", "local-timestamp-micros")
 _TIMES = frozenset(("date", "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", *_TIMESTAMPS))
-"""Avro's logical types of dates, times of day and timestamps. Other names say nothing."""
+"""Avro's logical types of dates, times of day and timestamps. Other names have no meaning."""
 PROMOTED: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
     "int": ("int",),
@@ -39,13 +39,13 @@ PROMOTED: dict[str, tuple[str, ...]] = {
     "bytes": ("bytes", "string"),
     "string": ("string", "bytes"),
 }
-"""What the reader's type may have been written as."""
+"""The writer's types that a reader's type accepts."""
 _PLAIN = ("plain",)
-"""The native decoder goes by the writer's type and the Arrow type."""
+"""For the native decoder: the writer's type and the Arrow type say all."""
 
 
 def make_leaf_column(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Return the column of the reader's type that takes values of the writer's type.
+    """Return the column of the reader's type that reads values of the writer's type.
 
     Raises InvalidSchemaError if the types do not resolve, or the column's type is not the reader's.
     """
@@ -77,7 +77,7 @@ def check_resolves(writer: Scalar, reader: Scalar, path: str) -> None:
 
 
 def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool:
-    """Return whether numbers of a writer's time can be a reader's time. A plain number may be any."""
+    """Return whether numbers of a writer's time type can be read as a reader's time type. Plain numbers can be any."""
     said = writer.attributes.get("logicalType")
     if reader.logical not in ("date", *_TIMESTAMPS) or not isinstance(said, str) or said not in _TIMES:
         return True
@@ -85,7 +85,7 @@ def _has_compatible_time(writer: avro.Primitive, reader: avro.Primitive) -> bool
 
 
 def make_resolution_error(writer: avro.Node, reader: avro.Node, path: str) -> InvalidSchemaError:
-    """Return the error for two types that schema resolution does not bring together."""
+    """Return the error for two types that do not resolve."""
     where = f"column '{path}'" if path else "the event"
     return InvalidSchemaError(
         f"{where} was written as {describe_type(writer)}, which cannot be read as {describe_type(reader)}"
@@ -254,7 +254,7 @@ def _make_decimal(path: str, data_type: DataType, written_scale: int) -> Column 
 
 
 def _make_enum(writer: Scalar, reader: Scalar, data_type: DataType, path: str) -> Column:
-    """Take symbols by number. A symbol that the reader's enum lacks is read as that enum's default."""
+    """Return a column that reads symbols by number. A symbol that the reader's enum lacks becomes its default."""
     assert isinstance(writer, avro.Enum)
     if not data_type.simpleString().startswith("string"):
         raise InvalidSchemaError(

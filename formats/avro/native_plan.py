@@ -1,4 +1,4 @@
-"""Makes plans for the native decoder from a writer's Avro schema and the columns that take its values."""
+"""Makes plans for the native decoder from a writer's Avro schema and the columns that read its values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_column(writer: avro.Node, column: Column, nullable: bool) -> tuple[Spec
 
 
 _SINGLE = (StructColumn, ListColumn, MapColumn, Leaf)
-"""Columns of one type. Others stand for unions."""
+"""Columns of one type. Other columns read unions."""
 
 
 def _plan_record(writer: avro.Record, columns: StructColumn, nullable: bool) -> tuple[Spec, Spec]:
@@ -99,20 +99,20 @@ _READ_AS = {
 
 
 def _check_weight(node: avro.Array, where: str) -> None:
-    # Natively their number is bounded by the bytes that follow, otherwise by a number of its own.
+    # The native decoder limits their number by the bytes that follow, the reference by a limit of its own.
     if avro.is_weightless(node.items):
         raise Unplanned(f"{where} is an array of elements that take no bytes")
 
 
 class _Skips:
-    """Plans values that are not wanted. Records that contain each other, and themselves, are listed and numbered."""
+    """Plans how to skip values. Records that contain themselves or each other are listed and numbered."""
 
     def __init__(self) -> None:
         self._records: list[avro.Record] = []
         self._listing = False
 
     def plan(self, node: avro.Node) -> Spec:
-        """Plan a value of any type. Raises Unplanned."""
+        """Plan how to skip a value of any type. Raises Unplanned."""
         if isinstance(node, avro.Record):
             return self._record(node)
         if isinstance(node, avro.Array):
@@ -151,7 +151,7 @@ def _plan_skipping(node: avro.Node) -> Spec:
 
 
 def plan_skipped_event(writer: avro.Node) -> Spec:
-    """Plan events of which no column is wanted."""
+    """Plan events without any wanted column."""
     return ("record", [(None, _plan_skipping(writer))], [])
 
 

@@ -1,10 +1,10 @@
-"""Resolves schemas: how values of a writer's schema are read as columns of the table.
+"""Resolves schemas: decides how values of a writer's schema are read as columns of the table.
 
 The rules are those of the Avro specification: fields by name or by the reader's aliases, defaults for
-what the writer lacks, promotion, unions branch by branch. Types that do not resolve make the writer's
-schema unreadable, except in a branch of a union, where only events that have this branch are bad. More
-lenient than the specification: a nullable column that the writer lacks is null even without default, and
-records that are no branch of a union need not have the same name (as in Java).
+fields that the writer lacks, promotion, unions branch by branch. Types that do not resolve make the writer's
+schema unreadable, except in a branch of a union, where only events that have this branch are bad. In two points
+this is more lenient than the specification: a nullable column that the writer lacks is null even without a default,
+and records outside unions need not have the same name (as in Java).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from .schema_to_spark import list_targets
 from .unions import BranchColumn, Constant, MembersColumn, choose_places, find_sources
 
 Link = tuple[Reader, Column]
-"""What reads the writer's values, and what makes a column of them."""
+"""A reader of the writer's values, and the column that they become."""
 
 
 def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Bring a writer's and the table's type together; `data_type` is the column's type.
+    """Resolve a writer's type with the table's type; `data_type` is the column's type.
 
     Raises InvalidSchemaError naming the column if they do not resolve.
     """
@@ -62,7 +62,7 @@ def link(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -
             read, column = _link_single(writer.branches[1 - null_branch], wanted[0], data_type, path)
             return make_nullable_reader(null_branch, read), column
         except InvalidSchemaError:
-            pass  # Events that have null here can be read all the same.
+            pass  # Events that have null here can still be read.
     readers, columns, refused = _link_branches(writer, reader, data_type, path)
     return make_union_reader(readers), BranchColumn(path, find_arrow_type(data_type), columns[0], refused)
 
@@ -115,7 +115,7 @@ def _make_missing_column(target: avro.Field | None, field: StructField, path: st
 
 
 def _link_single(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Resolve types that are no unions."""
+    """Resolve types that are not unions."""
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StructType):
         return link_records(writer, reader, data_type, path)
     if isinstance(writer, avro.Record) and isinstance(reader, avro.Record) and isinstance(data_type, StringType):
@@ -138,7 +138,7 @@ def _link_single(writer: avro.Node, reader: avro.Node, data_type: DataType, path
 
 
 def _link_members(writer: avro.Node, reader: avro.Node, data_type: DataType, path: str) -> Link:
-    """Resolve a union of several types in the table: a struct of which one member is set."""
+    """Resolve a union of several types in the table, which is a struct with one member set."""
     wanted = list_targets(reader)
     if not isinstance(data_type, StructType):
         raise InvalidSchemaError(
@@ -174,7 +174,7 @@ def _tag_branch(reader: Reader) -> Reader:
 def _link_branches(
     writer: avro.Union, reader: avro.Node, data_type: DataType, path: str
 ) -> tuple[list[Reader], dict[int, dict[int, Column]], dict[int, str]]:
-    """Return the readers of the writer's branches, the columns by wanted type and branch, and why some have none."""
+    """Return readers for the writer's branches, columns by wanted type and branch, and why branches are refused."""
     wanted = list_targets(reader)
     readers: list[Reader] = []
     columns: dict[int, dict[int, Column]] = {place: {} for place in range(len(wanted))}
@@ -185,7 +185,7 @@ def _link_branches(
             assert isinstance(data_type, StructType)
             here = join_path(path, f"member{place}")
             if f"member{place}" not in data_type.names:
-                # The member is not wanted, but its values are no mistake.
+                # The member is not wanted, but its values are valid.
                 columns[place][branch] = Constant(here, pa.nulls(1))
                 readers.append(make_skipping_reader(node))
                 continue
@@ -206,5 +206,5 @@ def _link_branches(
 
 def _explain_refusal(node: avro.Node, wanted: Sequence[avro.Node], reason: InvalidSchemaError | None) -> str:
     text = f"a value of type {describe_type(node)} cannot be read as {' or '.join(map(describe_type, wanted))}"
-    # Of plain types there is no more to say.
+    # For plain types the reason says nothing more.
     return text if reason is None or isinstance(node, avro.Primitive) else f"{text}: {reason.message}"

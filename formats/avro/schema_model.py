@@ -1,4 +1,4 @@
-"""Models an Avro schema with all names resolved: what the mappings and the reader walk.
+"""Models an Avro schema with all names resolved, for the mappings and the reader.
 
 Parsed by the rules of the Avro 1.11 specification. Logical types that break their own rules (a decimal
 without precision, a timestamp on an int) are ignored, as the specification wants.
@@ -18,7 +18,7 @@ from ..core.spark_types import is_valid_decimal
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 _MARKS = "_$"
-"""With `$`, which Java's reflection writes for nested classes."""
+"""The characters of names besides letters and digits; Java's reflection writes `$` for nested classes."""
 
 _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "date": ("int",),
@@ -29,8 +29,7 @@ _LOGICAL_BASE: Mapping[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
     "decimal": ("bytes", "fixed"),
 }
-"""The logical types that are read as something else than their base. All others (times of day, nanosecond
-timestamps) are read as the base."""
+"""The logical types that are not read as their base type. All others (times of day, nanosecond timestamps) are."""
 
 
 @dataclass(eq=False)
@@ -60,7 +59,7 @@ class Named(Node):
         return self.name.rpartition(".")[2]
 
     def has_name_of(self, other: Named) -> bool:
-        """Return whether a writer's type may be read as this one, going by unqualified names and our aliases."""
+        """Return whether another type has this type's unqualified name or one of its aliases."""
         names = {self.simple_name} | {alias.rpartition(".")[2] for alias in self.aliases}
         return other.simple_name in names
 
@@ -94,7 +93,7 @@ class Record(Named):
     fields: list[Field] = field(default_factory=list, repr=False)
 
     def field_named(self, name: str) -> Field | None:
-        """Return the field of this name, None if there is none."""
+        """Return the field of this name, None if the record has none."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -119,7 +118,7 @@ class Union(Node):
 
     @property
     def not_null(self) -> list[Node]:
-        """Return the branches but null."""
+        """Return the branches except null."""
         return [branch for branch in self.branches if not is_null(branch)]
 
 
@@ -136,20 +135,20 @@ def split_null(node: Node) -> tuple[list[Node], bool]:
 
 
 def is_valid_name(text: str, more: str = "_") -> bool:
-    """Return whether Java takes this for a name: letters of any script, digits and `more`, not beginning with a digit.
+    """Return whether Java accepts a name: letters of any script, digits and `more`, not beginning with a digit.
 
-    The specification has A-Z and a-z alone; Java's `NameValidator.UTF_VALIDATOR` is its default and the registry's. It
-    looks at units of UTF-16, of which the halves of a pair are no letters.
+    The specification allows only A-Z and a-z, but Java and the registry use `NameValidator.UTF_VALIDATOR`. It looks at
+    UTF-16 units, so halves of surrogate pairs are not letters.
     """
 
-    def letter(character: str) -> bool:
+    def is_letter(character: str) -> bool:
         return (character.isalpha() and character <= "\uffff") or character in more
 
-    return text != "" and letter(text[0]) and all(letter(character) or character.isdecimal() for character in text[1:])
+    return text != "" and is_letter(text[0]) and all(is_letter(character) or character.isdecimal() for character in text[1:])
 
 
 def is_weightless(node: Node) -> bool:
-    """Return whether all values of a type are written as nothing at all."""
+    """Return whether values of a type take no bytes."""
     if isinstance(node, Record):
         return all(is_weightless(field.type) for field in node.fields)
     if isinstance(node, Fixed):
@@ -187,7 +186,7 @@ def parse_avro(text: str) -> Node:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        # The bare name of a type is a schema too, though not JSON.
+        # The bare name of a type is a schema too, although it is not JSON.
         if text.strip() in PRIMITIVES:
             value = text.strip()
         else:
@@ -208,7 +207,7 @@ class _Parser:
         self._recursive = False
 
     def check_ends(self) -> None:
-        """Raise InvalidSchemaError for a record that contains itself in every value, so that no value ends."""
+        """Raise InvalidSchemaError for a record that contains itself in every value, so that no value can end."""
         if not self._recursive:
             return
         records = [named for named in self._names.values() if isinstance(named, Record)]
@@ -291,7 +290,7 @@ class _Parser:
             own_namespace = ""
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
         full_name = full_name.removeprefix(".")
-        # Namespaces may hold anything in the Avro 1.11 that the registry and its serializers have.
+        # Avro 1.11, which the registry and its serializers use, allows any characters in namespaces.
         if not is_valid_name(full_name.rpartition(".")[2], _MARKS):
             _refuse(where, f"'{full_name}' is not a valid name")
         if full_name in self._names:

@@ -1,4 +1,4 @@
-"""Maps an Avro schema text, our own or anybody else's, to Spark types.
+"""Maps an Avro schema text, by this project or any other program, to Spark types.
 
 | Avro | Spark |
 |---|---|
@@ -7,15 +7,15 @@
 | decimal on bytes or fixed, up to 38 digits | decimal(p, s); binary if larger |
 | date; timestamp-millis, -micros; local-timestamp-... | date; timestamp; timestamp_ntz |
 | time-millis, time-micros, timestamp-nanos | the base type: int, bigint, bigint |
-| duration | refused: months, days and milliseconds together are no Spark type |
+| duration | refused: Spark has no type for months, days and milliseconds together |
 | uuid on string or fixed(16), enum | string |
 | fixed | binary |
 | array, map, record | array, map<string, v>, struct |
 | [null, T], [T, null] | T, nullable |
 | [int, long]; [float, double] | bigint; double |
 | a record within itself | string, the JSON text of the inner record |
-| other unions | struct of nullable member0, member1, ... of which one is set |
-| a root that is no record | one column `value` |
+| other unions | struct of nullable member0, member1, ..., one of which is set |
+| a root that is not a record | one column `value` |
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _LOGICAL: dict[str, DataType] = {
 def avro_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no Avro schema or has parts that no column can hold.
+    Raises InvalidSchemaError if the text is not an Avro schema or has parts that no column can hold.
     """
     return make_spark_struct(avro.parse_avro(text))
 
@@ -86,7 +86,7 @@ def make_spark_struct(root: avro.Node) -> StructType:
 
 
 def list_targets(node: avro.Node) -> list[avro.Node]:
-    """Return the types that a column of this type may hold, apart from null: one, or the members of a struct."""
+    """Return the types that a column of this type may hold besides null: one type, or the members of a struct."""
     branches = avro.split_null(node)[0]
     names = {branch.name for branch in branches if isinstance(branch, avro.Primitive) and not branch.logical}
     if len(branches) == 2 and names in ({"int", "long"}, {"float", "double"}):
@@ -95,7 +95,7 @@ def list_targets(node: avro.Node) -> list[avro.Node]:
 
 
 class _AvroToSpark:
-    """Visits every type, and remembers which records it is inside of."""
+    """Visits every type, and remembers the records around it."""
 
     def __init__(self) -> None:
         self._inside: list[avro.Record] = []

@@ -11,7 +11,7 @@
 | array, map<string, v>, struct | array, map, record named after its path |
 
 A nullable column is the union [null, T] with the default null, so that it may be added to a table or
-dropped later; if it has another default, it is [T, null], because a default belongs to the first. A column's comment is
+dropped later; with another default it is [T, null], because a default belongs to the first type. A column's comment is
 its "doc", other metadata is kept in "spark.metadata".
 """
 
@@ -71,7 +71,7 @@ MICROS = "micros"
 
 
 def read_timestamp_unit(settings: Settings) -> str:
-    """Return the unit in which a table's own schema has timestamps: "micros" or "millis"."""
+    """Return the unit of timestamps in a table's own schema: "micros" or "millis"."""
     return settings.get(TIMESTAMP_UNIT, MICROS).lower()
 
 
@@ -88,7 +88,7 @@ def spark_to_avro(
 
     With `any_keys` maps may have keys that are not strings; their entries are records.
 
-    `name` and `namespace` (stream and scope) may hold any characters: those that Avro does not allow in
+    `name` and `namespace` (stream and scope) may hold any characters: characters that Avro does not allow in
     names become `_`. `timestamps` is their unit, "micros" or "millis". Raises UnsupportedTypeError or
     InvalidNameError naming the column by its path.
     """

@@ -1,4 +1,8 @@
-"""Unions: which branch of a reader's union takes a value, as Java's Avro chooses, and unions as columns of structs."""
+"""Reads unions: chooses the branch of a reader's union as Java's Avro does, and builds columns from values of unions.
+
+The first part decides as which of the reader's types each branch of a writer's union is read. The columns at the end
+build arrays from the resulting values, (branch, value).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ _Pair = tuple[int, int]
 
 
 def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.Node]) -> list[int | None]:
-    """Return for each branch of the writer which of the reader's types is meant; None for null, and where none is.
+    """Return for each branch of the writer the place of the reader's type that it is read as; None if it has none.
 
-    `wanted` are the reader's types but null.
+    `wanted` are the reader's types except null, which has no place.
     """
     if len(wanted) == 1:
         return [None if avro.is_null(node) or _is_taken(node, wanted[0], writer) else 0 for node in writer.branches]
@@ -30,14 +34,14 @@ def choose_places(writer: avro.Union, reader: avro.Node, wanted: Sequence[avro.N
 
 
 def _is_taken(node: avro.Node, only: avro.Node, writer: avro.Union) -> bool:
-    """Return whether an enum or fixed has the simple name of the only type while another branch has its full name."""
+    """Return whether an enum or fixed has only the simple name of the type while another branch has its full name."""
     if not isinstance(node, avro.Enum | avro.Fixed) or _has_name(only, node) or _has_alias(only, node):
         return False
     return any(isinstance(branch, avro.Named) and _has_name(only, branch) for branch in writer.branches)
 
 
 def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]) -> dict[str, str]:
-    """Return which fields of the reader are read from which of the writer: of the same name, else by an alias."""
+    """Return the fields of the reader by the writer's fields that they are read from: by name, else by an alias."""
     names = {field.name for field in writer.fields}
     sources = {name: name for name in wanted if name in names and reader.field_named(name)}
     for name in wanted:
@@ -52,7 +56,7 @@ def find_sources(writer: avro.Record, reader: avro.Record, wanted: Sequence[str]
 
 
 def is_alike(writer: avro.Node, reader: avro.Node, seen: dict[_Pair, bool] | None = None) -> bool:
-    """Return whether Java takes two types for equal enough to go by the places of their branches."""
+    """Return whether Java considers two types so similar that it pairs their branches by place."""
     seen = {} if seen is None else seen
     if type(writer) is not type(reader):
         return False
@@ -83,7 +87,7 @@ def _are_alike(writers: Sequence[avro.Node], readers: Sequence[avro.Node], seen:
 def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair, bool]) -> bool:
     pair = id(writer), id(reader)
     if pair not in seen:
-        seen[pair] = True  # as long as nothing else is found, for records that contain themselves
+        seen[pair] = True  # assumed until the fields are compared, for records that contain themselves
         seen[pair] = all(
             one.name == other.name or one.name in other.aliases
             for one, other in zip(writer.fields, reader.fields, strict=False)
@@ -94,7 +98,7 @@ def _has_alike_fields(writer: avro.Record, reader: avro.Record, seen: dict[_Pair
 def _choose_as_java(writer: avro.Node, wanted: Sequence[avro.Node]) -> int | None:
     """Return the branch that Java chooses; None if it refuses the values."""
     if isinstance(writer, avro.Named):
-        # An alias renames the writer's type, so that it comes before a type of the old name.
+        # An alias renames the writer's type, so it takes precedence over a type of the old name.
         for same in (_has_alias, _has_name):
             for place, candidate in enumerate(wanted):
                 if type(candidate) is type(writer) and same(candidate, writer):
@@ -122,7 +126,7 @@ def _choose_by_structure(writer: avro.Record, wanted: Sequence[avro.Node]) -> in
 
 
 def _is_refused(writer: avro.Node, reader: avro.Node) -> bool:
-    """Return whether Java refuses every value of a type without looking into it."""
+    """Return whether Java refuses every value of a type without reading it."""
     if isinstance(writer, avro.Union):
         return False  # its branches are looked at one by one
     if isinstance(reader, avro.Union):
@@ -188,7 +192,7 @@ class Constant(Column):
 
 
 class BranchColumn(Column):
-    """Builds one column from values of several writer's types, as (branch, value)."""
+    """Builds one column from values of several writer's types, given as (branch, value)."""
 
     def __init__(
         self, path: str, arrow_type: pa.DataType, columns: Mapping[int, Column], refused: Mapping[int, str]
@@ -216,7 +220,7 @@ class BranchColumn(Column):
 
 
 class MembersColumn(Column):
-    """Builds a struct with one member set from values of a union of several types, as (branch, value)."""
+    """Builds a struct with one member set, from values of a union of several types, given as (branch, value)."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Writes rows as Avro data, by the table's schema text, whether it is our own or not.
+"""Writes rows as Avro data, by the table's schema text, whether this project or another program made it.
 
 A timestamp is cut to the unit of the schema (milliseconds). A union of several types is written from a
-struct of which exactly one member is set.
+struct with exactly one member set.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AvroEncoder(BatchEncoder):
         struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         node = avro.parse_avro(schema_text)
-        # Refuses what no column can hold.
+        # Refuses parts that no column can hold.
         make_spark_struct(node)
         self._wrapped = not isinstance(node, avro.Record)
         if isinstance(node, avro.Record):
@@ -99,7 +99,7 @@ class _Record(ValueCells):
 
 
 class _Union(ValueCells):
-    """Writes null or a value of one type. `null_branch` is None if there is no null."""
+    """Writes null or a value of one type. `null_branch` is None if the union has no null."""
 
     def __init__(self, path: str, null_branch: int | None, branch: int, value: ValueCells) -> None:
         super().__init__(path)
@@ -293,14 +293,14 @@ def _write_branch_number(branch: int) -> pa.Scalar:
 
 
 def _make_value_cells(node: avro.Node, data_type: DataType, path: str) -> ValueCells:
-    """Return what writes a column of `data_type` as `node`. Raises InvalidSchemaError if nothing can."""
+    """Return a writer of a column of `data_type` as `node`. Raises InvalidSchemaError if that is not possible."""
     if not isinstance(node, avro.Union):
         return _make_single_cells(node, data_type, path)
     numbers = {id(branch): number for number, branch in enumerate(node.branches)}
     null_branch = next((place for place, branch in enumerate(node.branches) if avro.is_null(branch)), None)
     wanted = list_targets(node)
     if len(wanted) == 1:
-        # Of [int, long] and [float, double] the wider is written.
+        # For [int, long] and [float, double] the wider type is written.
         same = [branch for branch in node.not_null if _name_kind(branch) == _name_kind(wanted[0])]
         return _Union(path, null_branch, numbers[id(same[0])], _make_single_cells(wanted[0], data_type, path))
     if not isinstance(data_type, StructType) or len(data_type.fields) != len(wanted):
@@ -342,7 +342,7 @@ def _make_mismatch_error(node: avro.Node, data_type: DataType, path: str) -> Inv
 
 
 def _make_scalar_cells(node: avro.Fixed | avro.Primitive, name: str, path: str) -> ValueCells | None:
-    """Return what writes plain values. `name` is the Spark type's."""
+    """Return a writer of plain values, None if the types do not match. `name` is that of the Spark type."""
     if node.logical == "decimal":
         if name != f"decimal({node.precision},{node.scale})":
             return None

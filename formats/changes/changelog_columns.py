@@ -1,7 +1,7 @@
-"""Builds the columns of the changelog from parsed changes, whatever format they were parsed from.
+"""Builds the columns of the changelog from parsed changes of any format.
 
-A parser gives a `Change` for each event; those of the same kind of source are encoded alike, and their columns are
-built together. Names of columns may differ from the table's in case: Oracle writes `ID`, others write `id`.
+A parser returns a `Change` for each event. Changes from the same kind of source are encoded alike, and their columns
+are built together. Names of columns may differ from the table's in case: Oracle writes `ID`, others write `id`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _OF_ENVELOPES = frozenset(
     "snapshot source ssn start_scn start_ts_ms table thread total_order transaction ts_ms ts_ns ts_us txId user_name "
     "version xmin".split()
 )
-"""What Debezium's envelopes have besides the rows: such a name in an event may be no column."""
+"""Names in Debezium's envelopes outside the rows: in an event they need not be columns."""
 
 
 class LetterCase:
-    """The names of a table's columns, and what is wrong with those of a change."""
+    """Compares the names of columns in changes with a table's, and explains names that differ only in case."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -54,7 +54,7 @@ class LetterCase:
         self._quoted = [f'"{name}"'.encode(errors="replace") for name in self._names - _OF_ENVELOPES]
 
     def of_schema(self, names: Iterable[str]) -> str | None:
-        """Return why a row with these columns is bad: one of the table's is there in other letters only."""
+        """Return why a row with these columns is bad: it has a column of the table only in other letters; else None."""
         there = frozenset(names)
         for name in sorted(there - self._names):
             wanted = self._folded.get(name.lower())
@@ -66,12 +66,12 @@ class LetterCase:
         return None
 
     def can_lack_all(self, payload: bytes) -> bool:
-        """Return whether the bytes of an event in JSON may be of a row without one of the table's columns."""
+        """Return whether a JSON event, by its bytes, can be a row without any of the table's columns."""
         return not any(name in payload for name in self._quoted)
 
     def of_row(self, row: Mapping[str, Any] | None) -> str | None:
-        """Return the same of a row without a schema."""
-        # The first column is known almost always.
+        """Return the same for a row without a schema."""
+        # Almost always the row has a known column.
         if not row or not self._names.isdisjoint(row):
             return None
         return self.of_schema(row)
@@ -81,8 +81,8 @@ _IMAGES = ("before", "after")
 
 
 Change = tuple[str | None, dict[str, Any] | None, dict[str, Any] | None, Mapping[str, Any] | None, int | None, Hashable]
-"""What one event says: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and the
-kind of its source."""
+"""The content of an event: operation (of OPERATIONS), before, after, source block, time in microseconds since 1970, and
+the kind of its source."""
 
 NO_CHANGE: Change = (None, None, None, None, None, None)
 """An event that changes no row."""
@@ -90,7 +90,7 @@ NO_CHANGE: Change = (None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class SourceEncoding:
-    """How changes from one kind of source are encoded: by the schemas of both images, if known, else by the rules."""
+    """The encoding of changes from one kind of source: by the schemas of both images, if known, else by the rules."""
 
     before: FieldSchema | None
     after: FieldSchema | None
@@ -107,7 +107,7 @@ class ChangeColumns:
         placeholder: str,
         encoding_of: Callable[[Hashable], SourceEncoding],
     ) -> None:
-        """Take the wanted columns, and all of the table's if known. `encoding_of` tells a source kind's encoding."""
+        """Take the wanted columns, and the table's if known. `encoding_of` returns the encoding of a source kind."""
         struct = replace_char_types(wanted)
         assert isinstance(struct, StructType)
         self._struct = struct
@@ -128,7 +128,7 @@ class ChangeColumns:
         return any(_needs_exact_numbers(field.dataType) for field in self._struct.fields if field.name in _IMAGES)
 
     def arrays(self, changes: Sequence[Change], problems: Problems, suspects: Iterable[int]) -> list[pa.Array]:
-        """Return one array per wanted column. `suspects`: the events in which some value may be the placeholder."""
+        """Return one array per wanted column. `suspects`: the events that may contain the placeholder."""
         rows = np.arange(len(changes))
         columns = list(zip(*changes, strict=True)) or [()] * len(NO_CHANGE)
         operations, befores, afters, sources, times, kinds = columns
@@ -162,7 +162,7 @@ class ChangeColumns:
         return arrays
 
     def _check_names(self, changes: Sequence[Change], kinds: set[Hashable], problems: Problems) -> None:
-        """Note the changes whose columns are the table's in other letters."""
+        """Note the changes whose columns have the table's names in other letters."""
         if all(self._has_schema(kind) and self.explain_misnaming(kind) is None for kind in kinds if kind is not None):
             return
         for row, (_, before, after, _, _, kind) in enumerate(changes):
@@ -180,7 +180,7 @@ class ChangeColumns:
         return encoding.before is not None or encoding.after is not None
 
     def explain_misnaming(self, kind: Hashable) -> str | None:
-        """Return why changes of a kind of source with a schema are bad: their columns are named in other letters."""
+        """Return why changes with the schema of a kind are bad: they name columns in other letters; else None."""
         if kind not in self._misnamed:
             encoding = self._encoding_of(kind)
             image = encoding.after if encoding.after is not None else encoding.before
@@ -188,7 +188,7 @@ class ChangeColumns:
         return self._misnamed[kind]
 
     def _take_placeholders(self, images: Sequence[Any], suspects: Iterable[int]) -> dict[int, list[str]]:
-        """Replace placeholders by None; return the columns without a value, by event."""
+        """Replace placeholders with None; return the columns without a value by event."""
         missing: dict[int, list[str]] = {}
         for row in suspects:
             image = images[row]
@@ -239,7 +239,7 @@ class ChangeColumns:
 
 
 def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[Any]]:
-    """Return what stands for a value that was not sent, by column, in the form that it has after parsing."""
+    """Return the parsed forms of the placeholder for a value that was not sent, by column."""
     raw = encode_utf8(placeholder)
     coded = base64.b64encode(raw).decode("ascii")
     texts = [placeholder, coded, base64.urlsafe_b64encode(raw).decode("ascii"), raw.hex()]
@@ -258,25 +258,25 @@ def _list_placeholders(columns: StructType, placeholder: str) -> dict[str, list[
 
 
 class PlaceholderSearch:
-    """Finds the events in which some value may be the placeholder, by their bytes alone."""
+    """Finds the events that may contain the placeholder, by their bytes alone."""
 
     def __init__(self, placeholder: str, table: StructType | None, *, avro: bool) -> None:
         raw = encode_utf8(placeholder)
         codes = [ord(character) for character in placeholder]
-        # By the modes of bytes. The first two are mostly the same.
+        # In the modes of bytes. The first two are usually equal.
         coded = {base64.b64encode(raw), base64.urlsafe_b64encode(raw), raw.hex().encode()}
         self._texts = [raw, *sorted(coded)]
         self._codes: re.Pattern[bytes] | None = None
         if avro:
-            # The items may be a union with null, the branch before each.
+            # The items may be a union with null, with the branch before each item.
             self._texts += [branch.join(map(write_avro_long, codes)) for branch in (b"", b"\0", b"\2")]
         elif table is None or any(isinstance(field.dataType, ArrayType) for field in table.fields):
             self._codes = re.compile(rb"\s*,\s*".join(str(code).encode() for code in codes))
-        # JSON may write it with escapes, in one way or another.
+        # JSON may write it with escapes.
         self._plain = avro or re.fullmatch(r"[\w<>:;.,!?#*+-]+", placeholder, re.ASCII) is not None
 
     def suspects(self, events: EventBuffer) -> Iterable[int]:
-        """Return the positions of the events; of all, where it cannot be told."""
+        """Return the positions of these events, or of all events where bytes do not decide."""
         if not self._plain:
             return range(len(events))
         every = _read_span(events)
@@ -287,7 +287,7 @@ class PlaceholderSearch:
 
 
 def _read_span(events: EventBuffer) -> bytes:
-    """Return all that lies between the first and the last byte of some events."""
+    """Return all bytes from the first to the last byte of some events."""
     if not len(events):
         return b""
     first, last = int(events.starts.min()), int((events.starts + events.lengths).max())
@@ -319,18 +319,18 @@ def find_events(events: EventBuffer, pattern: bytes) -> EventPositions:
 
 
 def find_events_of_either(events: EventBuffer, pattern: bytes, texts: Sequence[bytes], rare: bytes) -> EventPositions:
-    """Return the positions of the events with a pattern, or with a rare one that needs one of some texts."""
+    """Return the positions of the events with a pattern, or with a rare pattern that contains one of some texts."""
     return np.union1d(find_events(events, pattern), find_rare_events(events, texts, rare))
 
 
 def find_rare_events(events: EventBuffer, texts: Sequence[bytes], pattern: bytes) -> EventPositions:
-    """Return the positions of the events with a pattern that needs one of some texts."""
+    """Return the positions of the events with a pattern that contains one of some texts."""
     every = _read_span(events)
     return find_events(events if any(text in every for text in texts) else EventBuffer.of([]), pattern)
 
 
 def _needs_exact_numbers(data_type: DataType) -> bool:
-    # Of whole numbers, too: 0.99999999999999999 as a double is 1.
+    # Whole numbers need them, too: 0.99999999999999999 as a double is 1.
     return any(isinstance(leaf, StringType | DecimalType | IntegralType) for leaf in iterate_leaf_types(data_type))
 
 

@@ -51,10 +51,10 @@ WRITTEN_AT = "written-at"
 """Not an option: milliseconds since 1970 that an INSERT puts into its events, the same in every task and retry."""
 
 OWN_CONNECTOR = "pyspark-pravega"
-"""The connector that an INSERT names in its events."""
+"""The name of the connector in the events of an INSERT."""
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
-"""Names of the units of time, and how many microseconds one is (0: less than one)."""
+"""Units of time, with the number of microseconds in each (0: less than one)."""
 
 DEFAULT_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
 
@@ -67,13 +67,13 @@ POSITION = StructType(
         StructField("time", TimestampType()),
     ]
 )
-"""Where the database made a change. Positions of one `origin` (connector, server) are ordered by `major`, `minor`,
-`row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN, LSN elsewhere. `time` is when
-the database committed the change, or read the row for a snapshot."""
+"""The place of a change in the database's log. Positions of one `origin` (connector, server) are ordered by `major`,
+`minor`, `row`: the LSN in PostgreSQL; number of the binlog file, position and row in MySQL; SCN or LSN elsewhere.
+`time` is when the database committed the change, or read the row for a snapshot."""
 
 MARKS = StructField("marks", StructType([StructField("snapshot", StringType()), StructField("row", LongType())]))
-"""Not a column of changelogs, but what a decoder can be asked for beside them: `snapshot` and `row` of the source
-block, by which rows without a primary key are counted."""
+"""Not a column of changelogs, but a column that decoders can add: `snapshot` and `row` of the source block, by which
+rows without a primary key are counted."""
 
 _ATOMIC_BUT_NO_KEY = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantType)
 
@@ -84,13 +84,13 @@ class ChangeFormat(Format, Protocol):
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the rows by the newest schema that comes with some events; None if none has one.
 
-        Each of `tails` has the last events of one segment. What cannot be decoded is passed over: the first events
-        of a tail may be none. Raises UnsupportedTypeError for schemas that contradict each other.
+        Each of `tails` has the last events of one segment. Events that cannot be decoded are skipped, as the first
+        bytes of a tail may not be an event. Raises UnsupportedTypeError for schemas that contradict each other.
         """
         ...
 
     def truncate_candidates(self, events: EventBuffer) -> EventPositions:
-        """Return which events may be truncations, found without decoding them; all others certainly are none."""
+        """Return the events that may be truncations, found without decoding them. No other event is one."""
         ...
 
 
@@ -104,11 +104,11 @@ def find_change_format(name: str) -> ChangeFormat:
 
 def is_change_format(name: str) -> bool:
     """Return whether events of this format are changes of rows. Raises InvalidOptionError for an unknown format."""
-    return bool(getattr(find_format(name), "changes", False))  # formats of others need not say it
+    return bool(getattr(find_format(name), "changes", False))  # formats of other distributions may lack it
 
 
 def make_nullable(struct: StructType) -> StructType:
-    """Return the struct with all of its own fields nullable: an image may have only a part of a row."""
+    """Return the struct with all of its own fields nullable, because an image may have only a part of a row."""
     return StructType([StructField(field.name, field.dataType, True, field.metadata) for field in struct.fields])
 
 
@@ -117,12 +117,12 @@ def changelog_schema(table: StructType) -> StructType:
 
     * `op`: one of OPERATIONS; null for an event that changes no row (tombstone, heartbeat, transaction metadata,
       schema change), so that there is one row for each event.
-    * `before`, `after`: the row, as far as the event tells.
+    * `before`, `after`: the row, as far as the event contains it.
     * `source`: the source block of the event as texts, nested values as JSON.
     * `ts`: when the connector handled the change.
     * `unavailable`: columns whose value in `after` the database did not send because it had not changed; they are
       null there.
-    * `position`: where in the database's log the change is, see POSITION.
+    * `position`: the place of the change in the database's log, see POSITION.
     """
     image = make_nullable(table)
     return StructType(
@@ -139,9 +139,9 @@ def changelog_schema(table: StructType) -> StructType:
 
 
 def make_table_schema(columns: StructType, settings: Settings) -> StructType:
-    """Return the columns of a change table as they are read: all nullable but those of the primary key.
+    """Return the columns of a change table as they are read: all nullable except those of the primary key.
 
-    Events of a time before a column was added have no value for it, whatever the database says now.
+    Events from before a column was added have no value for it, even if the database has one now.
     """
     key = list_key_columns(settings)
     return StructType(
@@ -180,8 +180,8 @@ def parse_time_units(settings: Settings) -> dict[str, str]:
 def check_settings(columns: StructType, settings: Settings) -> dict[str, str]:
     """Return the settings, with column names spelled as in the table.
 
-    Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of
-    values that cannot be told apart.
+    Raises InvalidOptionError for columns that the table does not have, UnsupportedTypeError for a primary key of a
+    type whose values cannot identify rows.
     """
     checked = dict(settings)
     if PRIMARY_KEY in checked:
@@ -214,7 +214,7 @@ def _check_key_type(name: str, data_type: DataType) -> None:
 
 
 def encode_utf8(text: object) -> bytes:
-    """Return the bytes of a text that came from JSON, where halves of surrogate pairs may stand alone."""
+    """Return the bytes of a text from JSON, with a replacement for halves of surrogate pairs."""
     return str(text).encode("utf-8", "replace")
 
 
@@ -238,9 +238,9 @@ _MAXWELL = {"database", "table", "type", "data"}
 
 
 def find_advice(event: Mapping[str, Any], wanted: str) -> str | None:
-    """Return what an event is and what can be done with it; None if it is of no program that is known here.
+    """Return what an event is and how to read it; None if its program is unknown.
 
-    `wanted`: the format as which it was read.
+    `wanted`: the format that tried to read it.
     """
     data, metadata = event.get("data"), event.get("metadata")
     if event.keys() >= _CLOUD_EVENT:

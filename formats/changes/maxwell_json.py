@@ -6,9 +6,9 @@
 | bootstrap-insert | r |
 | bootstrap-start, bootstrap-complete, table-..., database-... | none |
 
-`old` has the former values of the changed columns only, so `before` of an update is `data` with them. Times are texts
-without zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. What columns take is said in
-`encodings.values`.
+`old` has only the former values of changed columns, so `before` of an update is `data` with them. Times are texts
+without a zone, taken as UTC. Positions need Maxwell's `output_binlog_position`. `encodings.values` defines what columns
+accept.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MaxwellJsonFormat(JsonFormat):
         )
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
-        """With `infer-columns`=`sample` return those of all values; None if no event has any."""
+        """Return the columns of all values with `infer-columns`=`sample`; None otherwise, or if there are no values."""
         if settings.get(INFER_COLUMNS) != "sample":
             return None
         reader, rows = _MaxwellReader(StructType([])), []
@@ -116,7 +116,7 @@ class _MaxwellReader(PayloadReader):
         return self._columns.arrays(changes, problems, ())
 
     def change(self, payload: bytes) -> Change:
-        """Return what an event says. Raises Undecodable for what is no event of Maxwell's."""
+        """Parse an event. Raises Undecodable for a payload that is not an event of Maxwell."""
         if not payload:
             return NO_CHANGE
         event = self._documents.document(self._documents.text(payload))
@@ -144,7 +144,7 @@ class _MaxwellReader(PayloadReader):
 
 
 def _make_source(event: dict[str, Any]) -> dict[str, Any]:
-    """Return all but the row, with the position as Debezium's MySQL connector writes it."""
+    """Return everything except the row, with the position as Debezium's MySQL connector writes it."""
     source: dict[str, Any] = {key: value for key, value in event.items() if key not in ("data", "old", "type")}
     source["connector"] = "maxwell"
     seconds = event.get("ts")

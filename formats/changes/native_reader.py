@@ -1,9 +1,9 @@
-"""Reads Debezium's envelopes by the native decoder of JSON, with the reference behind it.
+"""Reads Debezium's envelopes with the native decoder of JSON, and with the reference where that cannot.
 
-The native decoder reads an envelope as an object with `op`, both images and the block `source`, the images as the
-reference's own columns say. What the envelope means beyond that is found out in columns. An event goes to the reference
-if it is no plain change, has another schema or comes from another connector than the others (whose encoding may
-differ), may hold the placeholder for unavailable values, or is anything that the native decoder does not accept.
+The native decoder reads an envelope as an object with `op`, both images and the block `source`; the reference's own
+columns define the images. The rest of the meaning is computed column by column. An event goes to the reference if it is
+not a plain change, has another schema or connector than the others (whose encoding may differ), may contain the
+placeholder for unavailable values, or is not accepted by the native decoder.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from .positions import SOURCE_TYPE, make_position_arrays, make_timestamps
 _log = logging.getLogger(__name__)
 
 _OF_MARKS = ("snapshot", "schema", "table")
-"""What marks need of a source block beside SOURCE_TYPE."""
+"""Members of a source block that marks need besides SOURCE_TYPE."""
 
 _OPERATIONS, _UPSERTS = pa.array(OPERATIONS), pa.array(UPSERTS)
 
 _FAR_HOURS = [f"{sign}{hours}:".encode() for sign in "+-" for hours in range(18, 24)]
 _FAR_OFFSET = rb'[+-](?:18:(?:0[1-9]|[1-5]\d)|19:\d\d|2[0-3]:\d\d)"'
-"""The end of a text of a timestamp with an offset beyond 18 hours."""
+"""The end of a timestamp text with an offset beyond 18 hours."""
 
 SCHEMA_FIRST = '{"schema":'
-"""What an envelope with a schema begins with."""
+"""The beginning of an envelope with a schema."""
 
 
 class EnvelopeReader(PayloadReader):
-    """The reference, as the native reader must know it."""
+    """The reference, with the methods that the native reader needs."""
 
     @abstractmethod
     def suspects(self, payloads: EventBuffer) -> Iterable[int]:
-        """Return the events in which some value may be the placeholder for unavailable ones, by their bytes alone."""
+        """Return the events that may contain the placeholder for unavailable values, by their bytes alone."""
 
     @abstractmethod
     def image(self, name: str, kind: Hashable) -> StructColumn:
-        """Return the column of `before` or `after` for the name of a connector, or the number of a schema."""
+        """Return the column of `before` or `after` for a kind of source: a connector's name or a schema's number."""
 
     @abstractmethod
     def is_misnamed(self, kind: Hashable) -> bool:
@@ -62,20 +62,20 @@ class EnvelopeReader(PayloadReader):
 
     @abstractmethod
     def can_be_misnamed(self, payload: bytes) -> bool:
-        """Tell by its bytes whether a change without a schema may do so, without one of the table's own names."""
+        """Return whether a change without a schema may do so, because its bytes have none of the table's names."""
 
     @abstractmethod
     def envelope(self, payload: bytes) -> tuple[bytes, int] | None:
-        """Return what an event with a schema begins with, up to its payload, and the number of that schema."""
+        """Return the beginning of an event with a schema, up to its payload, and the number of that schema."""
 
 
 class NativeEnvelopeReader(PayloadReader):
-    """Reads envelopes natively, with or without schema, where all of the wanted columns allow it."""
+    """Reads envelopes natively, with or without a schema, if all wanted columns allow it."""
 
     piece_events = NATIVE_PIECE_EVENTS
 
     def __init__(self, module: Any, reference: EnvelopeReader, wanted: StructType) -> None:
-        """Take the wanted columns. Raises Unplanned for columns that only the reference makes."""
+        """Take the wanted columns. Raises Unplanned for columns that only the reference can make."""
         if "source" in wanted.names:
             raise Unplanned("the column 'source' holds a whole source block")
         self._module = module
@@ -105,9 +105,9 @@ class NativeEnvelopeReader(PayloadReader):
         there[read[~self._find_plain(found, connector)]] = False
         there[list(self._reference.suspects(payloads))] = False
         if self._timed:
-            there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # which the native decoder takes
+            there[find_rare_events(payloads, _FAR_HOURS, _FAR_OFFSET)] = False  # the native decoder accepts these
         if connector is not None:
-            there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without
+            there[find_events(payloads, re.escape(SCHEMA_FIRST.encode()))] = False  # among events without a schema
             there[read[self._find_misnamed(found, read, payloads)]] = False
         chosen = there[read]
         if not chosen.all():
@@ -119,7 +119,7 @@ class NativeEnvelopeReader(PayloadReader):
         return merge_with_reference(arrays, unread_rows, self._reference, payloads, False, problems)
 
     def _find_plain(self, found: pa.RecordBatch, connector: str | None) -> Any:
-        """Tell which envelopes are changes, and come from the connector that they were read for, if that matters."""
+        """Return which envelopes are changes, and from the connector that they were read for, if that matters."""
         operation, after = found.column("op"), found.column("after")
         known = pc.is_in(operation, _OPERATIONS)
         plain = pc.and_(known, pc.or_(pc.invert(pc.is_in(operation, _UPSERTS)), after.is_valid()))
@@ -128,12 +128,12 @@ class NativeEnvelopeReader(PayloadReader):
             same = pc.equal(names, connector)
             others = pc.filter(names, pc.invert(same))
             if len(others) * 2 > len(names):
-                self._connector = others[-1].as_py()  # the next piece will be of this one
+                self._connector = others[-1].as_py()  # the next piece is probably from this one
             plain = pc.and_(plain, same)
         return plain.to_numpy(zero_copy_only=False)
 
     def _find_misnamed(self, found: pa.RecordBatch, read: EventPositions, payloads: EventBuffer) -> EventPositions:
-        """Return the places of rows of nothing but nulls whose columns may be the table's in other letters."""
+        """Return the places of rows of nulls whose columns may have the table's names in other letters."""
         empty = np.zeros(len(found), np.bool_)
         for name in ("before", "after"):
             if name in self._names:
@@ -151,7 +151,7 @@ class NativeEnvelopeReader(PayloadReader):
             if name == "ts":
                 array = make_timestamps(found.column("ts_us"), found.column("ts_ms"))
             elif name == "unavailable":
-                # Events with such columns were among the suspects, which the reference reads.
+                # The reference reads events with such columns, which are among the suspects.
                 offsets = pa.array(np.zeros(len(found) + 1, np.int32))
                 array = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=wanted)
             elif name == "position":
@@ -171,7 +171,7 @@ class NativeEnvelopeReader(PayloadReader):
         return arrays
 
     def _find_decoder(self, payloads: EventBuffer) -> tuple[Any, str | None]:
-        """Return the decoder for events like the first of these, if any, and their connector if that matters."""
+        """Return the decoder for events like the first one, if there is one, and their connector if that matters."""
         kind: Hashable
         first = bytes(payloads.payload(0))
         prefix, connector = None, None
@@ -189,7 +189,7 @@ class NativeEnvelopeReader(PayloadReader):
 
     def _make_decoder(self, kind: Hashable, prefix: bytes | None) -> Any:
         if prefix is not None and self._reference.is_misnamed(kind):
-            return None  # the reference says so
+            return None  # the reference reports it
         try:
             spec, make = self._make_spec(kind), self._module.Decoder
             decoder = make.json(spec, False) if prefix is None else make.json_member(spec, prefix)
@@ -221,7 +221,7 @@ class NativeEnvelopeReader(PayloadReader):
 
 
 _LOOKED_AT: Spec = (NO_COLUMNS[0], NO_COLUMNS[1], True, *NO_COLUMNS[3:])
-"""An image of which no column is wanted, but which must be an object or null."""
+"""An image without wanted columns, which still must be an object or null."""
 
 
 def _has_timestamps(data_type: DataType) -> bool:
@@ -229,7 +229,7 @@ def _has_timestamps(data_type: DataType) -> bool:
 
 
 def _find_rows_of_nulls(image: pa.StructArray) -> Any:
-    """Tell which rows are there, but have nothing but nulls."""
+    """Return which rows exist but have only nulls."""
     empty = image.is_valid().to_numpy(zero_copy_only=False)
     for place in range(image.type.num_fields):
         if not empty.any():
@@ -243,12 +243,12 @@ def _make_struct(fields: pa.StructType, specs: list[Spec], nullable: bool) -> Sp
 
 
 def _guess_connector(payloads: EventBuffer) -> str:
-    """Guess the connector from the first envelope that says it plainly. It is checked for every event."""
+    """Guess the connector from the first envelope that names it. It is checked for every event."""
     for payload in payloads.part(0, min(len(payloads), 16)).payloads():
         try:
             connector = json.loads(payload)["source"]["connector"]
         except (ValueError, LookupError, TypeError, RecursionError):
-            continue  # the reference will say what is wrong
+            continue  # the reference reports what is wrong
         if type(connector) is str and connector:
             return connector
     return ""

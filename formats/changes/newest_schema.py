@@ -30,7 +30,7 @@ _LogPosition = tuple[int, int, int]
 
 @dataclass
 class _Schema:
-    """The columns of a schema and the newest changes that came with it."""
+    """The columns of a schema, with the newest changes that had it."""
 
     columns: StructType
     logs: dict[str, _LogPosition] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Schema:
     """The last event by segment."""
 
     def is_older_than(self, other: _Schema) -> bool:
-        """Return whether all that gives an order puts this schema before the other."""
+        """Return whether this schema is before the other by everything that gives an order."""
         orders = [
             _compare(position, other.logs[origin]) for origin, position in self.logs.items() if origin in other.logs
         ]
@@ -60,7 +60,7 @@ def _compare(one: _LogPosition | int, other: _LogPosition | int) -> int:
 
 
 class SchemasSeen:
-    """Collects the schemas of events, with the changes that they came with."""
+    """Collects the schemas of events, with the changes that had them."""
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, _Schema] = {}
@@ -74,10 +74,10 @@ class SchemasSeen:
         time: int | None,
         place: tuple[int, int],
     ) -> None:
-        """Note the schema of an event: one that is known by `key`, or the columns that `columns` gives.
+        """Note the schema of an event: the one known by `key`, or else the result of `columns`.
 
-        `time`: of the connector, in microseconds since 1970, where the position tells none. `place`: the number of the
-        segment, and that of the event in it.
+        `time`: the connector's time in microseconds since 1970, used if the position has none. `place`: the number of
+        the segment, and of the event in it.
         """
         schema = self._by_key.get(key)
         if schema is None:
@@ -101,7 +101,7 @@ class SchemasSeen:
     def newest(self) -> StructType | None:
         """Return the columns of the newest schema, None if none was seen.
 
-        Raises UnsupportedTypeError for a column of different types if nothing tells which of them is newer.
+        Raises UnsupportedTypeError for a column of different types if nothing shows which one is newer.
         """
         found = [schema for schema in self._schemas if not any(schema.is_older_than(other) for other in self._schemas)]
         found = found or self._schemas
@@ -112,7 +112,7 @@ class SchemasSeen:
 def merge_columns(structs: Sequence[StructType], path: str = "") -> StructType:
     """Return the columns of several structs, in the order in which they first occur, each with the widest of its types.
 
-    Raises UnsupportedTypeError for a column of types of which none holds the values of the other.
+    Raises UnsupportedTypeError for a column of two types neither of which holds the values of the other.
     """
     types: dict[str, DataType] = {}
     for struct in structs:
@@ -152,7 +152,7 @@ _DECIMAL = {"scale", "value"}
 def sample_columns(rows: Iterable[Mapping[str, Any]], ignored: str) -> StructType:
     """Return the columns of rows, in the order in which they first occur. The text `ignored` stands for no value.
 
-    Of names that differ in case only, which SQL takes for one, the first counts; an empty name is none.
+    Names that differ only in case are one name to SQL, so the first counts. Empty names are ignored.
     """
     values: dict[str, list[Any]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Reads where in a database's log changes are, from the source blocks of their events, singly or in columns."""
+"""Reads the positions of changes in a database's log from the source blocks of events, singly or in columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIMIT = 1 << 63
 
 
 def read_micros(block: Mapping[str, Any]) -> int | None:
-    """Return the time of a source block or an envelope. Newer versions give it in finer units, too."""
+    """Return the time of a source block or an envelope. Newer versions also have it in finer units."""
     for key, scale in (("ts_us", 1), ("ts_ms", 1_000)):
         value = block.get(key)
         if type(value) is int:
@@ -62,8 +62,8 @@ def read_positions(sources: Sequence[Mapping[str, Any] | None]) -> list[Position
 def compute_commit_versions(origin: str, major: Numbers, minor: Numbers) -> Numbers:
     """Return one number for each position of an origin, in the same order.
 
-    The two numbers of a position are put together where both count: 40 bits for the place in a binlog file; of SQL
-    Server's LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in that. Raises
+    Where both numbers of a position count, they are combined: 40 bits for the place in a binlog file; for SQL Server's
+    LSN 24 bits for the virtual log file (from bit 39), 23 for the block in it, 16 for the slot in the block. Raises
     MalformedEventError for a position with larger numbers.
     """
     connector = origin.partition("/")[0]
@@ -90,12 +90,12 @@ def _make_origin(source: Mapping[str, Any]) -> str:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which are no characters to Arrow."""
+    """Replace halves of surrogate pairs, which are not characters to Arrow."""
     return text if text.isascii() else encode_utf8(text).decode()
 
 
 def read_position(source: Mapping[str, Any]) -> Position:
-    """Return the position that a source block tells; without an origin where it tells none."""
+    """Return the position in a source block; it has no origin if the block has no position."""
     time = read_micros(source)
     lsn = source.get("lsn")
     if type(lsn) is int and 0 <= lsn < _LIMIT:
@@ -121,7 +121,7 @@ def _read_small_number(number: Any) -> int:
 
 
 def split_binlog_name(name: str) -> tuple[str, int] | None:
-    """Return what stands before the number of a binlog file, and the number; None where there is none."""
+    """Split the name of a binlog file into a prefix and its number; return None if it has no number."""
     match = _FILE.fullmatch(name)
     return None if match is None else (match[1], int(match[2]))
 
@@ -152,7 +152,7 @@ SOURCE_TYPE = pa.struct(
         ("scn", pa.string()),
     ]
 )
-"""The members of a source block that tell the position. Blocks with other types there are read one by one."""
+"""The members of a source block that define the position. Blocks with other types there are read one by one."""
 
 _MILLI = pa.scalar(1000, pa.int64())
 
@@ -161,17 +161,17 @@ _Mask = npt.NDArray[np.bool_]
 
 
 def make_timestamps(micros: pa.Array, millis: pa.Array) -> pa.Array:
-    """Return times from numbers of microseconds, or of milliseconds where there are none; null beyond the year 9999."""
+    """Make timestamps from microseconds, or from milliseconds where there are none; null beyond the year 9999."""
     chosen = limit_to_range(micros, FIRST_MICROS, LAST_MICROS)
     if micros.null_count:
         scaled = pc.multiply(limit_to_range(millis, FIRST_MICROS // 1000, LAST_MICROS // 1000), _MILLI)
-        # A number of microseconds that is out of range counts, and has no time.
+        # A number of microseconds that is out of range still takes precedence, and gives null.
         chosen = pc.if_else(micros.is_valid(), chosen, scaled)
     return chosen.view(pa.timestamp("us", "UTC"))
 
 
 def make_position_arrays(source: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the members of POSITION for source blocks of SOURCE_TYPE or more; all null where there is no block."""
+    """Return the members of POSITION for source blocks with at least SOURCE_TYPE; null where there is no block."""
     block = dict(zip(source.type.names, source.flatten(), strict=True))
     count = len(source)
     lsn, place = _fill(block["lsn"], -1), _fill(block["pos"], -1)
@@ -217,7 +217,7 @@ def _replace_one_by_one(source: pa.StructArray, rows: _Numbers, arrays: dict[str
 
 
 def _split_binlog_names(files: pa.Array) -> tuple[pa.Array, _Numbers]:
-    """Split the names of binlog files into what stands before their number, and the number; -1 where there is none."""
+    """Split the names of binlog files into prefixes and numbers, -1 where there is no number."""
     coded = files.dictionary_encode()
     found = [split_binlog_name(name) or (None, -1) for name in coded.dictionary.to_pylist()]
     prefixes = pa.array([prefix for prefix, _ in found], pa.string()).take(coded.indices)

@@ -128,7 +128,7 @@ class Format(Protocol):
 
     @property
     def changes(self) -> bool:
-        """Return whether events are changes of rows, as in a `ChangeFormat`. A format without this property has none."""
+        """Return whether events are changes of rows, as in a `ChangeFormat`; if it is missing, they are not."""
         ...
 
     def schema_text(

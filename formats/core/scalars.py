@@ -75,8 +75,8 @@ def parse_micros(text: str, zoned: bool) -> int | None:
 def can_be_leap_second(seconds: int) -> bool:
     """Return whether a 60th second can be a leap second: the last second of a month in UTC.
 
-    `seconds` is its number since 1970. Clocks that count from 1970, as Spark's does, have no number of their own for it:
-    POSIX and PostgreSQL give it the number of the following second.
+    `seconds` is its number since 1970. Clocks that count from 1970, as Spark's does, have no number of their own for
+    it: POSIX and PostgreSQL give it the number of the following second.
     """
     days, of_day = divmod(seconds, 86_400)
     return of_day == 0 and FIRST_DAY <= days <= LAST_DAY and _is_first_of_month(days)

@@ -1,4 +1,4 @@
-"""Checks documents before they are written, by all that a JSON Schema says and column types cannot promise."""
+"""Checks documents before they are written, against the rules of a JSON Schema that column types cannot guarantee."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_draft3(root: Any) -> bool:
-    """Return whether a schema text uses what only draft 3 has, and nothing that only later drafts have."""
+    """Return whether a schema text uses features that only draft 3 has, and none that only later drafts have."""
     return any(map(_is_older, _iterate_schemas(root))) and not any(map(_is_later, _iterate_schemas(root)))
 
 
@@ -55,7 +55,7 @@ def _iterate_schemas(root: Any) -> Iterator[dict[str, Any]]:
 
 
 def convert_to_draft4(value: Any) -> Any:
-    """Return a schema of draft 3 as one of draft 4."""
+    """Convert a schema of draft 3 to draft 4."""
     if not isinstance(value, dict):
         return [convert_to_draft4(item) for item in value] if isinstance(value, list) else value
     found = value | _map_values(convert_to_draft4, _select_inner(value))
@@ -63,7 +63,7 @@ def convert_to_draft4(value: Any) -> Any:
         if inner := _read_by_name(value, key):
             found[key] = _map_values(convert_to_draft4, inner)
     if isinstance(found.get("required"), bool):
-        del found["required"]  # which its object says instead
+        del found["required"]  # its object says so instead
     properties = _read_by_name(value, "properties")
     demanded = [
         name for name, schema in properties.items() if isinstance(schema, dict) and schema.get("required") is True
@@ -119,7 +119,7 @@ _DRAFTS = (
     ("2019-09", ("Draft201909Validator",)),
     ("2020-12", ("Draft202012Validator",)),
 )
-"""Which validators a `$schema` asks for."""
+"""The validators for each `$schema`."""
 
 _OLD = ("Draft7Validator", "Draft4Validator")
 _NEW = "Draft202012Validator"
@@ -127,9 +127,9 @@ _WITH_FORMATS = {"Draft4Validator", "Draft6Validator", "Draft7Validator"}
 
 
 def make_document_rules(schema: model.Schema, text: str, timestamps: str) -> DocumentRules | None:
-    """Return what checks the documents of a table, None if nothing is to be checked.
+    """Return the rules that check the documents of a table, None if there is nothing to check.
 
-    Raises InvalidSchemaError if a document has to be checked and the schema is not a valid one.
+    Raises InvalidSchemaError if documents must be checked and the schema is not valid.
     """
     nodes = list(_iterate_nodes(schema.root))
     rule = schema.rules
@@ -142,14 +142,14 @@ def make_document_rules(schema: model.Schema, text: str, timestamps: str) -> Doc
 
 
 class DocumentRules:
-    """Refuses documents that a validator refuses, and those nested too deeply (`deep`: some may be)."""
+    """Refuses documents that a validator refuses, and documents nested too deeply (`deep`: such may occur)."""
 
     def __init__(self, validators: Sequence[jsonschema_rs.Validator], deep: bool) -> None:
         self._validators = validators
         self._deep = deep
 
     def check(self, payloads: pa.LargeBinaryArray, begin: int) -> None:
-        """Raise InvalidRowError for the first document that is refused; it stands behind `begin` bytes."""
+        """Raise InvalidRowError for the first refused document. Each document begins after `begin` bytes."""
         for row, payload in enumerate(payloads.to_pylist()):
             document = payload[begin:]
             if self._deep and len(document) > DEEPEST and is_too_deep(document.decode()):
@@ -196,7 +196,7 @@ def _make_validators(root: Any, rule: str) -> list[jsonschema_rs.Validator]:
     reasons: list[str] = []
     for name in named or (*_OLD, _NEW):
         if name in _OLD and found:
-            continue  # draft 4 is what older drafts than 7 have, where it is no draft 7
+            continue  # draft 4 stands for drafts before 7, and is tried only where draft 7 does not accept the schema
         try:
             make: Callable[..., jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
             found.append(make(root, validate_formats=name in _WITH_FORMATS, retriever=_refuse_retrieval))

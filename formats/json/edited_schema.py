@@ -25,9 +25,9 @@ from .writing import JsonEncoder
 
 
 def write_json_defaults(columns: Iterable[StructField], timestamps: str) -> dict[str, Any]:
-    """Return the defaults of the columns that have one which is not null, by name.
+    """Return the defaults of columns by name, without null ones.
 
-    Raises UnsupportedTypeError for values that a JSON schema cannot say.
+    Raises UnsupportedTypeError for values that a JSON schema cannot hold.
     """
     return {
         field.name: _write_default(field, value, timestamps)
@@ -50,13 +50,13 @@ def _write_default(field: StructField, value: Any, timestamps: str) -> Any:
 
 
 _PARTS = ("$ref", "allOf", "extends", "anyOf", "oneOf")
-"""What brings other parts into an object."""
+"""Keywords that add other parts to an object."""
 
 _TYPES = frozenset({"type", "format", "contentEncoding", SPARK_TYPE})
 
 
 def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, timestamps: str) -> str:
-    """Return the schema with these columns as its properties; one that stays keeps all that is said of it."""
+    """Return the schema with these columns as its properties. A property that stays keeps all its keywords."""
     old = json.loads(text)
     root = read_full_schema(old)
     if not isinstance(root, dict) or not isinstance(root.get("properties"), dict):
@@ -72,7 +72,7 @@ def edit_json(text: str, columns: Sequence[EditedColumn], revision: int | None, 
 
 
 def _check_other_parts(own: dict[str, Any], before: StructType, columns: Sequence[EditedColumn]) -> None:
-    """Refuse to change or drop a column that is no property of the root itself."""
+    """Refuse to change or drop a column that is not a property of the root itself."""
     kept = {column.source: column for column in columns}
     for field in before:
         if field.name in own:
@@ -108,7 +108,7 @@ def _edit_object(node: dict[str, Any], columns: Sequence[EditedColumn], timestam
 
 
 def _edit_property(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
-    """Return the property of a column; `node` is what it was until now."""
+    """Return the property of a column; `node` is its property so far."""
     if column.source is None:
         return _make_property(column, timestamps)
     node = _edit_value(column, node, timestamps, path)
@@ -120,7 +120,7 @@ def _edit_property(column: EditedColumn, node: Any, timestamps: str, path: str) 
 
 
 def _edit_value(column: EditedColumn, node: Any, timestamps: str, path: str) -> Any:
-    """Return what a schema says of the values of a column, or of the elements or values of one."""
+    """Return the schema of the values of a column, or of its elements or values."""
     if column.retyped:
         if isinstance(node, dict) and any(key in node for key in (*_PARTS, "anyOf", "oneOf")):
             raise UnsupportedOperationError(_explain_elsewhere(path))

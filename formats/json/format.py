@@ -1,13 +1,13 @@
 """The JSON format: one UTF-8 document per event, an object whose properties are the columns.
 
-What is accepted, so that every reader of this project agrees:
+What it accepts, in every reader of this project:
 
 * exactly one document, with JSON white space around it; a byte order mark before it is skipped;
 * RFC 8259 to the letter: no NaN, no comments, no control characters in strings, no trailing comma;
-* a property that occurs twice counts as its last value; properties without column are ignored;
-* null and a missing property are null, but a missing one is the default of its column, if that has one;
+* a property that occurs twice has its last value; properties without a column are ignored;
+* null is null, and so is a missing property, unless its column has a default;
 * nesting up to 512 levels, whether or not the nested part is read;
-* trailing NULs behind a registry header, which serializers leave there.
+* trailing NULs after a registry header, which serializers leave there.
 
 `values` says what each column accepts.
 """
@@ -87,7 +87,7 @@ class JsonFormat:
         return edit_json(schema_text, columns, revision, read_timestamp_format(settings))
 
     def former_names(self, schema_text: str) -> Mapping[tuple[str, ...], Sequence[str]]:
-        """Return none: a property has one name."""
+        """Return no names: a property has only one name."""
         return {}
 
     def type_name(self, schema_text: str) -> str:
@@ -152,7 +152,7 @@ class _JsonReader(PayloadReader):
         struct = replace_char_types(reader_schema)
         assert isinstance(struct, StructType)
         self._wrapped = root is not None and not isinstance(root, model.Object)
-        # A root that is no object is the only column.
+        # A root that is not an object is the only column.
         self._value_field: StructField | None = struct.fields[0] if self._wrapped and struct.fields else None
         if self._value_field is not None:
             self._value = make_column(self._value_field.dataType, self._value_field.name, root, timestamps)
@@ -163,7 +163,7 @@ class _JsonReader(PayloadReader):
         self._parser = DocumentParser(exact_numbers, "it is empty")
 
     def plan(self) -> Callable[[Any], Any]:
-        """Plan the same for the native decoder. Raises Unplanned if it cannot do it."""
+        """Plan the same reader for the native decoder. Raises Unplanned if it cannot do it."""
         if not self._wrapped:
             return plan_json(plan_struct(self._object), False)
         field = self._value_field
@@ -193,9 +193,9 @@ class _JsonReader(PayloadReader):
         """Return the parsed payloads, None for a bad one."""
         compact = EventBuffer.of_arrow(payloads.to_arrow())
         if int(compact.lengths.max(initial=0)) <= DEEPEST:
-            # Too short to be too deep. If all is ASCII, bytes and characters have the same places, and the
-            # parser can run over the whole text: a document is only right if it ends where its event ends,
-            # and then it has not seen more than its event.
+            # Too short to be nested too deeply. If everything is ASCII, bytes and characters have the same places, and
+            # the parser can run over the whole text: a document is valid only if it ends where its event ends, and
+            # then the parser has not read beyond the event.
             found = self._scan_all(compact)
             if found is not None:
                 return found
@@ -209,7 +209,7 @@ class _JsonReader(PayloadReader):
         return documents
 
     def _scan_all(self, payloads: EventBuffer) -> list[Any] | None:
-        """Return the parsed payloads, or None if any of them is not plain, whether bad or only unusual."""
+        """Return the parsed payloads, or None if any of them is bad or unusual."""
         if not len(payloads):
             return []
         begin, end = int(payloads.starts[0]), int(payloads.starts[-1] + payloads.lengths[-1])

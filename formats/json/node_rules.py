@@ -1,7 +1,7 @@
-"""Notes what a JSON Schema says beyond the types of its columns: values in no column, rules that types do not keep.
+"""Notes what a JSON Schema says beyond the types of its columns: values without a column, rules beyond types.
 
-`unread` is for whoever reads: events may have values there that no column shows. `first` is for whoever writes: a row
-of the right types may still be one that the schema refuses, and each document has to be checked.
+`unread` is for readers: events may have values that no column shows. `first` is for writers: the schema may refuse a
+row of the right types, so each document has to be checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESTRICTING = frozenset({
     "dependentSchemas", "unevaluatedProperties",
     "$dynamicRef", "$recursiveRef",
 })  # fmt: skip
-"""Keywords of any draft that refuse values whose types are right."""
+"""Keywords of any draft that may refuse values of the right type."""
 
 _CHECKED_FORMATS = frozenset(
     {"date", "date-time", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
@@ -33,11 +33,11 @@ _CHECKED_FORMATS = frozenset(
 )  # fmt: skip
 
 _NESTED = ("then", "else", "dependentSchemas", "dependencies")
-"""Keywords whose schemas count for some values only."""
+"""Keywords whose schemas apply only to some values."""
 
 
 class NodeRules:
-    """Takes notes while a schema is parsed. `path` is that of the value, as columns have it."""
+    """Takes notes while a schema is parsed. `path` is the path of the value as a column."""
 
     def __init__(self, splitter: Splitter) -> None:
         self.unread: list[str] = []
@@ -45,17 +45,17 @@ class NodeRules:
         self._splitter = splitter
 
     def note_whole(self, parts: Parts, path: str) -> None:
-        """Note a value of which no part is looked into: `false`, or one that leads to a schema around it."""
+        """Note a value whose parts are not parsed: `false`, or a reference to a schema around it."""
         self._note_rule("false" if parts.never else "$ref", path)
 
     def note_scalar(self, parts: Parts, path: str, data_type: DataType) -> None:
-        """Note what is said of a plain value."""
+        """Note the rules of a plain value."""
         if not isinstance(data_type, (DateType, TimestampType)):
             self._note_formats(parts, path)
         self._note_values(parts, path)
 
     def note_anything(self, parts: Parts, path: str) -> None:
-        """Note what is said of a value that is kept as text."""
+        """Note the rules of a value that is kept as text."""
         self._note_formats(parts, path)
         self._note_values(parts, path)
         for keyword in ("properties", "required", "additionalProperties", "items"):
@@ -63,13 +63,13 @@ class NodeRules:
                 self._note_rule(keyword, path)
 
     def note_array(self, parts: Parts, path: str) -> None:
-        """Note what is said of a list."""
+        """Note the rules of a list."""
         self._note_values(parts, path)
         if any(not isinstance(part.value["items"], dict | bool) for part in parts.select("items")):
             self._note_rule("items", path)
 
     def note_map(self, parts: Parts, path: str) -> None:
-        """Note what is said of an object with any keys."""
+        """Note the rules of an object with any keys."""
         self._note_values(parts, path)
         if any(isinstance(part.value["required"], list) for part in parts.select("required")):
             self._note_rule("required", path)
@@ -77,7 +77,7 @@ class NodeRules:
             self._note_rule("additionalProperties", path)
 
     def note_object(self, parts: Parts, path: str, found: model.Object) -> None:
-        """Note what is said of an object whose properties are columns."""
+        """Note the rules of an object whose properties are columns."""
         self._note_values(parts, path)
         saying = parts.select("properties", "additionalProperties")
         if len(saying) > 1 and any("additionalProperties" in part.value for part in saying):
@@ -113,7 +113,7 @@ class NodeRules:
     def _iterate_missing(
         self, value: Any, node: model.Node, path: str, seen: set[tuple[int, int]], *, below: bool = True
     ) -> Iterator[str]:
-        """Go through the properties that a schema names and a node lacks; `below`: also where its `$ref` leads."""
+        """Iterate over the properties that a schema names and a node lacks; `below`: also those behind its `$ref`."""
         if not isinstance(value, dict) or (id(value), id(node)) in seen:
             return
         seen.add((id(value), id(node)))
@@ -141,7 +141,7 @@ class NodeRules:
             yield from self._iterate_missing(value.get("items"), node.items, join_path(path, "element"), seen)
 
     def _note_values(self, parts: Parts, path: str) -> None:
-        """Note rules that any value may be under."""
+        """Note the rules that apply to values of any type."""
         if self.first is not None:
             return
         for part in parts.found:
@@ -170,7 +170,7 @@ class NodeRules:
 
 
 def _iterate_alternatives(value: dict[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Go through the keywords whose schemas count for some values only, with these schemas."""
+    """Iterate over the keywords whose schemas apply only to some values, with these schemas."""
     for keyword, choices in list_choices(value):
         if len(drop_null(choices)) != 1:
             yield keyword, choices

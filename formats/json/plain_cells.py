@@ -1,4 +1,4 @@
-"""Writes plain values as JSON: numbers, texts, dates, and texts that are JSON values themselves."""
+"""Writes plain values as JSON: numbers, texts, dates, and texts that hold JSON values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _PARSER = DocumentParser(exact_numbers=True)
 
 
 def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | None:
-    """Return the JSON of the value whose text this is, None for a string; a phrase that refuses it if it is no value.
+    """Return the JSON of the value that a text holds, None for a string, or the reason why the schema refuses the text.
 
-    `types`: what the schema allows, by its names.
+    `types`: the names of the types that the schema allows.
     """
     if text is None:
         return None
@@ -47,7 +47,7 @@ def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | N
     try:
         value = _PARSER.document(_PARSER.text(text.encode()))
     except Undecodable:
-        value = text  # no JSON: a string, if anything
+        value = text  # not JSON: a string, if that is allowed
     if "string" in types and (isinstance(value, str) or not _name_types(value) & types):
         return None
     if not _name_types(value) & types:
@@ -57,7 +57,7 @@ def write_json_value(text: str | None, types: frozenset[str]) -> bytes | str | N
 
 
 def _name_types(value: Any) -> frozenset[str]:
-    """Return the names of a parsed value's type. A number with a point is an integer to some drafts, so it is none."""
+    """Return the type names of a parsed value. A number with a point is not an integer, because drafts disagree."""
     if isinstance(value, str):
         return frozenset({"string"})
     if isinstance(value, bool):
@@ -74,23 +74,23 @@ _QUOTE = make_constant(b'"')
 _ESCAPES = [(b"\\", b"\\\\"), (b'"', b'\\"')] + [
     (bytes([code]), json.dumps(chr(code)).strip('"').encode()) for code in range(0x20)
 ]
-"""What may not stand in a string, backslash first because the replacements bring more of them."""
+"""Characters that must be escaped in a string; backslash is first because the replacements add more of them."""
 
 
 class JsonCells(Cells):
-    """Turns a column into JSON values, and tells the native encoder how to."""
+    """Turns a column into JSON values, and describes this to the native encoder."""
 
     native: Spec | None = None
 
     def plan(self) -> Spec:
-        """Return the kind of the values for the native encoder. Raises Unplanned if it does not know it."""
+        """Return the kind of the values for the native encoder. Raises Unplanned if it has no such kind."""
         if self.native is None:
             raise Unplanned(f"column '{self.path}' has a kind that the native encoder does not know")
         return self.native
 
 
 class TextCells(JsonCells):
-    """Writes a type whose cells are what Arrow's cast to string gives."""
+    """Writes a type whose cells are the result of Arrow's cast to string."""
 
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         return array.cast(pa.large_string()).cast(BINARY)
@@ -115,7 +115,7 @@ class StringCells(TextCells):
 
 
 class KeptCells(StringCells):
-    """Writes texts of which some are kept JSON, as the values that they are."""
+    """Writes texts; those that hold JSON become JSON values."""
 
     native: Spec | None = None
 
@@ -136,7 +136,7 @@ class KeptCells(StringCells):
 def _escape(cells: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     buffer = cells.buffers()[2]
     found = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
-    # Looking through the bytes once is much cheaper than looking for each of 34 characters.
+    # One pass over the bytes is much cheaper than a search for each of 34 characters.
     special = np.unique(found[(found < 0x20) | (found == ord('"')) | (found == ord("\\"))])
     for character, replacement in _ESCAPES:
         if character[0] in special:
@@ -159,7 +159,7 @@ class FloatingCells(TextCells):
     def write_present(self, array: pa.Array, rows: Rows) -> pa.LargeBinaryArray:
         text = array.cast(pa.large_string())
         if pa.types.is_float32(array.type):
-            # A reader may go by way of double, so the digits must survive that too.
+            # A reader may convert via double, so the digits must survive that too.
             same = pc.equal(text.cast(pa.float64()).cast(pa.float32(), safe=False), array)
             if not pc.all(same).as_py():
                 text = pc.if_else(same, text, array.cast(pa.float64()).cast(pa.large_string()))
@@ -177,7 +177,7 @@ class FloatingCells(TextCells):
 
 
 class FiniteCells(FloatingCells):
-    """Writes numbers by a schema that has no strings for those which JSON lacks."""
+    """Writes numbers for a schema that allows no strings in place of NaN and infinity."""
 
     native = ("finite",)
 

@@ -1,8 +1,8 @@
-"""Parses JSON Schemas: drafts 3 to 2020-12, as far as they say what a value looks like.
+"""Parses JSON Schemas of drafts 3 to 2020-12, as far as they describe the shape of values.
 
-A value that several parts of the schema describe (see `schema_parts`) has what all of them allow. What restricts values
-alone (minimum, pattern, ...) does not matter for columns; `document_rules` checks it where rows are written. Where a
-schema leads to itself, there is a value of any type.
+A value that several parts of the schema describe (see `schema_parts`) has the types that all of them allow. Keywords
+that only restrict values (minimum, pattern, ...) do not matter for columns; `document_rules` checks them where rows are
+written. A reference to a schema around it stands for a value of any type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPARK_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     + (NUMBERS_TOO if name == "number" else ())
     for name in ("boolean", "integer", "number", "string")
 }
-"""Which "spark.type" may refine which JSON type; others are ignored."""
+"""The values of "spark.type" that may refine each JSON type; others are ignored."""
 
 
 def parse_json_schema(text: str) -> Schema:
@@ -53,7 +53,7 @@ def parse_json_schema(text: str) -> Schema:
 
 
 def read_schema(text: str) -> Any:
-    """Return the full schema that a text has or carries. Raises InvalidSchemaError if it has none."""
+    """Return the full schema that a text is or carries. Raises InvalidSchemaError if there is none."""
     try:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ class _Parser:
         self._count = 0
 
     def node(self, sources: Sequence[Source], path: str, around: frozenset[int]) -> Node:
-        """Return what a value looks like that fits all sources; `around` are the schemas that it is in."""
+        """Return the shape of a value that fits all sources; `around` are the schemas around it."""
         self._count += 1
         if self._count > LARGEST_SCHEMA:
             raise InvalidSchemaError(f"the JSON schema stands for more than {LARGEST_SCHEMA} columns")
@@ -103,7 +103,7 @@ class _Parser:
         self.rules.note_array(parts, path)
         items = [Source(part.value["items"], part.unsure) for part in parts.select("items")]
         if parts.select("prefixItems") or any(isinstance(item.value, list) for item in items):
-            items = []  # each place has a type of its own
+            items = []  # each place has its own type
         element = self.node(items or [Source(True)], join_path(path, "element"), around)
         return Array(_apply_contains_null(element, parts), **annotations)
 
@@ -115,7 +115,7 @@ class _Parser:
                 Source(part.value["additionalProperties"], part.unsure) for part in _select_parts_with_values(parts)
             ]
             if parts.select("patternProperties"):
-                values = []  # those of some keys have a type of their own
+                values = []  # the values of some keys have their own type
             node = self.node(values or [Source(True)], join_path(path, "value"), around)
             return Map(_apply_contains_null(node, parts), **annotations)
         required = _collect_required(parts)
@@ -135,7 +135,7 @@ class _Parser:
 
 
 def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]:
-    """Return what a schema remarks of a value; the nearest to the value counts."""
+    """Return the annotations of a value; the one nearest to the value counts."""
     annotations: dict[str, Any] = {}
     for value in [*(source.value for source in sources), *(part.value for part in parts.found)]:
         if not isinstance(value, dict):
@@ -150,9 +150,9 @@ def _read_annotations(sources: Sequence[Source], parts: Parts) -> dict[str, Any]
 
 
 def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
-    """Return the only type besides null that all parts allow, None for any; and whether null may stand there.
+    """Return the only type besides null that all parts allow, None for several; and whether the value may be null.
 
-    Raises InvalidSchemaError if they allow none together.
+    Raises InvalidSchemaError if no type fits all parts.
     """
     enums = [part.value["enum"] for part in parts.select("enum") if isinstance(part.value["enum"], list)]
     nullable = any(None in allowed for allowed in enums) or any(
@@ -180,7 +180,7 @@ def _find_kind(parts: Parts, path: str) -> tuple[str | None, bool]:
 
 
 def _infer_kind(parts: Parts, enums: Sequence[list[Any]]) -> str | None:
-    """Return the type that is meant where no part names one."""
+    """Return the type that other keywords imply where no part names one."""
     if parts.select("properties"):
         return "object"
     if any(len(drop_null(choices)) != 1 for part in parts.found for _, choices in list_choices(part.value)):
@@ -199,7 +199,7 @@ def _describe_types(types: frozenset[str]) -> str:
 
 
 def _collect_properties(parts: Parts) -> dict[str, list[Source]]:
-    """Return what all parts say of each property."""
+    """Return the schemas that the parts have for each property."""
     order = [name for part in parts.select(SPARK_COLUMNS) for name in part.value[SPARK_COLUMNS]]
     found: dict[str, list[Source]] = {}
     for part in parts.select("properties"):
@@ -221,12 +221,12 @@ def _collect_required(parts: Parts) -> set[str]:
 
 
 def _read_entries_type(parts: Parts) -> MapType | None:
-    """Return the type of a map whose entries are in a list, if an annotation says so."""
+    """Return the type of a map that is written as a list of entries, if an annotation says so."""
     for part in parts.select(SPARK_MAP):
         try:
             return MapType.fromJson(part.value[SPARK_MAP])
         except (LookupError, TypeError, ValueError, AttributeError):
-            continue  # the word of another program
+            continue  # another program's use of the key
     return None
 
 
@@ -235,13 +235,13 @@ def _select_parts_with_values(parts: Parts) -> list[Part]:
 
 
 def _apply_contains_null(node: Node, parts: Parts) -> Node:
-    # Data often does not keep to its schema here (Java writes nulls into lists of strings), so only a
-    # schema of our own can promise that there are no nulls.
+    # Data often violates its schema here (Java writes nulls into lists of strings), so only a schema of this project
+    # can promise that there are no nulls.
     return _replace(node, nullable=not any(part.value.get(SPARK_CONTAINS_NULL) is False for part in parts.found))
 
 
 def _read_scalar(name: str, parts: Parts) -> tuple[DataType, bool] | None:
-    """Return the type of plain values, and whether another program's schema says so."""
+    """Return the type of plain values, and whether it comes from another program's schema."""
     for part in parts.select(SPARK_TYPE):
         own = parse_spark_type(part.value[SPARK_TYPE])
         if own is not None and isinstance(own, _SPARK_TYPES.get(name, ())):

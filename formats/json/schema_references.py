@@ -1,4 +1,4 @@
-"""Resolves the references of a JSON Schema within its text, and makes texts that every registry accepts."""
+"""Resolves references within the text of a JSON Schema, and makes texts that every registry accepts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from urllib.parse import unquote, urldefrag, urljoin
 from pyspark_pravega.errors import InvalidSchemaError
 
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are not schemas, even if they look like it."""
 
 DEFINITIONS = frozenset({"definitions", "$defs"})
 
 BY_NAME = DEFINITIONS | {"properties", "patternProperties", "dependentSchemas", "dependencies"}
-"""Keywords whose values have schemas by names, which are no keywords."""
+"""Keywords whose values hold schemas by name. These names are not keywords."""
 
 
 @dataclass(frozen=True)
 class _Resource:
-    """A schema with an id of its own, or the whole text: what pointers below it begin at."""
+    """A schema with an id of its own, or the whole text. Pointers below it begin there."""
 
     base: str
     root: Any
@@ -71,7 +71,7 @@ class References:
 
     def look_up(self, reference: str, within: dict[str, Any]) -> Any:
         """Return the schema that a reference in `within` stands for, None if it is not in the text."""
-        # A pointer may lead to data, or to what unknown keywords have. That is seen from the whole text.
+        # A pointer may lead to data or into unknown keywords, which are resolved from the whole text.
         return self._target(reference, self._resources.get(id(within), self._whole))
 
     def _target(self, reference: str, resource: _Resource) -> Any:
@@ -83,20 +83,20 @@ class References:
             base, pointer = urldefrag(address)
             root = resource.root if not base or base == resource.base else self._named.get(base)
             found = None if root is None else _follow_pointer(root, pointer)
-            if found is None and not base:  # some write pointers from the whole text below an id, too
+            if found is None and not base:  # some programs write pointers from the whole text even below an id
                 found = _follow_pointer(self._whole.root, pointer)
             if found is not None:
                 return found
         return None
 
     def is_recursive(self, schema: dict[str, Any]) -> bool:
-        """Return whether a schema leads to itself."""
+        """Return whether a schema contains or refers to itself."""
         if id(schema) not in self._recursive:
             self._recursive[id(schema)] = any(below is schema for below in self._below(schema))
         return self._recursive[id(schema)]
 
     def _below(self, schema: dict[str, Any]) -> Iterator[Any]:
-        """Go through what a schema leads to; itself only if it does."""
+        """Iterate over the schemas that a schema contains or refers to, including itself if it is recursive."""
         seen: set[int] = set()
         left: list[Any] = [schema]
         while left:
@@ -116,21 +116,21 @@ class References:
 
 
 def iterate_inside(value: dict[str, Any], without: Set[str]) -> Iterator[Any]:
-    """Go through what the keywords of a schema have, except some: schemas, lists of them, and other values."""
+    """Iterate over the values of a schema's keywords, except some: schemas, lists of them, and other values."""
     for key, inner in value.items():
         if key not in without:
             yield from inner.values() if key in BY_NAME and isinstance(inner, dict) else (inner,)
 
 
 def _join_address(base: str, name: str) -> str:
-    """Return an address from its base; `urljoin` knows no URNs."""
+    """Join an address to its base. `urljoin` cannot handle URNs."""
     if name.startswith("#"):
         return base.partition("#")[0] + name
     return urljoin(base, name)
 
 
 def _follow_pointer(root: Any, pointer: str) -> Any:
-    """Return what a JSON pointer (RFC 6901, in a fragment) leads to, None if there is nothing."""
+    """Return the target of a JSON pointer (RFC 6901, in a fragment), None if it has none."""
     if pointer == "":
         return root
     if not pointer.startswith("/"):
@@ -153,13 +153,13 @@ _SHARED = ("title", "description", "format", "default")
 
 
 def make_portable(text: str) -> str:
-    """Return the text to register for a schema of our own."""
+    """Return the text to register for a schema of this project."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     return json.dumps(_select_shared(json.loads(text)) | {"links": [link]}, ensure_ascii=False)
 
 
 def make_foreign_portable(text: str) -> str:
-    """Return the text to register for another program's schema that was edited here: all of it but our keywords."""
+    """Return the text to register for another program's schema that was edited here: all of it except our keywords."""
     link = {"rel": REL, "href": _PREFIX + base64.b64encode(text.encode()).decode("ascii")}
     root = _drop_own_keywords(json.loads(text))
     links = root.get("links")
@@ -186,9 +186,9 @@ def _drop_own_keywords(value: Any) -> Any:
 
 
 def read_full_schema(root: Any) -> Any:
-    """Return the full schema that a parsed text carries; the text itself if it carries none.
+    """Return the full schema that a parsed text carries, or the text itself if it carries none.
 
-    Raises InvalidSchemaError if it carries something else under our name.
+    Raises InvalidSchemaError if our link holds something else.
     """
     links = root.get("links") if isinstance(root, dict) else None
     for link in links if isinstance(links, list) else []:

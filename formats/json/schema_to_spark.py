@@ -1,4 +1,4 @@
-"""Maps a JSON Schema text, our own or anybody else's, to Spark types.
+"""Maps a JSON Schema text, by this project or any other program, to Spark types.
 
 | JSON Schema | Spark |
 |---|---|
@@ -11,12 +11,12 @@
 | object with properties | struct |
 | object without properties | map<string, what additionalProperties says> |
 | several types, "any", no type, anyOf and oneOf of several | string: strings as they are, others as their JSON text |
-| a schema that it stands in (recursion) | string: the JSON text of what is there |
-| allOf, $ref | what all of them and the schema itself say; see `schema_parts` |
-| a root that is no object with properties | one column `value` |
+| a reference to a schema around it (recursion) | string: the JSON text of the value |
+| allOf, $ref | the types that all of them and the schema itself allow; see `schema_parts` |
+| a root that is not an object with properties | one column `value` |
 
 A property is NOT NULL if it is required and not "null". Elements of lists and maps are nullable even if
-the schema does not say so, except in schemas of our own: what serializers write often has nulls there.
+the schema does not say so, except in schemas of this project, because serializers often write nulls there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .schema_parser import parse_json_schema
 def json_schema_to_spark(text: str) -> StructType:
     """Return the columns of a table with this schema.
 
-    Raises InvalidSchemaError if the text is no JSON schema, has parts that no value fits together, or refers to
-    something else.
+    Raises InvalidSchemaError if the text is not a JSON schema, has parts that no value fits together, or refers to
+    another text.
     """
     return make_spark_struct(parse_json_schema(text).root)
 

@@ -16,9 +16,9 @@
 | map<string, v> | object with additionalProperties | {"key": 1} |
 | struct | object with properties | {"field": 1} |
 
-"spark.type" tells the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
+"spark.type" names the exact type. A NOT NULL column is "required"; a nullable one allows "null" too. Lists
 and maps whose elements are NOT NULL say so by "spark.containsNull". A comment is the "description", other
-metadata of a column is kept in "spark.metadata". A column's "default" is as its values are.
+metadata of a column is kept in "spark.metadata". A column's "default" has the form of its values.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ PRIMITIVES: dict[type[DataType], dict[str, Any]] = {
     CharType: {"type": "string"},
     VarcharType: {"type": "string"},
 }
-"""What is written for each type of plain values but decimals, beside "spark.type"."""
+"""The schema of each type of plain values except decimals, without "spark.type"."""
 
 NUMBERS_TOO = (DecimalType, TimestampType, TimestampNTZType)
 """Types that are, or can be, written as a number."""

@@ -1,7 +1,7 @@
 """Reads and writes JSON timestamps that are numbers since 1970, for writers that do not use ISO 8601.
 
-A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction where there is none.
-A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 of its own clock.
+A number is read exactly; digits beyond microseconds are cut off. It is written without a fraction if it is whole.
+A `timestamp` counts from 1970-01-01T00:00:00Z, a `timestamp_ntz` from 1970-01-01T00:00:00 on its own clock.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..core.scalars import FIRST_MICROS, LAST_MICROS, shorten_value
 TIMESTAMP_FORMAT = "json.timestamp-format"
 ISO = "iso"
 EPOCH_UNITS = {"epoch-seconds": 1_000_000, "epoch-millis": 1_000, "epoch-micros": 1}
-"""Microseconds of each unit."""
+"""The number of microseconds in each unit."""
 
 _MOST_DIGITS = 25
-"""Digits before the point that no timestamp has."""
+"""More digits before the point than any timestamp has."""
 
 
 def read_timestamp_format(settings: Settings) -> str:
@@ -34,7 +34,7 @@ def read_timestamp_format(settings: Settings) -> str:
 
 
 def make_epoch_column(path: str, data_type: DataType, timestamps: str) -> Column:
-    """Return the column that reads numbers of a unit since 1970 as timestamps."""
+    """Return a column of timestamps that reads numbers of a unit since 1970."""
     unit = EPOCH_UNITS[timestamps]
     arrow_type = pa.timestamp("us", "UTC" if isinstance(data_type, TimestampType) else None)
 
@@ -75,7 +75,7 @@ def _scale(text: str, unit: int) -> int:
 
 
 def make_epoch_writer(timestamps: str) -> Callable[[pa.Array], pa.LargeStringArray]:
-    """Return what writes microseconds since 1970 as numbers of a unit."""
+    """Return a function that writes microseconds since 1970 as numbers of a unit."""
     unit = EPOCH_UNITS[timestamps]
     digits = len(str(unit)) - 1
 

@@ -1,4 +1,4 @@
-"""Builds columns from JSON values: what each Spark type accepts, and nothing else; natively by a plan."""
+"""Builds columns from JSON values: defines which values each Spark type accepts, and plans the native decoder."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def _add_none(*kinds: type) -> frozenset[type]:
 
 _STRINGS = _add_none(str)
 _NATIVE = ("leaf",)
-"""The native decoder goes by the Arrow type."""
+"""For the native decoder: the Arrow type says all."""
 _FLOATS = _add_none(float)
 
 
 def make_column(data_type: DataType, path: str, node: model.Node | None, timestamps: str = ISO) -> Column:
-    """Return the column of a Spark type. `node`: what the table's schema text says about its values, if known.
+    """Return the column of a Spark type. `node`: the schema of its values in the table's schema text, if known.
 
-    `timestamps`: how they are written, ISO or a unit of EPOCH_UNITS since 1970.
+    `timestamps`: the encoding of timestamps, ISO or a unit of EPOCH_UNITS.
     """
     if isinstance(data_type, StructType):
         return make_struct_column(data_type, path, node, timestamps)
@@ -116,7 +116,7 @@ def make_struct_column(struct: StructType, path: str, node: model.Node | None, t
 
 
 def _read_default(node: model.Node | None) -> Any:
-    """Return what a missing property stands for, as a document would have it."""
+    """Return the value of a missing property, as a document would have it."""
     if node is None or type(node.default) is not float:
         return None if node is None else node.default
     return repr(node.default).encode()
@@ -234,8 +234,8 @@ def _make_decimal(path: str, data_type: DataType) -> Column:
         texts = [
             value.decode() if type(value) is NumberText else None if value is None else str(value) for value in values
         ]
-        # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so that only short
-        # numbers without exponent are given to it.
+        # Arrow reads beyond its tables when digits and exponent are far apart (1e-99), so it gets only short numbers
+        # without exponent.
         if max(map(len, filter(None, texts)), default=0) > 38:
             raise ValueError
         strings = pa.array(texts, pa.string())

@@ -1,6 +1,6 @@
-"""Writes rows as JSON documents. Values look as `spark_to_schema` says.
+"""Writes rows as JSON documents. `spark_to_schema` describes the values.
 
-Null is written as null; a property that the schema of another program does not let be null is left out instead.
+Null is written as null. If another program's schema does not allow null, the property is left out instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_NULL = "null, which the JSON schema does not allow there"
 
 
 class Nulls(IntEnum):
-    """What is written of a null."""
+    """How a null is written."""
 
     REFUSED = 0
     WRITTEN = 1
@@ -54,10 +54,9 @@ class Nulls(IntEnum):
 
 
 class JsonEncoder(BatchEncoder):
-    """Writes rows as JSON objects; if the schema text's root is no object, the values of the only column.
+    """Writes rows as JSON objects; if the root of the schema text is not an object, the values of the only column.
 
-    The native encoder writes the same bytes. It leaves batches with values that it does not know, good or bad, to
-    Arrow's kernels.
+    The native encoder writes the same bytes. It leaves batches with unusual or bad values to Arrow's kernels.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class _Object(JsonCells):
         return [*parts, make_constant(b"}")]
 
     def _parts_of_some(self, values: Sequence[Any], count: int) -> list[Any]:
-        """Return the parts of objects some of whose members are left out: the first one there has no comma."""
+        """Return the parts of objects with members left out. The first member that is there has no comma."""
         parts: list[Any] = [make_constant(b"{")]
         begun = np.zeros(count, bool)
         for (begin, _, _), column in zip(self._members, values, strict=True):
@@ -215,7 +214,7 @@ class _Map(JsonCells):
 
 
 def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) -> bool:
-    """Return whether elements may be null: by their type, and by what the schema says of them."""
+    """Return whether elements may be null, by their type and by their schema."""
     if nullable and node is not None and not node.takes_null:
         cells.no_null = _NO_NULL
         return False
@@ -223,9 +222,9 @@ def _can_take_null(nullable: bool, node: model.Node | None, cells: JsonCells) ->
 
 
 def make_cells(data_type: DataType, path: str, timestamps: str = ISO, node: model.Node | None = None) -> JsonCells:
-    """Return what writes a column of this type. Raises UnsupportedTypeError naming the column.
+    """Return a writer of a column of this type. Raises UnsupportedTypeError naming the column.
 
-    `node`: what the table's schema text says about its values, if there is one.
+    `node`: the schema of its values in the table's schema text, if there is one.
     """
     if isinstance(data_type, StructType):
         return _Object(path, data_type, timestamps, node)

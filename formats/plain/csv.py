@@ -13,9 +13,9 @@
 | timestamp_ntz | 2024-01-31T12:00:00.5 |
 
 A field that is the null value (empty by default) and not quoted is null. One line break may end the event; line
-breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns; there is no header,
-because every event is a record. Blanks around a field belong to it. An event that begins with a byte order mark is bad:
-nobody would see it in the first field. Inside quotes it is a character.
+breaks elsewhere belong inside quotes. An event has exactly as many fields as the table has columns. There is no header,
+because every event is a record. Blanks around a field belong to it. An event that begins with a byte order mark is bad,
+because nobody would see it in the first field. Inside quotes it is a character.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NAMED = {"tab": "\t", "\\t": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST_NUMBER = 4000
-"""Digits; Python refuses to read longer integers."""
+"""Most characters of a number that Python parses."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _read_character(settings: Settings, key: str, default: str) -> str:
 
 
 class CsvFormat:
-    """The format of CSV records. The registry does not know it: the columns are kept with the stream."""
+    """The format of CSV records. The registry does not know it, so the columns are kept with the stream."""
 
     name = "csv"
     registry_format = None
@@ -145,7 +145,7 @@ class CsvFormat:
         resolve: Resolve | None = None,
         settings: Settings = NO_SETTINGS,
     ) -> Decoder:
-        """Make a decoder. `table_schema_text` has all columns in their order; without it, `reader_schema` has."""
+        """Make a decoder. `table_schema_text` has all columns in order; without it, `reader_schema` must have them."""
         table = self.spark_schema(table_schema_text) if table_schema_text else reader_schema
         return CsvDecoder(reader_schema, table, Dialect.of(settings))
 
@@ -157,7 +157,7 @@ class CsvFormat:
         codec: str = "",
         settings: Settings = NO_SETTINGS,
     ) -> Encoder:
-        """Make an encoder. Neither header nor codec is possible."""
+        """Make an encoder. Headers and codecs are not possible."""
         check_bare(self.name, encoding_id, codec)
         if schema_text:
             _check_columns(schema, self.spark_schema(schema_text))
@@ -186,7 +186,7 @@ class _Records:
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
 
     def fields(self, payload: bytes) -> list[str | None]:
-        """Split a payload into fields. Raises Undecodable saying why it is no record of the table."""
+        """Split a payload into fields. Raises Undecodable with the reason if it is not a record of the table."""
         try:
             text = payload.decode()
         except UnicodeDecodeError as error:
@@ -215,7 +215,7 @@ class _Records:
         place = 0
         while True:
             match = self._field.match(text, place)
-            assert match is not None  # an unquoted field may have no characters
+            assert match is not None  # an unquoted field may be empty
             place = match.end()
             quoted, plain = match.groups()
             if quoted is not None:
@@ -303,7 +303,7 @@ class _Texts(Column):
 
 
 def _choose_parser(data_type: DataType) -> Callable[[str], Any] | None:
-    """Return what turns a text into the value that a JSON document would have; None if that is the text."""
+    """Return a parser of texts into the values that a JSON document would have; None if that is the text itself."""
     if isinstance(data_type, BooleanType):
         return _parse_boolean
     if isinstance(data_type, IntegralType):
@@ -369,7 +369,7 @@ class CsvEncoder(BatchEncoder):
 
 
 class _Quoted(Cells):
-    """Writes cells as fields. `cells` writes values of types other than strings, as JSON does."""
+    """Writes cells as fields. `cells` writes values of types other than string as JSON does."""
 
     def __init__(self, path: str, dialect: Dialect, cells: Cells | None) -> None:
         super().__init__(path)

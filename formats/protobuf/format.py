@@ -1,12 +1,12 @@
 """The Protobuf format: one message per event, as the registry's serializers for Protobuf write it.
 
 A message is read by the table's schema, fields by their numbers, as Protobuf's own readers do: fields that the writer
-did not know have their defaults, those that the table does not know are passed over. A writer's schema in which a
-number has another kind of value makes its events bad. Read by the protobuf library, event by event.
+did not know have their defaults, and fields that the table does not know are ignored. A writer's schema in which a
+number has another kind of value makes its events bad. The protobuf library reads messages one by one.
 
-An empty event is a message without any field set. Bytes that follow a message cannot be told from fields, but for NULs,
-which begin none: behind the registry's header they are padding, because writers send their whole buffer. An event
-without header is read as it is.
+An empty event is a message without any field set. Bytes that follow a message cannot be distinguished from fields,
+except NULs, which cannot begin a field: after the registry's header they are padding, because writers send their whole
+buffer. An event without a header is read as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .schema_to_spark import has_json_texts, is_repeated, protobuf_to_spark
 from .values import find_field, iterate_missing_fields, make_getter, make_setter
 
 _DEEPEST = 100
-"""Levels of messages within one another that Protobuf's readers take, this library's and Java's."""
+"""Most levels of nested messages for Protobuf's readers, in this library and in Java."""
 
 _F = FieldDescriptor
 _KINDS = (
@@ -130,7 +130,7 @@ class ProtobufDecoder(BatchDecoder):
 
 
 def _check_kinds(writer: Descriptor, table: Descriptor, seen: set[tuple[str, str]]) -> None:
-    """Raise InvalidSchemaError for a field whose values the table's field would not recognise."""
+    """Raise InvalidSchemaError for a field whose values the table's field would misread."""
     if (writer.full_name, table.full_name) in seen:
         return
     seen.add((writer.full_name, table.full_name))
@@ -163,12 +163,12 @@ _RANGES: dict[int, tuple[int, int]] = {
     _F.TYPE_FIXED64: (0, (1 << 64) - 1),
     _F.TYPE_SFIXED64: (-(1 << 63), (1 << 63) - 1),
 }
-"""The numbers of each type. Readers cut one that does not fit into the table's type, as a cast in C++ does
+"""The range of each numeric type. Readers truncate a number that does not fit the table's type, as a cast in C++ does
 (https://protobuf.dev/programming-guides/proto3/#updating)."""
 
 
 def _explain_change(writer: FieldDescriptor, table: FieldDescriptor) -> str | None:
-    """Return why values of a writer's field would be others in the table's; None if they stay as they are."""
+    """Return why values of a writer's field would change in the table's field; None if they stay the same."""
     if writer.type in (*_RANGES, _F.TYPE_FLOAT, _F.TYPE_DOUBLE) and is_repeated(writer) and not is_repeated(table):
         return f"repeated numbers, but the table's ('{table.full_name}') is a single one"
     theirs, ours = _RANGES.get(writer.type), _RANGES.get(table.type)
@@ -208,7 +208,7 @@ class _MessageReader(PayloadReader):
         except DecodeError as error:
             raise Undecodable(_explain_unreadable(error)) from None
         except UnicodeDecodeError:
-            # Of maps the library tells it only when their entries are taken out.
+            # For maps, the library notices this only when their entries are read.
             raise Undecodable(NOT_UTF_8) from None
 
     def _message(self, payload: bytes) -> Any:
@@ -229,7 +229,7 @@ def _explain_unreadable(error: DecodeError) -> str:
 
 
 class ProtobufEncoder(BatchEncoder):
-    """Writes rows as messages. A null leaves its field unset; in a field that cannot be unset it is refused."""
+    """Writes rows as messages. A null leaves its field unset; it is refused if the field cannot be unset."""
 
     def __init__(self, schema: StructType, schema_text: str, encoding_id: int | None, codec: str) -> None:
         super().__init__(schema, encoding_id, codec)
@@ -238,7 +238,7 @@ class ProtobufEncoder(BatchEncoder):
         struct = replace_char_types(schema)
         assert isinstance(struct, StructType)
         if not table.fields:
-            # Spark and Arrow lose the number of rows that have no columns.
+            # Spark and Arrow lose the number of rows without columns.
             raise UnsupportedOperationError(
                 f"the message '{message.full_name}' has no fields, so no row can be written; its events can be read "
                 "and counted"
@@ -276,7 +276,7 @@ class ProtobufEncoder(BatchEncoder):
         try:
             payload = bytes(message.SerializeToString(deterministic=True))
             if self._has_json_texts:
-                # What is deeper than any reader takes is written all the same.
+                # The library writes messages that are too deep for any reader.
                 self._class.FromString(payload)
         except (EncodeError, DecodeError) as error:
             reason = _explain_unreadable(error) if isinstance(error, DecodeError) else str(error)

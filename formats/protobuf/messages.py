@@ -57,10 +57,10 @@ def read_message_type(text: str) -> Descriptor:
 
 
 class _Files:
-    """The files of a set, for one message; each is added behind those that it imports.
+    """Adds the files of a set to a pool, for one message, each after the files that it imports.
 
-    Files that hold nothing but options, like those of code generators and validators, are mostly left out of sets. What
-    is not there is not imported, and only a type that is not found makes the schema unusable.
+    Files that hold only options, like those of code generators and validators, are usually left out of sets. Missing
+    files are not imported, and only a missing type makes the schema unusable.
     """
 
     def __init__(self, message: str, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
@@ -74,7 +74,7 @@ class _Files:
         self._missing: set[str] = set()
 
     def pool(self) -> DescriptorPool:
-        """Return a pool that has them all. Raises InvalidSchemaError naming what is wrong or missing."""
+        """Return a pool with all files. Raises InvalidSchemaError naming what is wrong or missing."""
         for name in self._given:
             self._add(name, ())
         return self._pool
@@ -105,7 +105,7 @@ class _Files:
         self._added.add(name)
 
     def _file(self, name: str) -> descriptor_pb2.FileDescriptorProto | None:
-        """Return a file of the set, or one of Google's."""
+        """Return a file of the set or of Google's, None if there is no such file."""
         if name in self._given:
             return self._given[name]
         module = _MODULES.get(name)
@@ -138,7 +138,7 @@ _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
 def find_length_without_padding(payload: bytes) -> int:
-    """Return the length of a message that nothing but NULs follow; of other payloads the whole length."""
+    """Return the length of a message without the NULs after it; for other payloads, the whole length."""
     place, whole = 0, len(payload)
     groups: list[int] = []
     try:
@@ -166,7 +166,7 @@ def find_length_without_padding(payload: bytes) -> int:
 
 
 def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
-    """Return the varint at a place, and the place behind it. Raises ValueError if there is none."""
+    """Read the varint at a place; return it and the place after it. Raises ValueError if there is none."""
     number = 0
     for count, byte in enumerate(payload[place : place + _LONGEST_VARINT]):
         number |= (byte & 127) << (7 * count)

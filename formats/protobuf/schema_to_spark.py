@@ -9,7 +9,7 @@
 | float, double | float, double |
 | string | string |
 | bytes | binary |
-| enum | string: the value's name; of a number without name, its digits |
+| enum | string: the value's name, or the digits of a number without a name |
 | message, group | struct |
 | repeated | array without nulls |
 | map<k, v> | map<k, v> |
@@ -20,12 +20,12 @@
 | google.protobuf.Duration, Any and others | struct of their fields |
 | a message within one of its own type | string: JSON |
 
-A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null when it
-was not. One that does not is NOT NULL and has its default value; so are required, repeated and map fields. Members of
-structs have defaults likewise, but are nullable.
+A field that knows whether it was set (proto3: optional, messages, members of a oneof; proto2: optional) is null if it
+was not set. Other fields are NOT NULL and have their default value, including required, repeated and map fields.
+Members of structs have defaults, too, but are nullable.
 
-Spark has no recursive types: where a message would hold one of a type that is open already, the column ends, with the
-text of what is below in Protobuf's own JSON mapping.
+Spark has no recursive types: where a message would contain one of a type around it, the column holds its text in
+Protobuf's own JSON mapping.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def protobuf_to_spark(text: str) -> StructType:
 
 
 def has_json_texts(message: Descriptor) -> bool:
-    """Return whether columns of a message's table, or parts of them, hold texts of JSON."""
+    """Return whether columns of a message's table, or parts of them, hold JSON texts."""
     mapping = _Mapping()
     mapping.struct(message, "", ())
     return mapping.json_texts
@@ -97,7 +97,7 @@ def is_repeated(field: FieldDescriptor) -> bool:
 
 
 def is_required(field: FieldDescriptor) -> bool:
-    """Return whether a message without the field is none, in the way that the library's release allows."""
+    """Return whether a message must have the field, in the way that the library's release allows."""
     found = getattr(field, "is_required", None)
     return bool(getattr(field, "label", 0) == FieldDescriptor.LABEL_REQUIRED if found is None else found)
 
@@ -129,7 +129,7 @@ class _Mapping:
             self._count += 1
             if self._count > LARGEST_SCHEMA:
                 raise InvalidSchemaError(f"the Protobuf schema stands for more than {LARGEST_SCHEMA} columns")
-            # Tools that Spark hands rows to (Arrow's) stumble over NOT NULL members of a struct that is null.
+            # Arrow, to which Spark hands rows, fails for NOT NULL members of a struct that is null.
             nullable = len(within) > 1 or _is_nullable(field)
             fields.append(StructField(field.name, self._column(field, join_path(path, field.name), within), nullable))
         return StructType(fields)

@@ -34,7 +34,7 @@ def find_field(message: Descriptor, column: StructField) -> FieldDescriptor:
 
 
 def make_getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return what reads a field of a message; it gives None for a field that was not set."""
+    """Return a reader of a field of a message, which returns None for an unset field."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
@@ -52,7 +52,7 @@ def make_getter(field: FieldDescriptor, data_type: DataType) -> FromMessage:
 
 
 def _make_reader(field: FieldDescriptor, data_type: DataType) -> FromMessage:
-    """Return what reads one value of the field's type."""
+    """Return a reader of one value of the field's type."""
     message = field.message_type
     if message is None:
         if field.enum_type is not None:
@@ -77,7 +77,7 @@ def _keep(value: Any) -> Any:
 
 
 def _make_enum_namer(enum: EnumDescriptor) -> FromMessage:
-    """Return what names a number of an enum: the first of several names, as Protobuf's own JSON mapping does."""
+    """Return a function that names numbers of an enum: by the first of several names, as in Protobuf's JSON."""
     names: dict[int, str] = {}
     for value in enum.values:
         names.setdefault(value.number, value.name)
@@ -85,7 +85,7 @@ def _make_enum_namer(enum: EnumDescriptor) -> FromMessage:
 
 
 def _read_micros(value: Any) -> int:
-    """Return microseconds since 1970, further digits cut off. Raises Undecodable outside the years 0001 to 9999."""
+    """Return microseconds since 1970, without further digits. Raises Undecodable outside the years 0001 to 9999."""
     if not 0 <= value.nanos < 1_000_000_000:
         raise Undecodable(f"a timestamp has {value.nanos} nanoseconds, not 0 to 999,999,999")
     micros: int = value.seconds * 1_000_000 + value.nanos // 1000
@@ -97,7 +97,7 @@ def _read_micros(value: Any) -> int:
 def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
     """Iterate over the paths of required fields that a message lacks.
 
-    The library's own FindInitializationErrors ends the process at a map's key that is not UTF-8 (protobuf 7.36);
+    The library's own FindInitializationErrors crashes the process at a map key that is not UTF-8 (protobuf 7.36);
     here such a key raises UnicodeDecodeError.
     """
     for field in message.DESCRIPTOR.fields:
@@ -119,7 +119,7 @@ def iterate_missing_fields(message: Any, path: str = "") -> Iterator[str]:
 
 
 def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return what writes a field of a message; it raises ValueError or TypeError for a value that does not fit."""
+    """Return a writer of a field of a message. It raises ValueError or TypeError for a value that does not fit."""
     name = field.name
     if is_map(field):
         assert isinstance(data_type, MapType)
@@ -165,7 +165,7 @@ def make_setter(field: FieldDescriptor, data_type: DataType) -> ToMessage:
 
 
 def _make_filler(field: FieldDescriptor, data_type: DataType) -> ToMessage:
-    """Return what fills an empty message with one value."""
+    """Return a function that fills an empty message with one value."""
     message = field.message_type
     assert message is not None
     if message.full_name == TIMESTAMP:

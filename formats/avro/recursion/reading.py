@@ -1,7 +1,7 @@
-"""Reads records as JSON text: the columns in which a record would contain itself, for which Spark has no type.
+"""Reads records as JSON text, for columns in which a record would contain itself, because Spark has no such type.
 
-Values are resolved from the writer's to the table's schema, by the rules of `resolution`, and told as `json_scalars`
-says: records and maps are objects, arrays are arrays, and the value of a union is told bare, without its type's name.
+Values are resolved from the writer's to the table's schema by the rules of `resolution`, and written as `json_scalars`
+says: records and maps are objects, arrays are arrays, and the value of a union stands alone, without its type's name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Step = Callable[[bytes, int], Any]
 
 
 def make_text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tuple[Reader, Column]:
-    """Return what reads a writer's records as JSON values, and the column that has their texts.
+    """Return a reader of a writer's records as JSON values, and the column of their texts.
 
     Raises InvalidSchemaError naming the column and the place in it if the schemas do not resolve.
     """
@@ -55,13 +55,13 @@ def make_text_reader(writer: avro.Record, reader: avro.Record, path: str) -> tup
 
 
 class _Resolution:
-    """Makes the steps of pairs of types; pairs of records that come again are made once."""
+    """Makes the steps for pairs of types, once for each pair of records."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[int, int], _Step] = {}
 
     def value(self, writer: avro.Node, reader: avro.Node, path: str) -> _Step:
-        """Return what reads values of any type. Raises InvalidSchemaError if none of them can be read."""
+        """Return a step that reads values of any type. Raises InvalidSchemaError if no value can be read."""
         if isinstance(writer, avro.Union):
             return _make_union_step(list(self._branches(writer, reader, path)))
         wanted, nullable = avro.split_null(reader)
@@ -103,7 +103,7 @@ class _Resolution:
         raise make_resolution_error(writer, reader, path)
 
     def record(self, writer: avro.Record, reader: avro.Record, path: str) -> _Step:
-        """Return what reads records as objects whose members are in the order of the reader's fields."""
+        """Return a step that reads records as objects with members in the order of the reader's fields."""
         pair = id(writer), id(reader)
         if pair in self._records:
             return self._records[pair]
@@ -115,7 +115,7 @@ class _Resolution:
         try:
             step = self._record(writer, reader, path)
         except InvalidSchemaError as error:
-            # Others that were made meanwhile may lead here.
+            # Other steps that were made meanwhile may lead here.
             step = _make_refusing_step(error.message)
             raise
         return step
@@ -179,7 +179,7 @@ def _make_object_step(fields: list[tuple[str | None, _Step]], blank: dict[str, A
 
 def _make_array_step(node: avro.Array, item: _Step) -> _Step:
     if avro.is_weightless(node.items):
-        # All of them are the same.
+        # All elements are equal.
         return make_array_reader(node, lambda data, at: (run(item(data, at), DEEPEST)[0], at))
 
     def step(data: bytes, at: int) -> Any:

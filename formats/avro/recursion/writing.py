@@ -1,8 +1,8 @@
-"""Writes JSON text as Avro records: the columns in which a record would contain itself.
+"""Writes JSON text as Avro records, for columns in which a record would contain itself.
 
-The text must fit the schema: every member is a field, a member may be missing where the field has a default or may be
-null, and a value of a union must fit exactly one of its types. Where numbers of several sizes fit, a whole number is
-the largest integer type, any other the largest floating-point type.
+The text must fit the schema: every member is a field, a member may be missing if the field has a default or is
+nullable, and a value of a union must fit exactly one of its types. Where numeric types of several sizes fit, a whole
+number gets the largest integer type, any other number the largest floating-point type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDEST = ("long", "int", "double", "float")
 
 
 class JsonText(ValueCells):
-    """Writes a record within itself from the JSON text that reading it gives."""
+    """Writes a record within itself, from the JSON text that reading it returns."""
 
     def __init__(self, path: str, record: avro.Record) -> None:
         super().__init__(path)
@@ -43,7 +43,7 @@ class JsonText(ValueCells):
 
 
 def write_record_of_text(record: avro.Record, text: str) -> bytes:
-    """Return the Avro data of the record that a text stands for. Raises Misfit naming the place that does not fit."""
+    """Write the record that a text stands for as Avro data. Raises Misfit naming the place that does not fit."""
     value = _parse(text)
     _check_depth(value)
     data: bytes = run(_Writing().value(record, value, "$"), 4 * DEEPEST)
@@ -94,7 +94,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Return the one of several numbers that is meant; all that fit if they are more than numbers."""
+    """Return the widest of several fitting numeric types; all fitting types if some are not numeric."""
     kinds = [node.branches[number] for number, _ in fitting]
     names = [kind.name if isinstance(kind, avro.Primitive) and kind.logical is None else "" for kind in kinds]
     if not set(names) <= set(_WIDEST):
@@ -103,7 +103,7 @@ def _select_widest(node: avro.Union, fitting: list[tuple[int, bytes]]) -> list[t
 
 
 class _Writing:
-    """Writes the values of one text. What does not depend on the place is found once for each value."""
+    """Writes the values of one text, and remembers what it found for each value and branch."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], tuple[Any, bytes | str]] = {}
@@ -157,7 +157,7 @@ class _Writing:
         raise Misfit(f"at {place}: it fits several types of the union, {kinds}, and nothing says which is meant")
 
     def _try_branch(self, branch: avro.Node, value: Any, place: str) -> Any:
-        """Return the data, or the reason why there is none; found once, so that nested unions do not multiply."""
+        """Return the data, or the reason why there is none. It is found once, so that nested unions do not multiply."""
         key = id(branch), id(value)
         if key not in self._found:
             found: bytes | str

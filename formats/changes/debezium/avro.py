@@ -1,14 +1,15 @@
 """Reads and writes Debezium's events as Avro.
 
-The schema that an event was written with is:
+An event was written with this schema:
 
-* with `debezium.avro-schemas`: the one whose id stands behind a zero byte (Confluent's framing, which Kafka Connect's
-  converters write; Apicurio's with `as-confluent`);
-* with `framing`=`registry`: the one that the encoding id of the registry's header stands for;
-* else: the table's, without any header. Inserted rows are written so.
+* with `debezium.avro-schemas`: the schema whose id follows a zero byte (Confluent's framing, which Kafka Connect's
+  converters write, and Apicurio's with `as-confluent`);
+* with `framing`=`registry`: the schema that the encoding id of the registry's header stands for;
+* otherwise: the table's schema, without any header. Inserted rows are written so.
 
-A schema of an envelope is used as it is. Any other is the schema of rows, and `make_envelope_schema` makes the envelope
-around it. No bytes are a tombstone. Names and parameters that Connect leaves in a schema say how values are encoded.
+A schema of envelopes is used as it is. Any other is a schema of rows, and `make_envelope_schema` makes the envelope
+around it. An empty event is a tombstone. Names and parameters that Connect leaves in a schema describe the encoding of
+values.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from .json import read_change
 from .writing import CONNECTOR, check_writable
 
 LARGEST_FILE = 16 * 1024 * 1024
-"""Bytes of a file of schemas at most. The schemas go to every task."""
+"""Most bytes of a file of schemas. The schemas go to every task."""
 
 _SHOWN = 200
 
@@ -68,7 +69,7 @@ _SHOWN = 200
 def read_schemas(text: str) -> str:
     """Return the property's text if it is JSON, else the content of the file that it names.
 
-    Raises InvalidOptionError for anything but a regular file of JSON that is not too large.
+    Raises InvalidOptionError unless that is a regular file of JSON that is not too large.
     """
     text = text.strip()
     if not text or text[0] in "{[":
@@ -87,8 +88,8 @@ def read_schemas(text: str) -> str:
 
 
 def _read_content(path: str) -> str:
-    """Read a file. Raises OSError, and ValueError for what is no regular file, too large, or not UTF-8."""
-    # Without O_NONBLOCK, opening a named pipe waits for somebody who writes.
+    """Read a file. Raises OSError, and ValueError if it is not a regular file, too large, or not UTF-8."""
+    # Without O_NONBLOCK, opening a named pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
@@ -103,7 +104,7 @@ def _read_content(path: str) -> str:
 
 
 def parse_schemas_by_id(text: str) -> dict[int, str]:
-    """Return the texts of the schemas by their ids. Raises InvalidOptionError."""
+    """Parse the texts of schemas by their ids. Raises InvalidOptionError."""
     found: dict[int, str] = {}
     try:
         content = json.loads(text)
@@ -125,7 +126,7 @@ _MARKS = tuple(
 )
 _CONFLUENT_HEADER = struct.Struct(">bI")
 _LAST_OF_SCHEMA = 16
-"""Events of one schema that are decoded in each segment to find out how new it is."""
+"""Number of events per schema and segment that are decoded to find the newest schema."""
 
 
 class DebeziumAvroFormat(AvroFormat):
@@ -156,7 +157,7 @@ class DebeziumAvroFormat(AvroFormat):
         return DebeziumAvroEncoder(schema, schema_text, encoding_id, codec, settings)
 
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
-        """Return the columns of the newest of the schemas that are given by id; None if no event has one of these."""
+        """Return the columns of the newest schema among those given by id; None if no event has one of them."""
         if AVRO_SCHEMAS not in settings:
             return None
         find, seen = _Confluent(parse_schemas_by_id(settings[AVRO_SCHEMAS])), SchemasSeen()
@@ -171,7 +172,7 @@ class DebeziumAvroFormat(AvroFormat):
                     writer, datum = find(payloads[place])
                     _, _, _, source, time, _ = read_change(read_whole(writer.read, datum, False), 0)
                 except Undecodable:
-                    continue  # reading it will say why
+                    continue  # reading it will report why
                 looked_at[header] += 1
                 if writer.after is not None:
                     position = NO_POSITION if source is None else read_position(source)
@@ -197,13 +198,13 @@ def _is_envelope(node: avro.Node) -> bool:
 
 
 def read_envelope_columns(schema_text: str) -> StructType | None:
-    """Return the columns of the rows in such an envelope; None if it tells none."""
+    """Return the columns of the rows in such an envelope; None if it has none."""
     after = _Writer.of(schema_text).after
     return None if after is None else choose_columns(after)
 
 
 def make_envelope_schema(row_schema_text: str) -> str:
-    """Return the schema of envelopes around rows of a schema; the text itself if it is an envelope's."""
+    """Return the schema of envelopes around rows of a schema, or the text itself if it is a schema of envelopes."""
     row = avro.parse_avro(row_schema_text)
     if not isinstance(row, avro.Record):
         raise InvalidSchemaError("it is not a record, so it describes neither rows nor envelopes")
@@ -232,7 +233,7 @@ def make_envelope_schema(row_schema_text: str) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """How events of one schema are read, and what the schema says about the values of both images."""
+    """A reader of events of one schema, and the schemas of both images."""
 
     read: Reader
     before: FieldSchema | None
@@ -287,7 +288,7 @@ def _always_find(writer: _Writer) -> Callable[[bytes], tuple[_Writer, bytes]]:
 
 
 class _Confluent:
-    """Finds the schema of an event by the id behind its zero byte."""
+    """Finds the schema of an event by the id after its zero byte."""
 
     def __init__(self, schemas: dict[int, str]) -> None:
         self._schemas = schemas

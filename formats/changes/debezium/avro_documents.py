@@ -1,6 +1,6 @@
-"""Reads Avro data as the values that JSON would have: objects, arrays, texts, numbers; bytes stay bytes.
+"""Reads Avro data as values of the form of JSON: objects, arrays, texts, numbers; bytes stay bytes.
 
-Serves readers that go by the names of fields and not by a table's schema. As strict as `binary`.
+It serves readers that use the names of fields instead of a table's schema, and is as strict as `binary`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
+"""Reads and writes Debezium's events as JSON, with or without the schema envelope `{"schema": ..., "payload": ...}`.
 
-What an event may be, besides a change of a row:
+Besides a change of a row, an event may be:
 
-* no bytes, or `null`: a tombstone;
+* empty, or `null`: a tombstone;
 * a heartbeat, a transaction's begin or end, a schema change: recognised by their properties.
 
-All of these change no row. Anything else without `op`, such as a row that ExtractNewRecordState flattened, makes the
-event bad. What columns take is said in `encodings.values`.
+These change no row. Any other event without `op`, such as a row that ExtractNewRecordState flattened, is bad.
+`encodings.values` defines what columns accept.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TRUNCATE = rb'"op"\s*:\s*"t"'
 _MARK = rb'"snapshot"\s*:\s*"(?:first|last)(?:_in_data_collection)?"'
 _MARK_ENDS = (b'first"', b'last"', b'_in_data_collection"')
 _KNOWN_SCHEMAS = 64
-"""Schemas kept per decoder; a stream has one for each version of its table."""
+"""Most schemas that a decoder keeps; a stream has one for each version of its table."""
 
 _BLOCK = (dict, type(None))
 _HEARTBEAT = {"ts_ms", "ts_us", "ts_ns"}
@@ -93,7 +93,7 @@ class DebeziumJsonFormat(JsonFormat):
     def infer_columns(self, tails: Iterable[EventBuffer], settings: Settings) -> StructType | None:
         """Return the columns of the newest schema; None if no event has one.
 
-        With `infer-columns`=`sample` those of all values then, None if no event has any.
+        With `infer-columns`=`sample`, the columns of all values if there is no schema.
         """
         seen, schemas = SchemasSeen(), _Schemas()
         documents = DocumentParser(False)
@@ -104,7 +104,7 @@ class DebeziumJsonFormat(JsonFormat):
                 try:
                     operation, before, after, source, time, schema = _parse_change(payload, documents, schemas)
                 except Undecodable:
-                    continue  # reading it will say why
+                    continue  # reading it will report why
                 if operation is None:
                     continue
                 if sample:
@@ -147,7 +147,7 @@ class _EnvelopeReader(EnvelopeReader):
         self._documents = DocumentParser(self._columns.wants_numbers)
 
     def native(self) -> PayloadReader | None:
-        """Return what reads the same natively; None if nothing does."""
+        """Return a native reader of the same columns; None if there is none."""
         module = native.get_module()
         if module is None:
             return None
@@ -173,7 +173,7 @@ class _EnvelopeReader(EnvelopeReader):
         try:
             return self._schemas.beginning(self._documents.text(payload), self._documents)
         except Undecodable:
-            return None  # reading it will say why
+            return None  # reading it will report why
 
     def _encoding_of(self, kind: Hashable) -> SourceEncoding:
         """Return an encoding. `kind`: the number of an envelope's schema, or else the name of the connector."""
@@ -196,9 +196,9 @@ class _EnvelopeReader(EnvelopeReader):
 
 
 def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) -> Change:
-    """Parse an event. The number of its schema, if it has one, is the number in `schemas`.
+    """Parse an event. The number of its schema, if it has one, is its number in `schemas`.
 
-    Raises Undecodable for what is no event of Debezium's.
+    Raises Undecodable for a payload that is not an event of Debezium.
     """
     if not event:
         return NO_CHANGE
@@ -211,15 +211,15 @@ def _parse_change(event: bytes, documents: DocumentParser, schemas: _Schemas) ->
 
 
 def _unwrap_payload(document: Any) -> Any:
-    """Return what lies in the schema envelope, if a document is one; else the document."""
+    """Return the payload of a document that is a schema envelope; otherwise the document."""
     wrapped = type(document) is dict and "payload" in document and "op" not in document
     return document["payload"] if wrapped else document
 
 
 def read_change(envelope: Any, schema: int | None) -> Change:
-    """Return what an envelope says. `schema`: the number of its schema, None if it has none.
+    """Return the change in an envelope. `schema`: the number of its schema, None if it has none.
 
-    Raises Undecodable for what is no envelope.
+    Raises Undecodable for a value that is not an envelope.
     """
     if envelope is None:
         return NO_CHANGE
@@ -287,7 +287,7 @@ class _Schemas:
         return self._images.index(images)
 
     def beginning(self, text: str, documents: DocumentParser) -> tuple[bytes, int] | None:
-        """Return what stands before the payload of such an envelope, and its schema's number. Raises Undecodable."""
+        """Return the beginning of such an envelope, up to its payload, and its schema's number. Raises Undecodable."""
         if text.startswith(SCHEMA_FIRST):
             self.payload(text, documents)
             if self._last and text.startswith(self._last):
@@ -295,7 +295,7 @@ class _Schemas:
         return None
 
     def payload(self, text: str, documents: DocumentParser) -> tuple[Any, int | None]:
-        """Return the payload of an envelope that begins with its schema, which is parsed once for equal beginnings.
+        """Return the payload of an envelope that begins with its schema. Equal schemas are parsed once.
 
         Raises Undecodable.
         """
@@ -320,7 +320,7 @@ class _Schemas:
         self._last = prefix
         payload, end = documents.value(text, len(prefix))
         if text[end:].strip() != "}":
-            # Something unusual follows: all of the document counts.
+            # Something unusual follows, so the whole document counts.
             return documents.document(text)["payload"], self._prefixes[prefix]
         return payload, self._prefixes[prefix]
 

@@ -7,7 +7,7 @@
 | timestamp_ntz | number in the column's unit (`debezium.time-units`, `debezium.time-precision`), else microseconds |
 | decimal | digits as a string; with `debezium.decimal` = precise base64 of the unscaled number, double a number |
 | binary | base64; with `debezium.binary` = base64-url-safe or hex a string of that kind |
-| all else | as format json writes it |
+| others | as format json writes them |
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DebeziumJsonEncoder(BatchEncoder):
         super().__init__(schema, encoding_id, codec)
         check_writable(schema)
         if schema_text:
-            JsonEncoder(schema, schema_text)  # raises what does not fit the table
+            JsonEncoder(schema, schema_text)  # raises if it does not fit the table
             schema = _apply_nullability(schema, json_schema_to_spark(schema_text))
         self._rows = RowDocuments(schema, settings)
         now = int(settings.get(WRITTEN_AT, "0"))
@@ -80,7 +80,7 @@ class DebeziumJsonEncoder(BatchEncoder):
 
 
 def check_writable(schema: StructType) -> None:
-    """Refuse maps whose keys are not strings, which only connectors write. Raises UnsupportedOperationError."""
+    """Raise UnsupportedOperationError for maps whose keys are not strings, which only connectors write."""
     path = find_map_without_string_keys(schema)
     if path is not None:
         raise UnsupportedOperationError(
@@ -90,7 +90,7 @@ def check_writable(schema: StructType) -> None:
 
 
 class RowDocuments:
-    """Writes rows as JSON objects in Debezium's encodings. That of a primary key is the text of the routing key."""
+    """Writes rows as JSON objects in Debezium's encodings. The object of a primary key is the routing key."""
 
     def __init__(self, schema: StructType, settings: Settings) -> None:
         rules = Rules.of(settings, CONNECTOR)
@@ -117,7 +117,7 @@ class RowDocuments:
         return self._encoder.encode(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _type(self, data_type: DataType) -> DataType:
-        """Return the type whose JSON is what Debezium writes for a column."""
+        """Return the type whose JSON is the one that Debezium writes for a column."""
         if isinstance(data_type, StructType):
             return StructType([StructField(f.name, self._type(f.dataType), f.nullable) for f in data_type.fields])
         if isinstance(data_type, ArrayType):
@@ -161,7 +161,7 @@ class RowDocuments:
 
 
 def _make_offsets(lists: pa.Array) -> pa.Array:
-    """Return offsets that tell which lists are null."""
+    """Return offsets that mark null lists."""
     if lists.null_count == 0:
         return lists.offsets
     missing = lists.is_null().to_numpy(zero_copy_only=False)
@@ -180,7 +180,7 @@ def _convert_to_units(micros: pa.Array, unit: str) -> pa.Array:
 
 
 def _write_unscaled(array: pa.Array) -> pa.Array:
-    """Return the unscaled numbers in base64, in as few bytes as they need."""
+    """Write the unscaled numbers in base64, in the fewest bytes."""
     scale = array.type.scale
     texts: list[str | None] = []
     for value in array.to_pylist():

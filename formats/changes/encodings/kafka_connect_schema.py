@@ -1,7 +1,7 @@
-"""Models Kafka Connect's schemas: what Debezium says about the encoding of values, in JSON envelopes and in Avro.
+"""Models Kafka Connect's schemas, by which Debezium describes the encoding of values, in JSON envelopes and in Avro.
 
 A field has a kind (`int64`, `bytes`, `struct`, ...) and may have the name of a semantic type that says what its values
-stand for, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
+mean, such as `io.debezium.time.MicroTimestamp` or `org.apache.kafka.connect.data.Decimal`. In Avro the name is
 the annotation `connect.name`, or a logical type.
 """
 
@@ -43,11 +43,11 @@ _MAP_ENTRY, _ENTRY_FIELDS = "MapEntry", ["key", "value"]
 
 @dataclass(frozen=True)
 class FieldSchema:
-    """What a schema says about the values of one field.
+    """Describes the values of one field.
 
     `kind` is Connect's (`int8` ... `int64`, `float32`, `float64`, `boolean`, `string`, `bytes`, `array`, `map`,
     `struct`), or "union" for an Avro union of several types. `name` is "" for a plain value; `scale` and `precision`
-    (0: not told) are those of decimals.
+    (0: unknown) belong to decimals.
     """
 
     kind: str
@@ -55,16 +55,16 @@ class FieldSchema:
     scale: int = 0
     fields: Mapping[str, FieldSchema] = field(default_factory=dict)
     element: FieldSchema | None = None
-    """Of an array's elements or a map's values."""
+    """The schema of an array's elements or a map's values."""
     precision: int = 0
     key: FieldSchema | None = None
-    """Of a map's keys."""
+    """The schema of a map's keys."""
     raw: bool = False
-    """Whether bytes come as they are, as in Avro. In JSON they come as base64."""
+    """Whether values are bytes, as in Avro. In JSON they are base64."""
 
 
 def read_json(node: Any) -> FieldSchema | None:
-    """Return the schema that an envelope carries as JSON; None for anything else."""
+    """Read the schema that an envelope carries as JSON; return None for anything else."""
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         return None
     fields = {}
@@ -85,7 +85,7 @@ def read_json(node: Any) -> FieldSchema | None:
 
 
 def read_avro(node: avro.Node) -> FieldSchema | None:
-    """Return the schema that an Avro type stands for; None for the null type.
+    """Read the schema of an Avro type; return None for the null type.
 
     Raises InvalidSchemaError for a record that contains itself.
     """
@@ -93,7 +93,7 @@ def read_avro(node: avro.Node) -> FieldSchema | None:
 
 
 def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema | None:
-    """Return the schema of a type that stands in these records."""
+    """Read the schema of a type inside these records."""
     branches = avro.split_null(node)[0]
     if len(branches) != 1:
         return _read_branches([_read_node(branch, around) for branch in branches]) if branches else None
@@ -121,7 +121,7 @@ def _read_node(node: avro.Node, around: tuple[avro.Record, ...]) -> FieldSchema 
 
 
 def _read_branches(branches: Sequence[FieldSchema | None]) -> FieldSchema:
-    """Return what values of several types have in common: that they are numbers, or nothing."""
+    """Return a schema for values of several types: numbers if all are numbers, else "union"."""
     kinds = {"" if branch is None or branch.name else branch.kind for branch in branches}
     if kinds <= {"int32", "int64"}:
         return FieldSchema("int64", raw=True)
@@ -146,7 +146,7 @@ def _read_scalar(only: avro.Primitive | avro.Fixed, name: str) -> FieldSchema | 
         kind = str(short)
     parameters = only.attributes.get("connect.parameters") or {}
     if name == DECIMAL:
-        # The precision beside it is the converter's default where the column has none.
+        # The attribute "precision" does not count: it is the converter's default where the column has none.
         scale = _parse_whole(only.attributes.get("scale", parameters.get("scale")))
         return FieldSchema(kind, name, scale, precision=_parse_whole(parameters.get(_PRECISION)), raw=True)
     if only.logical == "decimal":

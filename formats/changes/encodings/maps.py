@@ -20,14 +20,14 @@ _ENTRY = {"key", "value"}
 
 
 class EntriesColumn(MapColumn):
-    """Builds a map.
+    """Builds a map from an object, a text of an object, or entries.
 
-    A key that is there twice counts once, with the last value, as when Kafka Connect reads the map. Keys that are
-    different in the event but equal in the column make the event bad, because either value may be meant.
+    A key that occurs twice counts once, with its last value, as when Kafka Connect reads the map. Keys that differ in
+    the event but are equal in the column make the event bad, because either value may be meant.
     """
 
     of_text: EntriesColumn | None = None
-    """What builds the maps of texts, if their values are read differently."""
+    """The column that builds maps of texts, if their values are read differently."""
 
     def build(self, values: Sequence[Any], rows: Rows, problems: Problems) -> pa.Array:
         texts = np.fromiter((type(value) is str for value in values), np.bool_, len(values))
@@ -73,7 +73,7 @@ class EntriesColumn(MapColumn):
     def _drop_twins(
         self, maps: Sequence[_Entries | None], keys: list[Any], rows: Rows, problems: Problems
     ) -> list[_Entries | None]:
-        """Return the maps with each key once; None for one with a key that has no value in the column."""
+        """Return the maps with each key once; None for a map with a null key or keys that become equal."""
         kept: list[_Entries | None] = []
         begin = 0
         for entries, row in zip(maps, rows, strict=True):
@@ -122,5 +122,5 @@ def _parse_object(value: Any) -> Any:
     try:
         found = json.loads(value, parse_float=str.encode)  # as NumberText, with all digits
     except (ValueError, RecursionError):
-        return value  # which is refused
+        return value  # refused later
     return found if type(found) is dict else value

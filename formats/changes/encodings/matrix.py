@@ -1,8 +1,8 @@
-"""The matrix: how a column of each Spark type reads each semantic type of a change event.
+"""Holds the matrix: how a column of each Spark type reads each semantic type of a change event.
 
-A cell without a reading makes the event bad, with a sentence that names both types. No cell takes a unit or an encoding
-that the schema does not have: only the line "no schema" goes by the table's properties and by the connector.
-`values` builds the columns. As a program, this module prints the matrix for docs/debezium/reference.md.
+A cell without a reading makes the event bad, with a sentence that names both types. No cell assumes a unit or an
+encoding that the schema does not name: only the line "no schema" depends on the table's properties and the connector.
+`values` builds the columns. As a program, this module writes the matrix into docs/debezium/reference.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Target(Enum):
 
 
 class Reading(Enum):
-    """Ways to read a value. The value is the words in the documentation."""
+    """Ways to read a value. The value is the wording in the documentation."""
 
     FLAG = "true, false, 0, 1"
     NUMBER = "number"
@@ -123,7 +123,7 @@ def _make_matrix() -> Mapping[Semantic, Mapping[Target, Reading]]:
 
 
 MATRIX = _make_matrix()
-"""The reading of each semantic type in each kind of column. What is not there is refused."""
+"""The reading of each semantic type in each kind of column. Other combinations are refused."""
 
 _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...] = (
     (BooleanType, Target.BOOLEAN),
@@ -141,7 +141,7 @@ _TARGETS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Target], ...]
 
 
 def find_target(data_type: DataType) -> Target | None:
-    """Return the kind of column that a type makes; None for a type that no format of changes has."""
+    """Return the kind of column for a type; None for a type that no format of changes has."""
     return next((target for types, target in _TARGETS if isinstance(data_type, types)), None)
 
 
@@ -157,7 +157,7 @@ def describe_column_type(data_type: DataType) -> str:
 
 
 def explain_refusal(schema: FieldSchema, data_type: DataType) -> str:
-    """Return the sentence about an event whose type the column does not take: both types, and what to declare."""
+    """Return the message about a type that the column cannot hold: both types, and what to declare."""
     semantic = find_semantic(schema)
     own = describe_column_type(choose_type(schema))
     instead = own if own == "STRING" else f"{own} or STRING"
@@ -174,7 +174,7 @@ BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 
 
 def write_markdown() -> str:
-    """Return the table. A dash stands for a bad event."""
+    """Return the matrix as a Markdown table. A dash stands for a bad event."""
     targets = list(Target)
     lines = [
         "| event's type | " + " | ".join(target.value for target in targets) + " |",

@@ -19,21 +19,24 @@ from ...core.scalars import FLOAT_LIMIT, SPECIAL_FLOATS, parse_decimal, shorten_
 from .kafka_connect_schema import DECIMAL, FieldSchema
 
 _NONE = type(None)
+_NATIVE = ("leaf",)
+_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
 _NOT_FINITE = frozenset(
     ("NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "NEGATIVE_INFINITY", "infinity", "-infinity")
 )
 _DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _MOST_BYTES, _LARGEST_SCALE = 65_536, 20_000
-"""PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it."""
+"""Limits of decimals: PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 after it."""
 _ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)  # 60 digits before the point, and 38 of the column's scale
 
 
 def make_decimal_column(
     path: str, data_type: DecimalType, schema: FieldSchema | None, mode: str, *, rounding: bool, plain: bool = False
 ) -> Leaf:
-    """Return a column.
+    """Return a column of decimals that reads numbers, texts of numbers, unscaled numbers, and objects with a scale.
 
-    `mode`: what strings without a schema are: "string", "precise" or "double". `plain`: no objects are decimals.
+    `mode`: how events without a schema encode decimals: "string", "precise" or "double". `rounding`: numbers may lose
+    digits. `plain`: objects are not decimals.
     """
     precision, scale = data_type.precision, data_type.scale
     arrow_type = pa.decimal128(precision, scale)
@@ -65,19 +68,19 @@ def make_decimal_column(
 
 
 def find_unscaled_scale(schema: FieldSchema | None) -> int | None:
-    """Return the scale of the unscaled numbers that values with a schema are; None if they are something else."""
+    """Return the scale of values that are unscaled numbers by their schema; None if they are something else."""
     if schema is None:
         return None
     return schema.scale if schema.name == DECIMAL and schema.kind == "bytes" else None
 
 
 def is_decimal_text(text: str) -> bool:
-    """Return whether a text has the digits of a decimal, perhaps with an exponent."""
+    """Return whether a text is a decimal, possibly with an exponent."""
     return _DECIMAL_TEXT.fullmatch(text) is not None
 
 
 def read_decimal_digits(value: Any, schema: FieldSchema | None) -> str:
-    """Return the digits of a decimal with or without schema. Raises Misfit for anything else."""
+    """Return the digits of a decimal, with or without a schema. Raises Misfit for anything else."""
     text = _read_text(value, find_unscaled_scale(schema), schema is not None and schema.raw, finite=False)
     assert text is not None
     return _expand_exponent(text) if "e" in text or "E" in text else text
@@ -130,7 +133,7 @@ def _write_digits(unscaled: bytes, scale: int) -> str:
     if len(unscaled) > _MOST_BYTES or abs(scale) > _LARGEST_SCALE:
         raise Misfit(f"a number of {len(unscaled)} bytes with scale {scale} is larger than any database has")
     number = int.from_bytes(unscaled, "big", signed=True)
-    # Not by the text of the number, which Python limits to 4300 digits.
+    # Python limits the text of an integer to 4300 digits, so the text is not used.
     sign, digits, _ = Decimal(number).as_tuple()
     return f"{Decimal((sign, digits, -scale)):f}"
 
@@ -144,7 +147,7 @@ def _round(text: str, scale: int) -> str:
 
 
 def _convert_texts(values: Sequence[str | None], arrow_type: pa.DataType) -> pa.Array:
-    # As in `values`: Arrow may only see short numbers without exponent.
+    # As in `json.values`, Arrow may only see short numbers without exponent.
     if max(map(len, filter(None, values)), default=0) > 38:
         raise ValueError
     texts = pa.array(values, pa.string())
@@ -166,10 +169,6 @@ def _convert_unscaled(values: Sequence[bytes | None], scale: int) -> pa.Array:
     return array
 
 
-_NATIVE = ("leaf",)
-_SPECIAL = SPECIAL_FLOATS | {"NAN": math.nan, "POSITIVE_INFINITY": math.inf, "NEGATIVE_INFINITY": -math.inf}
-
-
 def make_flag_column(path: str) -> Leaf:
     """Return a column of booleans that reads true, false, 0 and 1."""
 
@@ -182,9 +181,9 @@ def make_flag_column(path: str) -> Leaf:
 
 
 def make_whole_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of whole numbers that reads numbers without fraction, also as texts, and decimals.
+    """Return a column of whole numbers that reads numbers without a fraction, their texts, and decimals.
 
-    `plain`: no objects are decimals.
+    `plain`: objects are not decimals.
     """
     arrow_type = find_arrow_type(data_type)
     limit = 1 << (arrow_type.bit_width - 1)
@@ -216,7 +215,7 @@ def _convert_float(number: float) -> int | None:
 
 
 def _parse_whole(text: str) -> int | None:
-    """Return the whole number that a decimal text is; None if it is none, or one of more than 38 digits."""
+    """Parse a decimal text as a whole number; return None if it is not one, or has more than 38 digits."""
     if not is_decimal_text(text):
         return None
     try:
@@ -226,7 +225,7 @@ def _parse_whole(text: str) -> int | None:
 
 
 def make_floating_column(path: str, data_type: DataType, schema: FieldSchema | None, *, plain: bool = False) -> Leaf:
-    """Return a column of floats that reads numbers, also as texts, and decimals. `plain`: no objects are decimals."""
+    """Return a column of floats that reads numbers, their texts, and decimals. `plain`: objects are not decimals."""
     arrow_type, limit = (pa.float32(), FLOAT_LIMIT) if isinstance(data_type, FloatType) else (pa.float64(), math.inf)
     scaled = find_unscaled_scale(schema) is not None
 

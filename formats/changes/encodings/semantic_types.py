@@ -1,4 +1,4 @@
-"""What values of a field stand for, by Kafka Connect's and Debezium's semantic types, and their Spark types."""
+"""Maps the semantic types of Kafka Connect and Debezium to the meaning of their values and to Spark types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .kafka_connect_schema import DECIMAL, FieldSchema
 
 
 class Semantic(Enum):
-    """What values stand for. The value is the title of a line in the documentation."""
+    """Meanings of values. The value is the title of a line in the documentation."""
 
     NO_SCHEMA = "no schema"
     BOOLEAN = "boolean"
@@ -61,7 +61,7 @@ class Semantic(Enum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name stands for with some kinds of values, in words, and the unit of its numbers ("": they count none)."""
+    """The meaning of a schema's name with some kinds of values, in words, and the unit of its numbers ("": none)."""
 
     semantic: Semantic
     kinds: tuple[str, ...]
@@ -118,7 +118,7 @@ NAMED = MappingProxyType(
         },
     }
 )
-"""Meanings by name. Of the MicroDuration, Oracle's connector writes float64."""
+"""Meanings by name. Oracle's connector writes a MicroDuration as float64."""
 
 _OF_KIND = {
     "boolean": Semantic.BOOLEAN,
@@ -134,13 +134,13 @@ _OF_KIND = {
 
 
 def find_meaning(schema: FieldSchema) -> Meaning | None:
-    """Return what the name of a schema stands for; None if it says nothing."""
+    """Return the meaning of a schema's name; None if the name is unknown or does not fit the kind."""
     found = NAMED.get(schema.name)
     return found if found is not None and schema.kind in found.kinds else None
 
 
 def find_semantic(schema: FieldSchema | None) -> Semantic:
-    """Return what values with a schema stand for. A kind that Connect does not have is as no schema."""
+    """Return the meaning of values with a schema. A kind that Connect does not have counts as no schema."""
     if schema is None:
         return Semantic.NO_SCHEMA
     found = find_meaning(schema)
@@ -154,7 +154,7 @@ def find_unit(schema: FieldSchema) -> str:
 
 
 def describe_schema(schema: FieldSchema) -> str:
-    """Name a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
+    """Describe a type for messages, such as "io.debezium.time.Timestamp (int64, milliseconds since 1970)"."""
     words = [schema.kind] if schema.name else []
     found = find_meaning(schema)
     if schema.name == DECIMAL:
@@ -192,7 +192,7 @@ def choose_columns(image: FieldSchema) -> StructType:
 
 
 def choose_type(schema: FieldSchema | None) -> DataType:
-    """Return the type that a column with this schema has by default; a string, which takes all, for what has none."""
+    """Return the default type of a column with this schema; string, which holds everything, if no other type fits."""
     semantic = find_semantic(schema)
     if schema is None:
         return StringType()

@@ -20,15 +20,26 @@ from .numbers import read_decimal_digits
 from .semantic_types import Semantic, find_semantic, find_unit
 from .times import make_time_writer
 
+BYTES, BASE64, URL_SAFE, HEX = MODES = ("bytes", "base64", "base64-url-safe", "hex")
+"""The values of the property `debezium.binary`: how events encode bytes."""
+
+_PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"
+_LIKE_HEX = re.compile(r"(?:[0-9a-f]{2}){4,}|(?:[0-9A-F]{2}){4,}")
+
+NO_MODE = (
+    f"a string does not show how it encodes bytes; set {_PROPERTY} (base64, base64-url-safe or hex), or declare the "
+    "column as STRING"
+)
+
 _NONE = type(None)
 _VARIABLE_SCALE = {"scale", "value"}
 _KINDS_OF_TIMES = {Semantic.DATE: "date", Semantic.TIMESTAMP: "timestamp", Semantic.TIME: "time"}
 
 
 def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = True) -> Leaf:
-    """Return a column of the texts that values are, or of their JSON. Bytes of Avro are base64, as JSON has them.
+    """Return a column of texts: strings as they are, other values as JSON. Bytes of Avro are base64, as in JSON.
 
-    `decimals`: objects without schema may be VariableScaleDecimals, and are their digits then.
+    `decimals`: objects without a schema may be VariableScaleDecimals, of which the column has the digits.
     """
     raw = schema is not None and schema.raw
 
@@ -45,7 +56,7 @@ def make_text_column(path: str, schema: FieldSchema | None, *, decimals: bool = 
 
 
 def _read_variable_scale_digits(value: Any) -> str | None:
-    """Return the digits of what has the shape of a VariableScaleDecimal; None for anything else."""
+    """Return the digits of an object with the shape of a VariableScaleDecimal; None for anything else."""
     if type(value) is not dict or value.keys() != _VARIABLE_SCALE or not value["value"]:
         return None
     try:
@@ -68,7 +79,7 @@ def make_base64_column(path: str, schema: FieldSchema) -> Leaf:
 
 
 def make_digits_column(path: str, schema: FieldSchema) -> Leaf:
-    """Return a column of all digits of decimals."""
+    """Return a column of decimals as texts with all their digits."""
     return _make_shown_column(path, lambda value: read_decimal_digits(value, schema))
 
 
@@ -112,7 +123,9 @@ def _convert_float_to_json(value: float, schema: FieldSchema | None) -> float | 
     if not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     single = schema is not None and schema.kind == "float32"
-    return float(str(np.float32(value))) if single else value  # the fewest digits that tell it from its neighbours
+    return (
+        float(str(np.float32(value))) if single else value
+    )  # the fewest digits that distinguish it from its neighbours
 
 
 def _check_text(text: str) -> str:
@@ -123,19 +136,8 @@ def _check_text(text: str) -> str:
     return text
 
 
-BYTES, BASE64, URL_SAFE, HEX = MODES = ("bytes", "base64", "base64-url-safe", "hex")
-
-_PROPERTY = "the table property 'debezium.binary' to the connector's 'binary.handling.mode'"
-_LIKE_HEX = re.compile(r"(?:[0-9a-f]{2}){4,}|(?:[0-9A-F]{2}){4,}")
-
-NO_MODE = (
-    f"a string does not show how it encodes bytes; set {_PROPERTY} (base64, base64-url-safe or hex), or declare the "
-    "column as STRING"
-)
-
-
 def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -> Leaf:
-    """Return a column. `raw`: bytes come as they are. `wary`: refuse base64 that may as well be hex."""
+    """Return a column of bytes. `raw`: values may be bytes already. `wary`: refuse base64 that may also be hex."""
     decode = _WARY if wary else _DECODERS[mode]
 
     def exact(value: Any) -> bytes:
@@ -155,7 +157,7 @@ def make_binary_column(path: str, mode: str, *, raw: bool, wary: bool = False) -
 
 
 def encode_bytes(array: pa.Array, mode: str) -> pa.Array:
-    """Return the strings that stand for bytes in a mode."""
+    """Return the strings that encode bytes in a mode."""
     write = _ENCODERS[mode]
     return pa.array([None if item is None else write(item).decode("ascii") for item in array.to_pylist()], pa.string())
 

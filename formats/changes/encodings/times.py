@@ -1,8 +1,8 @@
 """Converts Debezium's dates, timestamps and times of day to days and microseconds.
 
-A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or a text of
-ISO 8601. What lies outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) has no value in Spark
-and is null; in a column of strings it can be read.
+A date is a number of days, a timestamp a number of seconds, milli-, micro- or nanoseconds since 1970, or either is a
+text of ISO 8601. Dates and timestamps outside the years 0001 to 9999 (PostgreSQL's infinity, dates before Christ) have
+no value in Spark and are null; columns of strings show them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ _TIMESTAMP = re.compile(
 _DAYS_OF_CYCLE = 146_097
 _ENDLESS = ("infinity", "-infinity")
 _ENDLESS_MICROS = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
-"""Debezium's numbers for what PostgreSQL calls so."""
+"""Debezium's numbers for PostgreSQL's infinite timestamps."""
 _FAST_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 
 _LARGEST_OFFSET = 18 * 3600
 _DAY_MICROS = 86_400_000_000
 _POSTGRES_INFINITE_DAYS = (-622_191_234, -625_821_272, -2_147_472_692, -2_147_472_691)
-"""What Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
+"""The numbers that Debezium's connector for PostgreSQL writes for infinite dates: in snapshots, and in the stream."""
 _POSTGRES_FIRST_DAY, _POSTGRES_LAST_DAY = -2_440_588, 106_751_991
-"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, to where seconds since 1970
-could be meant."""
+"""4713 BC and the year 294,247: the range of PostgreSQL's timestamps. Its dates go further, up to numbers that could be
+seconds since 1970."""
+
+_NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
 
 TOO_LARGE = (
     "the number {} is beyond the year 9999 in milliseconds, the unit of MySQL's DATETIME without fraction; if the "
@@ -52,25 +54,25 @@ TOO_LARGE = (
 
 
 def is_any_day(value: int) -> bool:
-    """Return whether a schema's 32 bits can hold a number of days."""
+    """Return whether the 32 bits of a date with a schema can hold a number of days."""
     return -(2**31) <= value < 2**31
 
 
 def is_day_of_postgres(value: int) -> bool:
-    """Return whether a number can be a date of PostgreSQL's: one of its infinities too."""
+    """Return whether a number can be a date of PostgreSQL, including its infinities."""
     return _POSTGRES_FIRST_DAY <= value <= _POSTGRES_LAST_DAY or value in _POSTGRES_INFINITE_DAYS
 
 
 def is_no_day(value: int) -> bool:
-    """Tell that no number outside the years 0001 to 9999 is a date."""
+    """Return False: numbers outside the years 0001 to 9999 are not dates."""
     return False
 
 
 def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = False) -> Leaf:
     """Return a column that reads days since 1970, or a date as text.
 
-    `known` tells which days outside the years 0001 to 9999 are dates all the same, and so null. `plain`: only texts
-    are dates.
+    `known` returns whether a number outside the years 0001 to 9999 is a date, and so null. `plain`: only texts are
+    dates.
     """
 
     def exact(value: Any) -> int | None:
@@ -94,7 +96,7 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
         days = pa.array(values, pa.int64())
         there = limit_to_range(days, FIRST_DAY, LAST_DAY)
         if there.null_count != days.null_count:
-            raise ValueError  # Which of them are dates is found one by one.
+            raise ValueError  # The dates among them are found one by one.
         return there.cast(pa.int32()).view(pa.date32())
 
     kinds: frozenset[type] = frozenset((_NONE,) if plain else (int, _NONE))
@@ -103,7 +105,7 @@ def make_date_column(path: str, known: Callable[[int], bool], *, plain: bool = F
 
 
 def make_midnight_column(path: str, unit: str) -> Leaf:
-    """Return a column of dates that reads timestamps, units since 1970 or texts, of which each is a midnight in UTC."""
+    """Return a column of dates that reads timestamps at midnight in UTC, as units since 1970 or as texts."""
 
     def exact(value: Any) -> int | None:
         if type(value) is str:
@@ -121,9 +123,6 @@ def make_midnight_column(path: str, unit: str) -> Leaf:
     return Leaf(path, pa.date32(), exact, kinds=frozenset((_NONE,)), store=_store_days)
 
 
-_NO_MIDNIGHT = "is not midnight, so it is not a date; declare the column as TIMESTAMP or TIMESTAMP_NTZ"
-
-
 def _store_days(values: Sequence[int | None]) -> pa.Array:
     return pa.array(values, pa.int32()).view(pa.date32())
 
@@ -131,7 +130,7 @@ def _store_days(values: Sequence[int | None]) -> pa.Array:
 def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, unknown: str) -> Leaf:
     """Return a column that reads units since 1970, or a timestamp as text, in UTC if it has no offset.
 
-    `unknown`: what is said of a number if `unit` is None.
+    `unknown`: the message about a number if `unit` is None.
     """
     assumed = unit == ASSUMED_MS
     if assumed:
@@ -158,7 +157,7 @@ def make_timestamp_column(path: str, arrow_type: pa.DataType, unit: str | None, 
             texts = pa.array(values, pa.string())
             if not pc.all(pc.match_substring_regex(texts, _FAST_TIMESTAMP)).as_py():
                 raise ValueError
-            # Texts with and without Z in one cast would be refused.
+            # One cast does not accept texts with and without Z together.
             plain = pc.utf8_rtrim(texts, "Z")
             micros = plain.cast(pa.timestamp("us")).view(pa.int64())
             return limit_to_range(micros, FIRST_MICROS, LAST_MICROS).view(arrow_type)
@@ -190,7 +189,7 @@ def _divide_by_thousand(numbers: pa.Array) -> pa.Array:
 
 
 def limit_to_range(numbers: pa.Array, low: int, high: int) -> pa.Array:
-    """Return the numbers, null where out of range."""
+    """Return the numbers, with null for those out of range."""
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high):
         return numbers
@@ -244,9 +243,9 @@ def _count_days(year: int, month: int, day: int, text: str) -> int | None:
 
 
 def parse_micros(text: str) -> int | None:
-    """Return microseconds since 1970 in UTC, further digits cut off; None for what Spark has no value for.
+    """Parse a timestamp as microseconds since 1970 in UTC; further digits are cut off.
 
-    Raises Misfit for a text that is no timestamp.
+    Returns None for a timestamp that Spark has no value for. Raises Misfit for any other text.
     """
     if text in _ENDLESS:
         return None
@@ -267,7 +266,7 @@ def parse_micros(text: str) -> int | None:
 
 
 def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
-    """Return what writes numbers of a semantic type as ISO 8601, for columns of strings."""
+    """Return a function that writes numbers of a semantic type as ISO 8601, for columns of strings."""
     if kind == "date":
         return lambda value: _format_date(value)
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[name_unit]
@@ -275,7 +274,7 @@ def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
     per_unit = 10 ** max(6 - digits, 0)
 
     def clock(value: int) -> str:
-        # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign is that of the whole.
+        # MySQL's TIME goes from -838:59:59 to 838:59:59; the sign belongs to the whole time.
         seconds, fraction = divmod(abs(value), per_second)
         text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{text}.{fraction:0{digits}}" if digits else text
@@ -290,7 +289,7 @@ def make_time_writer(name_unit: str, kind: str) -> Callable[[int], str]:
 
 
 def _format_date(days: int) -> str:
-    """Return the date, with a sign outside the years 0000 to 9999, as ISO 8601 has it."""
+    """Format a date as ISO 8601 does, with a sign outside the years 0000 to 9999."""
     if FIRST_DAY <= days <= LAST_DAY:
         return datetime.date.fromordinal(days + _EPOCH).isoformat()
     # The calendar repeats itself after 400 years.

@@ -1,6 +1,6 @@
-"""Builds columns from Debezium's values, each as the `matrix` says for the event's type and the column's.
+"""Builds columns from Debezium's values, as the `matrix` says for the event's type and the column's type.
 
-Values of Avro come as those of JSON would, but for bytes, which come as `bytes`.
+Values of Avro have the form of JSON values, except that bytes are `bytes`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .times import (
 
 _NONE = type(None)
 _MAXWELL = "maxwell"
-"""Maxwell writes bytes as base64, always, and no decimals as objects."""
+"""Maxwell always writes bytes as base64, and never writes decimals as objects."""
 
 _NO_TEXT = "expected a timestamp as a string, found the number {}"
 
@@ -54,8 +54,8 @@ _NO_TEXT = "expected a timestamp as a string, found the number {}"
 class _Cell:
     """A column to build.
 
-    `declared`: the unit that `debezium.time-units` has for the column of the table around it. `plain`: the values are
-    those of a JSON text of the user's own, which no connector encodes.
+    `declared`: the unit in `debezium.time-units` for the table's column around it. `plain`: the values come from a JSON
+    text of the user, which no connector encoded.
     """
 
     data_type: DataType
@@ -66,17 +66,17 @@ class _Cell:
     plain: bool = False
 
     def of_text(self) -> _Cell:
-        """Return the same for values of a JSON text. No property tells about these."""
+        """Return the same for values of a JSON text, to which no property applies."""
         rules = replace(self.rules, unit_by_column={}, default_unit=None, decimal="string", binary=BASE64)
         return replace(self, schema=None, rules=rules, declared=None, plain=True)
 
     def part(self, name: str, data_type: DataType, schema: FieldSchema | None) -> Column:
-        """Return the column of a part of this one's values."""
+        """Return the column of a part of the values."""
         return _make_column(replace(self, data_type=data_type, path=join_path(self.path, name), schema=schema))
 
 
 def make_image_column(struct: StructType, path: str, schema: FieldSchema | None, rules: Rules) -> StructColumn:
-    """Return the column of a row's images. Units of time are looked up by the names of its columns."""
+    """Return the column of a row's images. Units of time are looked up by the names of the row's columns."""
     fields = schema.fields if schema is not None else {}
     members = []
     for field in struct.fields:
@@ -87,7 +87,7 @@ def make_image_column(struct: StructType, path: str, schema: FieldSchema | None,
 
 
 class _Image(StructColumn):
-    """Builds a struct of which any member may be missing: events do not have columns that were added after them."""
+    """Builds a struct whose members may be missing: events lack columns that were added later."""
 
     def _columns_of_dicts(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         keys = [member.key for member in self.members]
@@ -114,7 +114,7 @@ def _make_column(cell: _Cell) -> Column:
 
 
 class _Refusing(Leaf):
-    """Takes nothing but null. The reason names both types already."""
+    """Accepts only null. The reason already names both types."""
 
 
 def _make_refusing_column(cell: _Cell, sentence: str) -> Leaf:
