@@ -144,7 +144,10 @@ def is_valid_name(text: str, more: str = "_") -> bool:
     def is_letter(character: str) -> bool:
         return (character.isalpha() and character <= "\uffff") or character in more
 
-    return text != "" and is_letter(text[0]) and all(is_letter(character) or character.isdecimal() for character in text[1:])
+    rest = text[1:]
+    return (
+        text != "" and is_letter(text[0]) and all(is_letter(character) or character.isdecimal() for character in rest)
+    )
 
 
 def is_weightless(node: Node) -> bool:
